@@ -1,0 +1,240 @@
+//! Why a link ended, as data.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// It returned this exit code.
+    Code(i32),
+    /// This signal ended it.
+    Signal(i32),
+    /// It ended, and the operating system does not tell how.
+    Unknown,
+}
+
+impl Exit {
+    /// Whether the end came from outside: a signal that people and supervisors send,
+    /// rather than one a program earns by its own fault.
+    pub fn is_external(self) -> bool {
+        // SIGHUP, SIGINT, SIGKILL, SIGTERM
+        matches!(self, Exit::Signal(1 | 2 | 9 | 15))
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Exit::Code(code) => write!(f, "exited with code {code}"),
+            Exit::Signal(signal) => match signal_name(*signal) {
+                Some(name) => write!(f, "was ended by signal {signal} ({name})"),
+                None => write!(f, "was ended by signal {signal}"),
+            },
+            Exit::Unknown => f.write_str("ended"),
+        }
+    }
+}
+
+fn signal_name(signal: i32) -> Option<&'static str> {
+    Some(match signal {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        11 => "SIGSEGV",
+        13 => "SIGPIPE",
+        15 => "SIGTERM",
+        _ => return None,
+    })
+}
+
+/// Why a link could not be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StartFailure {
+    /// There is no such program.
+    NotFound,
+    /// There is a file of that name, but it may not be executed.
+    NotExecutable,
+    /// Any other refusal, in the operating system's words.
+    Other(String),
+}
+
+impl fmt::Display for StartFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartFailure::NotFound => f.write_str("there is no such program"),
+            StartFailure::NotExecutable => {
+                f.write_str("the file is not executable (permission denied)")
+            }
+            StartFailure::Other(words) => f.write_str(words),
+        }
+    }
+}
+
+/// How far a link had come when it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Being made.
+    Spawn,
+    /// Made, but the handshake was not done.
+    Handshake,
+    /// In service.
+    Service,
+}
+
+impl Phase {
+    /// The word for it in logs and on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Phase::Spawn => "spawn",
+            Phase::Handshake => "handshake",
+            Phase::Service => "service",
+        }
+    }
+}
+
+/// What ended a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It could not be made.
+    Unmade(StartFailure),
+    /// The process ended.
+    Exited(Exit),
+    /// The server closed its output and its process lives on.
+    Eof,
+    /// Writing to it failed.
+    WriteFailed(String),
+    /// It did not finish its handshake within this time.
+    SlowHandshake(Duration),
+    /// It answered nothing, not even a probe, for this long.
+    Unresponsive(Duration),
+    /// The operating system shows its process as stopped.
+    Stopped,
+    /// It refused the handshake, with these words.
+    HandshakeRefused(String),
+    /// After a restart it spoke another protocol version than the host holds.
+    VersionChanged {
+        /// What the host and the earlier server agreed on.
+        held: String,
+        /// What the new server answered.
+        offered: String,
+    },
+    /// The user asked for a restart.
+    Requested,
+    /// The session is closing.
+    Closing,
+}
+
+/// Why a link ended: the reason, how far it had come, and its last words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// What ended it.
+    pub reason: Reason,
+    /// How far it had come.
+    pub phase: Phase,
+    /// The command or address, secrets masked.
+    pub label: Arc<str>,
+    /// The last lines of its standard error, control characters escaped.
+    pub stderr_tail: Arc<[String]>,
+}
+
+impl Cause {
+    /// The word for the reason in logs, metrics and on the wire.
+    pub fn kind(&self) -> &'static str {
+        match self.reason {
+            Reason::Unmade(_) => "spawn_failed",
+            Reason::Exited(_) => "exited",
+            Reason::Eof => "eof",
+            Reason::WriteFailed(_) => "write_error",
+            Reason::SlowHandshake(_) => "start_timeout",
+            Reason::Unresponsive(_) => "unresponsive",
+            Reason::Stopped => "stopped",
+            Reason::HandshakeRefused(_) => "handshake_refused",
+            Reason::VersionChanged { .. } => "version_changed",
+            Reason::Requested => "requested",
+            Reason::Closing => "closing",
+        }
+    }
+
+    /// What happened, as the part of a sentence after "The server".
+    pub fn predicate(&self) -> String {
+        let during = match self.phase {
+            Phase::Spawn => "",
+            Phase::Handshake => " during the handshake",
+            Phase::Service => "",
+        };
+        match &self.reason {
+            Reason::Unmade(why) => format!("could not be started: {why}"),
+            Reason::Exited(exit) => format!("{exit}{during}"),
+            Reason::Eof => {
+                format!("closed its output{during} while its process went on running")
+            }
+            Reason::WriteFailed(error) => format!("stopped taking input{during} ({error})"),
+            Reason::SlowHandshake(after) => format!(
+                "did not answer `initialize` within {} and was stopped",
+                seconds(*after)
+            ),
+            Reason::Unresponsive(after) => {
+                format!("answered nothing for {} and was stopped", seconds(*after))
+            }
+            Reason::Stopped => {
+                "was suspended by the operating system (stopped) and was killed".into()
+            }
+            Reason::HandshakeRefused(words) => format!("refused `initialize`: {words}"),
+            Reason::VersionChanged { held, offered } => format!(
+                "came back speaking protocol version {offered}, but this session was opened with {held}"
+            ),
+            Reason::Requested => "was restarted on request".into(),
+            Reason::Closing => "was stopped".into(),
+        }
+    }
+
+    /// The cause as data, for `data.outlive.cause` on the wire and for logs.
+    pub fn to_json(&self) -> Value {
+        let mut cause = json!({
+            "kind": self.kind(),
+            "phase": self.phase.as_str(),
+            "command": &*self.label,
+        });
+        match &self.reason {
+            Reason::Exited(Exit::Code(code)) => cause["exit_code"] = json!(code),
+            Reason::Exited(Exit::Signal(signal)) => cause["signal"] = json!(signal),
+            Reason::Unmade(why) => cause["error"] = json!(why.to_string()),
+            Reason::WriteFailed(words) | Reason::HandshakeRefused(words) => {
+                cause["error"] = json!(words)
+            }
+            Reason::SlowHandshake(after) | Reason::Unresponsive(after) => {
+                cause["after_ms"] = json!(after.as_millis() as u64)
+            }
+            Reason::VersionChanged { held, offered } => {
+                cause["held"] = json!(held);
+                cause["offered"] = json!(offered);
+            }
+            _ => {}
+        }
+        if !self.stderr_tail.is_empty() {
+            cause["stderr_tail"] = json!(&*self.stderr_tail);
+        }
+        cause
+    }
+}
+
+/// A duration for a person: "300 ms", "2 s", "1.5 s".
+pub(crate) fn seconds(d: Duration) -> String {
+    let ms = d.as_millis();
+    if ms < 1000 {
+        format!("{ms} ms")
+    } else if ms.is_multiple_of(1000) {
+        format!("{} s", ms / 1000)
+    } else {
+        format!("{:.1} s", d.as_secs_f64())
+    }
+}

@@ -1,0 +1,4 @@
+//! placeholder
+/// x
+#[derive(Clone, Debug)]
+pub struct Error;

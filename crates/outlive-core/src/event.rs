@@ -1,0 +1,385 @@
+//! What a session tells the people who watch it: its state, and what it did.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use crate::cause::Cause;
+use crate::link::Generation;
+use crate::time::Time;
+
+/// Where a session stands. There is no second flag that could disagree with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// A link is being made or is shaking hands.
+    Connecting {
+        /// Which attempt in a row this is, from 1.
+        attempt: u32,
+    },
+    /// The handshake is done on this generation and its link is not known to be dead.
+    Ready {
+        /// The link in service.
+        generation: Generation,
+    },
+    /// The link died; another one will be made.
+    Down {
+        /// Why it died.
+        cause: Cause,
+        /// When the next one will be made.
+        retry_at: Time,
+    },
+    /// Too many links died in a row, or the server changed beyond what the host can bear.
+    /// It is still tried now and then, and whenever it is called.
+    Failed {
+        /// Why the last one died.
+        cause: Cause,
+        /// When it is tried next without being asked.
+        retry_at: Time,
+    },
+    /// The session is over.
+    Closed,
+}
+
+impl State {
+    /// The word for it in logs and metrics.
+    pub fn name(&self) -> &'static str {
+        match self {
+            State::Connecting { .. } => "connecting",
+            State::Ready { .. } => "ready",
+            State::Down { .. } => "down",
+            State::Failed { .. } => "failed",
+            State::Closed => "closed",
+        }
+    }
+}
+
+/// Which way a message was going.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the host to the server.
+    ToServer,
+    /// From the server to the host.
+    ToHost,
+}
+
+/// Why a message was not passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DropReason {
+    /// The line is not a JSON-RPC message.
+    NotAMessage,
+    /// It is longer than the limit.
+    TooLarge,
+    /// It comes from a link that has been replaced.
+    StaleGeneration,
+    /// The answer to a request that was cancelled or had expired.
+    LateAnswer,
+    /// The answer to a request that nobody made, or that was answered before.
+    UnknownAnswer,
+    /// A cancellation of a request that is unknown, finished or must not be cancelled.
+    UselessCancel,
+    /// A cancellation kept from a server that dies of them.
+    AbsorbedCancel,
+    /// Progress for a request that is not in flight.
+    LateProgress,
+    /// The server a notification was for is gone.
+    NoServer,
+    /// The session is closing.
+    Closing,
+    /// The acknowledgement of a subscription that was replayed.
+    ReplayedAcknowledgement,
+}
+
+impl DropReason {
+    /// The word for it in logs and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            DropReason::NotAMessage => "not_a_message",
+            DropReason::TooLarge => "too_large",
+            DropReason::StaleGeneration => "stale_generation",
+            DropReason::LateAnswer => "late_answer",
+            DropReason::UnknownAnswer => "unknown_answer",
+            DropReason::UselessCancel => "useless_cancel",
+            DropReason::AbsorbedCancel => "absorbed_cancel",
+            DropReason::LateProgress => "late_progress",
+            DropReason::NoServer => "no_server",
+            DropReason::Closing => "closing",
+            DropReason::ReplayedAcknowledgement => "replayed_acknowledgement",
+        }
+    }
+}
+
+/// A list that a server offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum List {
+    /// `tools/list`.
+    Tools,
+    /// `prompts/list`.
+    Prompts,
+    /// `resources/list`.
+    Resources,
+    /// `resources/templates/list`.
+    Templates,
+}
+
+impl List {
+    /// All of them.
+    pub const ALL: [List; 4] = [List::Tools, List::Prompts, List::Resources, List::Templates];
+
+    /// The word for it in logs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            List::Tools => "tools",
+            List::Prompts => "prompts",
+            List::Resources => "resources",
+            List::Templates => "templates",
+        }
+    }
+}
+
+/// Something a session did or noticed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The state changed. Sent before any message that depends on it.
+    State(State),
+    /// A link is in service.
+    Connected {
+        /// Which one.
+        generation: Generation,
+        /// `serverInfo` name and version, where the server told them.
+        server: Option<String>,
+    },
+    /// A link is dead.
+    Lost {
+        /// Which one.
+        generation: Generation,
+        /// Why.
+        cause: Cause,
+        /// Requests that were in flight on it.
+        in_flight: usize,
+    },
+    /// The server has not finished starting; we go on waiting.
+    SlowStart {
+        /// How long it has taken so far, in milliseconds.
+        after_ms: u64,
+    },
+    /// A request was sent again on another link.
+    Retried {
+        /// Its id as the host wrote it.
+        id: String,
+        /// Its method.
+        method: String,
+        /// The link it was sent on.
+        generation: Generation,
+    },
+    /// A request was answered by us with an error.
+    Refused {
+        /// Its id as the host wrote it.
+        id: String,
+        /// Its method.
+        method: String,
+        /// The kind of the error.
+        kind: &'static str,
+    },
+    /// A message was not passed on.
+    Dropped {
+        /// Which way it was going.
+        direction: Direction,
+        /// Why it was not passed on.
+        reason: DropReason,
+        /// The beginning of it, or its method.
+        detail: String,
+    },
+    /// This server dies of cancellations: from now on they are kept from it.
+    AbsorbingCancels {
+        /// The link that died of one.
+        generation: Generation,
+    },
+    /// This server ends when asked `server/discover`, or does not answer it.
+    LegacyOnly,
+    /// After a restart a list differs from what the host last saw.
+    ListChanged {
+        /// Which one.
+        list: List,
+        /// Names that are new.
+        added: Vec<String>,
+        /// Names that are gone.
+        removed: Vec<String>,
+        /// Names whose definition differs.
+        changed: Vec<String>,
+    },
+    /// The host left or the session is being stopped; accepted requests may still finish.
+    Draining {
+        /// How many there are.
+        in_flight: usize,
+    },
+}
+
+impl Event {
+    /// The word for it in logs and metrics.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Event::State(_) => "state",
+            Event::Connected { .. } => "connected",
+            Event::Lost { .. } => "lost",
+            Event::SlowStart { .. } => "slow_start",
+            Event::Retried { .. } => "retried",
+            Event::Refused { .. } => "refused",
+            Event::Dropped { .. } => "dropped",
+            Event::AbsorbingCancels { .. } => "absorbing_cancels",
+            Event::LegacyOnly => "legacy_only",
+            Event::ListChanged { .. } => "list_changed",
+            Event::Draining { .. } => "draining",
+        }
+    }
+
+    /// Whether a person would want to see it without having asked for details.
+    pub fn is_notable(&self) -> bool {
+        !matches!(
+            self,
+            Event::State(State::Connecting { .. } | State::Closed)
+                | Event::Dropped {
+                    reason: DropReason::LateAnswer
+                        | DropReason::LateProgress
+                        | DropReason::UselessCancel
+                        | DropReason::AbsorbedCancel
+                        | DropReason::StaleGeneration
+                        | DropReason::ReplayedAcknowledgement,
+                    ..
+                }
+        )
+    }
+
+    /// The event as data: `{"event": name, …}`. `now` turns moments into delays.
+    pub fn to_json(&self, now: Time) -> Value {
+        let mut line = json!({ "event": self.name() });
+        match self {
+            Event::State(state) => {
+                line["state"] = json!(state.name());
+                match state {
+                    State::Connecting { attempt } => line["attempt"] = json!(attempt),
+                    State::Ready { generation } => line["generation"] = json!(generation.number()),
+                    State::Down { cause, retry_at } | State::Failed { cause, retry_at } => {
+                        line["cause"] = cause.to_json();
+                        line["retry_in_ms"] = json!((*retry_at - now).as_millis() as u64);
+                    }
+                    State::Closed => {}
+                }
+            }
+            Event::Connected { generation, server } => {
+                line["generation"] = json!(generation.number());
+                line["server"] = json!(server);
+            }
+            Event::Lost { generation, cause, in_flight } => {
+                line["generation"] = json!(generation.number());
+                line["cause"] = cause.to_json();
+                line["in_flight"] = json!(in_flight);
+            }
+            Event::SlowStart { after_ms } => line["after_ms"] = json!(after_ms),
+            Event::Retried { id, method, generation } => {
+                line["id"] = json!(id);
+                line["method"] = json!(method);
+                line["generation"] = json!(generation.number());
+            }
+            Event::Refused { id, method, kind } => {
+                line["id"] = json!(id);
+                line["method"] = json!(method);
+                line["kind"] = json!(kind);
+            }
+            Event::Dropped { direction, reason, detail } => {
+                line["direction"] = json!(match direction {
+                    Direction::ToServer => "to_server",
+                    Direction::ToHost => "to_host",
+                });
+                line["reason"] = json!(reason.as_str());
+                line["detail"] = json!(detail);
+            }
+            Event::AbsorbingCancels { generation } => {
+                line["generation"] = json!(generation.number())
+            }
+            Event::LegacyOnly => {}
+            Event::ListChanged { list, added, removed, changed } => {
+                line["list"] = json!(list.as_str());
+                line["added"] = json!(added);
+                line["removed"] = json!(removed);
+                line["changed"] = json!(changed);
+            }
+            Event::Draining { in_flight } => line["in_flight"] = json!(in_flight),
+        }
+        line
+    }
+}
+
+/// The event as a sentence for a person.
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::State(State::Connecting { attempt: 1 }) => f.write_str("starting the server"),
+            Event::State(State::Connecting { attempt }) => {
+                write!(f, "starting the server, attempt {attempt}")
+            }
+            Event::State(State::Ready { generation }) => {
+                write!(f, "ready (generation {generation})")
+            }
+            Event::State(State::Down { .. }) => f.write_str("down; a new server is on its way"),
+            Event::State(State::Failed { cause, .. }) => write!(
+                f,
+                "failed: the server {}; it is tried again now and then, and when it is called",
+                cause.predicate()
+            ),
+            Event::State(State::Closed) => f.write_str("closed"),
+            Event::Connected { generation, server: Some(server) } => {
+                write!(f, "connected to {server} (generation {generation})")
+            }
+            Event::Connected { generation, server: None } => {
+                write!(f, "connected (generation {generation})")
+            }
+            Event::Lost { generation, cause, in_flight } => {
+                write!(f, "lost generation {generation}: the server {}", cause.predicate())?;
+                if *in_flight > 0 {
+                    write!(f, ", {in_flight} in flight")?;
+                }
+                if let Some(last) = cause.stderr_tail.last() {
+                    write!(f, "; its last words: {last}")?;
+                }
+                Ok(())
+            }
+            Event::SlowStart { after_ms } => write!(
+                f,
+                "the server is still starting after {} s; waiting (a first start may download packages)",
+                after_ms / 1000
+            ),
+            Event::Retried { id, method, generation } => {
+                write!(f, "sent {method} (id {id}) again on generation {generation}")
+            }
+            Event::Refused { id, method, kind } => {
+                write!(f, "answered {method} (id {id}) with {kind}")
+            }
+            Event::Dropped { direction, reason, detail } => write!(
+                f,
+                "dropped a line {}: {} ({detail})",
+                match direction {
+                    Direction::ToServer => "from the host",
+                    Direction::ToHost => "from the server",
+                },
+                reason.as_str()
+            ),
+            Event::AbsorbingCancels { generation } => write!(
+                f,
+                "generation {generation} died of a cancellation; from now on cancellations are kept from this server (--cancel auto)"
+            ),
+            Event::LegacyOnly => f.write_str("this server does not take `server/discover`"),
+            Event::ListChanged { list, added, removed, changed } => write!(
+                f,
+                "the list of {} changed: {} added, {} removed, {} changed",
+                list.as_str(),
+                added.len(),
+                removed.len(),
+                changed.len()
+            ),
+            Event::Draining { in_flight: 0 } => f.write_str("closing"),
+            Event::Draining { in_flight } => {
+                write!(f, "closing; {in_flight} requests may still finish")
+            }
+        }
+    }
+}

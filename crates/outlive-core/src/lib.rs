@@ -1,0 +1,34 @@
+//! The lifecycle rules of an MCP session that outlives its servers.
+//!
+//! This crate has no I/O, no clock, no threads and no randomness of its own. A [`Session`] is a
+//! state machine: a driver feeds it what happened and the time it happened at, and does what it
+//! says. Because there is one owner and nothing ever waits inside, the races that kill other
+//! implementations cannot be written down here; because time is an argument, millions of fault
+//! schedules run in seconds.
+//!
+//! # The one contract
+//!
+//! After every [`Session::handle`], call [`Session::poll`] until it returns `None` and carry out
+//! each [`Output`] in that order; then wait for the next input, but no longer than
+//! [`Session::deadline`], and report [`Input::Tick`] when that moment comes.
+#![forbid(unsafe_code)]
+
+pub mod cause;
+pub mod error;
+pub mod event;
+pub mod framer;
+pub mod link;
+pub mod message;
+pub mod policy;
+pub mod session;
+pub mod time;
+
+pub use cause::Cause;
+pub use error::Error;
+pub use event::{Event, State};
+pub use framer::{Frame, Framer};
+pub use link::{Generation, LinkInput, LinkOrder};
+pub use message::{Id, Message};
+pub use policy::Policy;
+pub use session::{Input, Output, Session};
+pub use time::Time;

@@ -1,0 +1,87 @@
+//! What passes between a session and the links under it.
+//!
+//! A *link* is one live connection to the upstream. It dies; its successor has
+//! the next [`Generation`]. Everything that concerns a link carries the
+//! generation, so nothing can act on the wrong one.
+
+use std::fmt;
+
+use crate::cause::{Exit, StartFailure};
+use crate::framer::Frame;
+
+/// The ordinal of a link in its session. The first link is generation 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Generation(u64);
+
+impl Generation {
+    /// The generation of a session's first link.
+    pub const FIRST: Generation = Generation(1);
+
+    /// The generation that follows this one.
+    pub fn next(self) -> Generation {
+        Generation(self.0 + 1)
+    }
+
+    /// The ordinal itself, for messages and metrics.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What a driver reports about a link.
+#[derive(Clone, Debug)]
+pub enum LinkInput {
+    /// The link is made: bytes can be written to it.
+    Up,
+    /// The link could not be made.
+    Unmade(StartFailure),
+    /// The server sent a frame.
+    Frame(Frame),
+    /// The server wrote a line to its standard error (text without its line end;
+    /// the driver has masked secrets, the core escapes control characters).
+    Stderr(String),
+    /// The answer to [`LinkOrder::Inspect`].
+    Inspected {
+        /// Whether the operating system shows the server as stopped (`SIGSTOP`).
+        stopped: bool,
+    },
+    /// The server closed its output. Its process may still be alive.
+    Eof {
+        /// How many of the frames sent to this link were written out in full.
+        sent: u64,
+    },
+    /// Writing to the server failed.
+    WriteFailed {
+        /// The operating system's words.
+        error: String,
+        /// As in [`LinkInput::Eof`].
+        sent: u64,
+    },
+    /// The server's process ended. All it had written has been reported before.
+    Exited {
+        /// How it ended.
+        exit: Exit,
+        /// As in [`LinkInput::Eof`].
+        sent: u64,
+    },
+}
+
+/// What a session orders a driver to do with a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkOrder {
+    /// Write out what is queued, then close the server's input (the polite way to ask it to leave).
+    CloseInput,
+    /// Ask the server and its descendants to end (`SIGTERM` to the group).
+    Terminate,
+    /// End the server and all its descendants now, and drop what is queued for it.
+    /// The driver goes on to report [`LinkInput::Exited`] once, if it has not yet.
+    Kill,
+    /// Look whether the operating system shows the server as stopped, and report it.
+    Inspect,
+}

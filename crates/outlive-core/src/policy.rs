@@ -1,0 +1,177 @@
+//! The settings of a session, validated, with the defaults of the design.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+/// When a request whose outcome is unknown is sent again after its link died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// Never.
+    Never,
+    /// Only what is safe to repeat: read-only methods, and tools whose annotations say so.
+    Safe,
+    /// Always, whatever the server says about its tools.
+    Always,
+}
+
+/// What happens to the host's cancellations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancel {
+    /// They are passed on.
+    Forward,
+    /// They are kept from the server; its late answers are dropped.
+    Absorb,
+    /// They are passed on until this server has died of one, then absorbed.
+    Auto,
+}
+
+/// Restart delays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    /// The delay before the second restart in a row; the first is immediate.
+    pub base: Duration,
+    /// No delay is longer.
+    pub cap: Duration,
+}
+
+/// When to stop restarting for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Breaker {
+    /// This many failed generations …
+    pub failures: u32,
+    /// … within this time open the breaker.
+    pub window: Duration,
+    /// A link that was in service this long was healthy: its end counts as a first one.
+    pub healthy_after: Duration,
+    /// While open, the server is tried again this often without being asked.
+    pub retry: Duration,
+}
+
+/// How a silent server is found out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Liveness {
+    /// Probe after this much silence while nothing is in flight; `None`: never.
+    pub interval: Option<Duration>,
+    /// A server that leaves a probe and everything else unanswered this long is unresponsive.
+    pub patience: Duration,
+    /// A process shown as stopped for this long is given up.
+    pub stopped_patience: Duration,
+    /// For this long after a forwarded cancellation the server is watched closely.
+    pub cancel_watch: Duration,
+}
+
+/// Bounds by count and bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The longest message, in bytes, in either direction.
+    pub message: usize,
+    /// Requests in flight before the host is no longer read.
+    pub in_flight: usize,
+    /// Bytes of requests in flight before the host is no longer read.
+    pub in_flight_bytes: usize,
+    /// Requests held while there is no server.
+    pub held: usize,
+    /// Bytes of messages held while there is no server.
+    pub held_bytes: usize,
+    /// Ids of cancelled and expired requests remembered per link.
+    pub tombstones: usize,
+    /// Requests of the server that the host has not answered.
+    pub asks: usize,
+    /// Resource subscriptions remembered for replay.
+    pub subscriptions: usize,
+    /// Lines of standard error kept for error messages.
+    pub stderr_lines: usize,
+    /// Bytes of standard error kept for error messages.
+    pub stderr_bytes: usize,
+}
+
+/// How a session behaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// The server's command or address for messages, secrets masked.
+    pub label: Arc<str>,
+    /// How long a request waits for a server that is down.
+    pub hold: Duration,
+    /// When requests are repeated.
+    pub retry: Retry,
+    /// What happens to cancellations.
+    pub cancel: Cancel,
+    /// A start that takes longer is reported.
+    pub start_soft: Duration,
+    /// A first start that takes longer is given up.
+    pub start_hard: Duration,
+    /// A replayed handshake that takes longer is given up.
+    pub handshake: Duration,
+    /// A host's `server/discover` that takes longer is answered as unsupported, so that the
+    /// host falls back to `initialize`.
+    pub discover: Duration,
+    /// A request silent for this long fails; progress re-arms it. `None`: never.
+    pub request_timeout: Option<Duration>,
+    /// A request that takes longer fails, progress or not. `None`: never.
+    pub request_ceiling: Option<Duration>,
+    /// Restart delays.
+    pub backoff: Backoff,
+    /// The limit on restarts.
+    pub breaker: Breaker,
+    /// How silence is judged.
+    pub liveness: Liveness,
+    /// Bounds.
+    pub limits: Limits,
+    /// How long a server may take to leave after its input was closed.
+    pub stop_grace: Duration,
+    /// How long it may then take to leave after `SIGTERM`.
+    pub term_grace: Duration,
+    /// How long accepted requests may take once the host has left or the session is stopped.
+    pub drain: Duration,
+    /// This server is known to end when asked `server/discover`: answer for it.
+    pub refuse_discover: bool,
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy {
+            label: "the server".into(),
+            hold: Duration::from_secs(30),
+            retry: Retry::Safe,
+            cancel: Cancel::Auto,
+            start_soft: Duration::from_secs(60),
+            start_hard: Duration::from_secs(300),
+            handshake: Duration::from_secs(60),
+            discover: Duration::from_secs(10),
+            request_timeout: None,
+            request_ceiling: None,
+            backoff: Backoff {
+                base: Duration::from_millis(200),
+                cap: Duration::from_secs(15),
+            },
+            breaker: Breaker {
+                failures: 8,
+                window: Duration::from_secs(60),
+                healthy_after: Duration::from_secs(10),
+                retry: Duration::from_secs(30),
+            },
+            liveness: Liveness {
+                interval: Some(Duration::from_secs(30)),
+                patience: Duration::from_secs(30),
+                stopped_patience: Duration::from_secs(2),
+                cancel_watch: Duration::from_secs(30),
+            },
+            limits: Limits {
+                message: 64 << 20,
+                in_flight: 4096,
+                in_flight_bytes: 64 << 20,
+                held: 1024,
+                held_bytes: 64 << 20,
+                tombstones: 4096,
+                asks: 1024,
+                subscriptions: 4096,
+                stderr_lines: 20,
+                stderr_bytes: 8 << 10,
+            },
+            stop_grace: Duration::from_secs(2),
+            term_grace: Duration::from_secs(3),
+            drain: Duration::from_secs(5),
+            refuse_discover: false,
+        }
+    }
+}

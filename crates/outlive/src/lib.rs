@@ -1,0 +1,1 @@
+//! MCP sessions that outlive their servers.
