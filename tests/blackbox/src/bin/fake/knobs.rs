@@ -1,0 +1,146 @@
+//! How a fake server misbehaves, as told on its command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How lines are framed on the way out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Framing {
+    /// LF, as the specification says.
+    #[default]
+    Lf,
+    /// CR LF.
+    CrLf,
+    /// A byte order mark before each line.
+    Bom,
+    /// A blank line after each line.
+    Blank,
+    /// Headers as in the Language Server Protocol.
+    ContentLength,
+}
+
+/// What the server does when a cancellation reaches it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnCancel {
+    /// It stops the handler and answers nothing.
+    #[default]
+    Stop,
+    /// It exits with a traceback on standard error.
+    Die,
+    /// It stops answering, looks alive, and exits when the next line arrives.
+    LookAlive,
+}
+
+/// All knobs.
+#[derive(Debug, Default)]
+pub struct Knobs {
+    /// Where to record what happens; see `tap`.
+    pub state: Option<PathBuf>,
+    /// The faults `exit_at_start` and `exit_after_ready` hold only while this file exists.
+    pub only_while: Option<PathBuf>,
+    /// Wait this long before reading the first line.
+    pub start_delay: Option<Duration>,
+    /// Exit with this code before reading anything.
+    pub exit_at_start: Option<i32>,
+    /// Exit with code 1 this long after `notifications/initialized`.
+    pub exit_after_ready: Option<Duration>,
+    /// Print this on standard error at the start.
+    pub say: Option<String>,
+    /// Print this on standard output at the start.
+    pub banner: Option<String>,
+    /// Never answer `initialize`.
+    pub hang_in_initialize: bool,
+    /// Answer `initialize` with an error that says this.
+    pub refuse_initialize: Option<String>,
+    /// Know nothing of `server/discover`.
+    pub legacy: bool,
+    /// Leave `server/discover` unanswered.
+    pub ignore_discover: bool,
+    /// Answer `server/discover` only after the first call.
+    pub late_discover: bool,
+    /// Exit on `server/discover`.
+    pub exit_on_discover: bool,
+    /// A file whose content (`v1`, `v2` or `unhinted`) says which tools there are.
+    pub tools: Option<PathBuf>,
+    /// From the second process on, negotiate this protocol version.
+    pub version_after_restart: Option<String>,
+    /// Leave `ping` unanswered.
+    pub ignore_ping: bool,
+    /// Answer `ping` with "method not found".
+    pub ping_error: bool,
+    /// What a cancellation does.
+    pub on_cancel: OnCancel,
+    /// Live on when standard input ends.
+    pub ignore_eof: bool,
+    /// Write everything in pieces of one to seven bytes.
+    pub trickle: bool,
+    /// How lines are framed.
+    pub framing: Framing,
+}
+
+impl Knobs {
+    /// Reads the command line; an unknown knob is an error.
+    pub fn parse(mut args: impl Iterator<Item = String>) -> Result<Knobs, String> {
+        let mut knobs = Knobs::default();
+        while let Some(name) = args.next() {
+            let mut value = || args.next().ok_or(format!("{name} needs a value"));
+            match name.as_str() {
+                "--state" => knobs.state = Some(value()?.into()),
+                "--only-while" => knobs.only_while = Some(value()?.into()),
+                "--start-delay" => knobs.start_delay = Some(millis(&value()?)?),
+                "--exit-at-start" => {
+                    knobs.exit_at_start = Some(value()?.parse().map_err(|e| format!("{e}"))?)
+                }
+                "--exit-after-ready" => knobs.exit_after_ready = Some(millis(&value()?)?),
+                "--say" => knobs.say = Some(value()?),
+                "--banner" => knobs.banner = Some(value()?),
+                "--hang-in-initialize" => knobs.hang_in_initialize = true,
+                "--refuse-initialize" => knobs.refuse_initialize = Some(value()?),
+                "--legacy" => knobs.legacy = true,
+                "--ignore-discover" => knobs.ignore_discover = true,
+                "--late-discover" => knobs.late_discover = true,
+                "--exit-on-discover" => knobs.exit_on_discover = true,
+                "--tools" => knobs.tools = Some(value()?.into()),
+                "--version-after-restart" => knobs.version_after_restart = Some(value()?),
+                "--ignore-ping" => knobs.ignore_ping = true,
+                "--ping-error" => knobs.ping_error = true,
+                "--die-of-cancel" => knobs.on_cancel = OnCancel::Die,
+                "--die-of-cancel-but-look-alive" => knobs.on_cancel = OnCancel::LookAlive,
+                "--ignore-eof" => knobs.ignore_eof = true,
+                "--trickle" => knobs.trickle = true,
+                "--framing" => {
+                    knobs.framing = match value()?.as_str() {
+                        "crlf" => Framing::CrLf,
+                        "bom" => Framing::Bom,
+                        "blank" => Framing::Blank,
+                        "content-length" => Framing::ContentLength,
+                        other => return Err(format!("no such framing: {other}")),
+                    }
+                }
+                // Anything that stands for a credential on a command line.
+                "--token" => drop(value()?),
+                other => return Err(format!("no such knob: {other}")),
+            }
+        }
+        Ok(knobs)
+    }
+
+    /// Whether the faults that `--only-while` guards hold now.
+    pub fn faulty(&self) -> bool {
+        self.only_while.as_ref().is_none_or(|file| file.exists())
+    }
+
+    /// Which set of tools is on offer.
+    pub fn tool_set(&self) -> String {
+        self.tools
+            .as_ref()
+            .and_then(|file| std::fs::read_to_string(file).ok())
+            .map_or("v1".into(), |text| text.trim().into())
+    }
+}
+
+fn millis(text: &str) -> Result<Duration, String> {
+    text.parse()
+        .map(Duration::from_millis)
+        .map_err(|e| format!("{text}: {e}"))
+}

@@ -1,0 +1,70 @@
+//! A scripted MCP server on standard input and output, with faults to order.
+//!
+//! It is strict where real servers are: nothing works before the handshake, `initialize` works
+//! once, a cancelled handler answers nothing, the end of input ends it at once. So a relay that
+//! forgets to replay a handshake, cancels too much or drops its input too early is found out.
+//! It speaks both eras: a request whose `_meta` names a protocol version needs no handshake.
+//!
+//! What goes wrong is chosen by [`knobs`] (from the start) and by calling [`tools`] (now).
+
+mod knobs;
+mod output;
+mod server;
+mod tap;
+mod tools;
+
+use std::io::{BufRead, BufReader};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread;
+
+use knobs::Knobs;
+use server::Server;
+
+fn main() -> ExitCode {
+    let knobs = match Knobs::parse(std::env::args().skip(1)) {
+        Ok(knobs) => knobs,
+        Err(error) => {
+            eprintln!("fake: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    if let Some(text) = &knobs.say {
+        eprintln!("{text}");
+    }
+    let server = match Server::new(knobs) {
+        Ok(server) => Arc::new(server),
+        Err(error) => {
+            eprintln!("fake: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    if let Some(text) = &server.knobs.banner {
+        server.output.raw(format!("{text}\n").as_bytes());
+    }
+    if let Some(code) = server.knobs.exit_at_start
+        && server.knobs.faulty()
+    {
+        std::process::exit(code);
+    }
+    if let Some(delay) = server.knobs.start_delay {
+        thread::sleep(delay);
+    }
+    let mut input = BufReader::new(std::io::stdin());
+    let mut line = Vec::new();
+    loop {
+        while server.is_deaf() {
+            thread::park();
+        }
+        line.clear();
+        match input.read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => break,
+            Ok(_) => server.take(&line),
+        }
+    }
+    server.tap.note("eof", serde_json::Value::Null);
+    while server.knobs.ignore_eof {
+        thread::park();
+    }
+    ExitCode::SUCCESS
+}

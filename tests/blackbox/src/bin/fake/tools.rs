@@ -1,0 +1,361 @@
+//! The tools: each does one small thing, or one thing wrong.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Signal, getpid, kill_process};
+use serde_json::{Value, json};
+
+use crate::server::{Call, Server, lock};
+
+/// Long enough that only a kill ends it.
+const FOR_EVER: Duration = Duration::from_secs(3600);
+
+/// How a call ends.
+pub enum Outcome {
+    /// With this result.
+    Result(Value),
+    /// With this JSON-RPC error.
+    Error(i64, String),
+    /// Without an answer, or with one that was sent already.
+    Nothing,
+}
+
+/// The tools on offer in set `v1`, `v2` or `unhinted`.
+///
+/// `v2` has `added` instead of `removed`, and another schema for `changing`. `unhinted` is `v1`
+/// without any annotation.
+pub fn list(set: &str) -> Value {
+    let plain = [
+        "ping",
+        "echo",
+        "sleep",
+        "stubborn",
+        "crash",
+        "append",
+        "stderr",
+        "junk",
+        "close_stdout",
+        "deaf",
+        "mute",
+        "flood",
+        "orphan",
+        "elicit",
+        "progress",
+        "huge",
+        "answer_as",
+        "twice",
+        "stop",
+        "counter",
+        "memory",
+        "touch",
+        "leak",
+        "fail",
+        "notify_listeners",
+    ];
+    let tool = |name: &str| json!({ "name": name, "inputSchema": { "type": "object" } });
+    let mut tools: Vec<Value> = plain.iter().map(|name| tool(name)).collect();
+    for (name, hint) in [
+        ("append_read", "readOnlyHint"),
+        ("append_idem", "idempotentHint"),
+        ("sleep_read", "readOnlyHint"),
+    ] {
+        let mut hinted = tool(name);
+        if set != "unhinted" {
+            hinted["annotations"] = json!({ hint: true });
+        }
+        tools.push(hinted);
+    }
+    let mut changing = tool("changing");
+    if set == "v2" {
+        changing["inputSchema"]["required"] = json!(["x"]);
+        tools.push(tool("added"));
+    } else {
+        tools.push(tool("removed"));
+    }
+    tools.push(changing);
+    tools.into()
+}
+
+/// Runs a tool to its end.
+pub fn run(server: &Arc<Server>, call: &Call, name: &str, args: &Value) -> Outcome {
+    let number = |key: &str| args[key].as_u64();
+    let pause = || Duration::from_millis(number("ms").unwrap_or(0));
+    match name {
+        "ping" => Outcome::Result(json!({
+            "content": [{ "type": "text", "text": "pong" }],
+            "structuredContent": { "pid": std::process::id(), "spawn": server.tap.spawn },
+        })),
+        "echo" => text(args["text"].as_str().unwrap_or_default()),
+        "sleep" | "sleep_read" => {
+            if call.cancelled_within(pause()) {
+                server.tap.note("cancelled", call.id.clone());
+                Outcome::Nothing
+            } else {
+                text("slept")
+            }
+        }
+        "stubborn" => stubborn(server, call, args["how"].as_str().unwrap_or("result")),
+        "crash" => {
+            thread::sleep(pause());
+            if let Some(words) = args["say"].as_str() {
+                eprintln!("{words}");
+            }
+            die(args)
+        }
+        "append" | "append_read" | "append_idem" => append(args),
+        "stderr" => {
+            let mut junk = vec![b'x'; number("bytes").unwrap_or(0) as usize];
+            if args["newlines"] == true {
+                junk.iter_mut()
+                    .skip(79)
+                    .step_by(80)
+                    .for_each(|byte| *byte = b'\n');
+            }
+            let _ = std::io::stderr().write_all(&junk);
+            text("written")
+        }
+        "junk" => {
+            for line in args["hex"].as_array().into_iter().flatten() {
+                let mut bytes = unhex(line.as_str().unwrap_or_default());
+                bytes.push(b'\n');
+                server.output.raw(&bytes);
+            }
+            text("printed")
+        }
+        "close_stdout" => {
+            // The pipe closes when its last descriptor is replaced.
+            if let Ok(null) = OpenOptions::new().write(true).open("/dev/null") {
+                let _ = rustix::stdio::dup2_stdout(null);
+            }
+            Outcome::Nothing
+        }
+        "deaf" => {
+            server.deaf.store(true, Ordering::SeqCst);
+            text("deaf from the line after the next")
+        }
+        "mute" => {
+            server.mute.store(true, Ordering::SeqCst);
+            Outcome::Nothing
+        }
+        "flood" => {
+            let pad = "x".repeat(number("bytes").unwrap_or(0) as usize);
+            for n in 0..number("count").unwrap_or(1) {
+                let data = json!({ "n": n, "pad": pad });
+                server.notify(
+                    "notifications/message",
+                    json!({ "level": "info", "data": data }),
+                );
+            }
+            text("flooded")
+        }
+        "orphan" => orphan(server, args),
+        "elicit" => {
+            let schema = json!({ "type": "object", "properties": {} });
+            let ask = json!({ "message": "Go on?", "requestedSchema": schema });
+            match server.ask("elicitation/create", ask).recv() {
+                Ok(answer) => {
+                    server.tap.note("elicited", answer.clone());
+                    text(&answer.to_string())
+                }
+                Err(_) => Outcome::Nothing,
+            }
+        }
+        "progress" => progress(server, call),
+        "huge" => text(&"h".repeat(number("bytes").unwrap_or(0) as usize)),
+        "answer_as" => answer_as(server, call, args["as"].as_str().unwrap_or_default()),
+        "twice" => {
+            server.reply(
+                &call.id,
+                json!({ "content": [], "structuredContent": { "n": 1 } }),
+            );
+            server.fail(&call.id, -32603, "the second answer");
+            server.reply(
+                &call.id,
+                json!({ "content": [], "structuredContent": { "n": 3 } }),
+            );
+            Outcome::Nothing
+        }
+        "stop" => {
+            let _ = kill_process(getpid(), Signal::STOP);
+            text("resumed")
+        }
+        "counter" => {
+            let mut memory = lock(&server.memory);
+            memory.counter += 1;
+            text(&memory.counter.to_string())
+        }
+        "memory" => {
+            let memory = lock(&server.memory);
+            Outcome::Result(json!({
+                "content": [],
+                "structuredContent": {
+                    "level": memory.level,
+                    "subscriptions": memory.subscriptions,
+                    "listeners": memory.listeners,
+                },
+            }))
+        }
+        "touch" => {
+            let uri = args["uri"].as_str().unwrap_or_default();
+            if lock(&server.memory)
+                .subscriptions
+                .iter()
+                .any(|known| known == uri)
+            {
+                server.notify("notifications/resources/updated", json!({ "uri": uri }));
+            }
+            text("touched")
+        }
+        "leak" => {
+            let value = std::env::var(args["name"].as_str().unwrap_or_default());
+            eprintln!("cannot log in with {}", value.unwrap_or_default());
+            std::process::exit(1);
+        }
+        "fail" => Outcome::Error(-32042, "the tool's own error".into()),
+        "notify_listeners" => {
+            server.notify_listeners();
+            text("notified")
+        }
+        "changing" | "removed" | "added"
+            if list(&server.knobs.tool_set())
+                .as_array()
+                .is_some_and(|tools| tools.iter().any(|tool| tool["name"] == name)) =>
+        {
+            text(name)
+        }
+        other => Outcome::Error(-32602, format!("Unknown tool: {other}")),
+    }
+}
+
+fn text(words: &str) -> Outcome {
+    Outcome::Result(json!({ "content": [{ "type": "text", "text": words }] }))
+}
+
+/// Ends the process with the `signal` or the exit `code` asked for.
+fn die(args: &Value) -> ! {
+    let signal = args["signal"]
+        .as_i64()
+        .and_then(|n| Signal::from_named_raw(n as i32));
+    if let Some(signal) = signal {
+        let _ = kill_process(getpid(), signal);
+        thread::sleep(FOR_EVER);
+    }
+    std::process::exit(args["code"].as_i64().unwrap_or(1) as i32);
+}
+
+/// Waits for its own cancellation, then answers all the same.
+fn stubborn(server: &Server, call: &Call, how: &str) -> Outcome {
+    if !call.cancelled_within(FOR_EVER) {
+        return text("never cancelled");
+    }
+    thread::sleep(Duration::from_millis(20));
+    if how != "error" {
+        server.reply(&call.id, json!({ "content": [] }));
+    }
+    if how != "result" {
+        server.fail(&call.id, 0, "Request cancelled");
+    }
+    server.tap.note("answered_late", call.id.clone());
+    Outcome::Nothing
+}
+
+/// A side effect, then death before the answer, until the file has more than `die_until` lines.
+fn append(args: &Value) -> Outcome {
+    let path = Path::new(args["file"].as_str().unwrap_or_default());
+    let lines = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)
+        .and_then(|mut file| file.write_all(b"done\n"))
+        .and_then(|()| std::fs::read_to_string(path))
+        .map(|content| content.lines().count() as u64);
+    match lines {
+        Ok(lines) if lines <= args["die_until"].as_u64().unwrap_or(0) => {
+            die(&json!({ "signal": 9 }))
+        }
+        Ok(lines) => text(&lines.to_string()),
+        Err(error) => Outcome::Error(-32603, error.to_string()),
+    }
+}
+
+/// Leaves a descendant behind that holds our pipes; exits with `code` if there is one.
+///
+/// The descendant ignores `SIGTERM`. With `say` it writes that line to the inherited standard
+/// output after `ms`.
+fn orphan(server: &Server, args: &Value) -> Outcome {
+    let pause = args["ms"].as_u64().unwrap_or(0) as f64 / 1000.0;
+    let script = match args["say"].as_str() {
+        Some(words) => format!("trap '' TERM; sleep {pause}; printf '%s\\n' '{words}'; sleep 9999"),
+        None => "trap '' TERM; sleep 9999".into(),
+    };
+    let mut command = Command::new("sh");
+    if args["own_session"] == true {
+        command = Command::new("setsid");
+        command.arg("sh");
+    }
+    match command.arg("-c").arg(script).stdin(Stdio::null()).spawn() {
+        Ok(child) => server.tap.note("orphan", json!(child.id())),
+        Err(error) => return Outcome::Error(-32603, error.to_string()),
+    }
+    if let Some(code) = args["code"].as_i64() {
+        std::process::exit(code as i32);
+    }
+    text("left behind")
+}
+
+/// Progress with the caller's token, with an invented one, and after the answer.
+fn progress(server: &Server, call: &Call) -> Outcome {
+    let given = call.progress_token.clone().unwrap_or(json!("none-given"));
+    let tell = |token: &Value, n: u32| {
+        server.notify(
+            "notifications/progress",
+            json!({ "progressToken": token, "progress": n }),
+        )
+    };
+    tell(&given, 1);
+    tell(&json!("invented"), 1);
+    tell(&given, 2);
+    server.reply(
+        &call.id,
+        json!({ "content": [{ "type": "text", "text": "progressed" }] }),
+    );
+    tell(&given, 3);
+    tell(&given, 4);
+    Outcome::Nothing
+}
+
+/// An answer whose id is not the one that was asked with.
+fn answer_as(server: &Server, call: &Call, how: &str) -> Outcome {
+    let result = json!({ "content": [{ "type": "text", "text": how }] });
+    let error = json!({ "code": -32700, "message": "Parse error" });
+    match how {
+        "string" => server.reply(&json!(call.id.to_string()), result),
+        "number" => {
+            let number = call.id.as_str().and_then(|id| id.parse::<i64>().ok());
+            server.reply(&json!(number), result);
+        }
+        "null" => server.send(json!({ "jsonrpc": "2.0", "id": null, "error": error })),
+        "missing" => server.send(json!({ "jsonrpc": "2.0", "error": error })),
+        "server-error" => {
+            server.send(json!({ "jsonrpc": "2.0", "id": "server-error", "error": error }))
+        }
+        "both" => server
+            .send(json!({ "jsonrpc": "2.0", "id": call.id, "result": result, "error": error })),
+        _ => server.reply(&json!("nobody-asked"), result),
+    }
+    Outcome::Nothing
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    text.as_bytes()
+        .chunks(2)
+        .filter_map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
+        .collect()
+}
