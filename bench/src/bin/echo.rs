@@ -1,0 +1,286 @@
+//! The server behind every contender: one tool, `echo`, which returns its argument.
+//!
+//! It has to be so fast that the proxy in front of it is what is measured. A line is scanned once, in place, for the
+//! few spans an answer is made of; no JSON tree is built, and the text is copied as it stands, escapes and all. All
+//! answers to what one read brought leave in one write.
+//!
+//! `--start-delay 200ms` makes it slow to start, as servers in real life are.
+
+#![forbid(unsafe_code)]
+
+use std::fs::File;
+use std::io::{self, IoSlice, Read, Write};
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::process::exit;
+use std::time::Duration;
+use std::{env, thread};
+
+/// A text from this size on is written from where it was read instead of being copied first.
+const COPY_LIMIT: usize = 16 * 1024;
+
+/// What is read at once. A pipe holds 64 KiB; a host may have made its own larger.
+const CHUNK: usize = 256 * 1024;
+
+fn main() -> io::Result<()> {
+    if let Some(delay) = start_delay() {
+        thread::sleep(delay);
+    }
+    let mut input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let mut output = Output::new(File::from(io::stdout().as_fd().try_clone_to_owned()?));
+    let mut buffer = vec![0; CHUNK];
+    let (mut start, mut end) = (0, 0);
+    loop {
+        if buffer.len() - end < CHUNK {
+            if start > 0 {
+                buffer.copy_within(start..end, 0);
+                (start, end) = (0, end - start);
+            }
+            if buffer.len() - end < CHUNK {
+                buffer.resize(buffer.len() * 2, 0);
+            }
+        }
+        let count = match input.read(&mut buffer[end..]) {
+            Ok(0) => return Ok(()),
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let mut searched = end;
+        end += count;
+        while let Some(at) = memchr::memchr(b'\n', &buffer[searched..end]) {
+            answer(&buffer[start..searched + at], &mut output)?;
+            searched += at + 1;
+            start = searched;
+        }
+        if start == end {
+            (start, end) = (0, 0);
+        }
+        output.flush()?;
+    }
+}
+
+fn start_delay() -> Option<Duration> {
+    let mut arguments = env::args().skip(1);
+    let flag = arguments.next()?;
+    let delay = arguments
+        .next()
+        .as_deref()
+        .and_then(|text| text.strip_suffix("ms"))
+        .and_then(|text| text.parse().ok())
+        .map(Duration::from_millis);
+    if flag != "--start-delay" || delay.is_none() {
+        eprintln!("usage: echo [--start-delay MILLISECONDSms]");
+        exit(1);
+    }
+    delay
+}
+
+/// Answers one line. What is not a request needs no answer.
+fn answer(line: &[u8], output: &mut Output) -> io::Result<()> {
+    let Some(request) = Request::read(line) else {
+        return Ok(());
+    };
+    output.put(b"{\"jsonrpc\":\"2.0\",\"id\":");
+    output.put(&line[request.id]);
+    match &line[request.method] {
+        b"tools/call" => {
+            output.put(b",\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"");
+            output.put_text(&line[request.text])?;
+            output.put(b"\"}]}}\n");
+        }
+        b"initialize" => {
+            output.put(b",\"result\":{\"protocolVersion\":\"");
+            output.put(&line[request.version]);
+            output.put(b"\",\"capabilities\":{\"tools\":{}},");
+            output.put(b"\"serverInfo\":{\"name\":\"echo\",\"version\":\"1.0.0\"}}}\n");
+        }
+        b"tools/list" => {
+            output.put(b",\"result\":{\"tools\":[{\"name\":\"echo\",\"description\":\"Returns its argument.\",");
+            output.put(b"\"inputSchema\":{\"type\":\"object\",\"properties\":{\"text\":{\"type\":\"string\"}},");
+            output.put(b"\"required\":[\"text\"]}}]}}\n");
+        }
+        b"ping" => output.put(b",\"result\":{}}\n"),
+        _ => output.put(b",\"error\":{\"code\":-32601,\"message\":\"Method not found\"}}\n"),
+    }
+    Ok(())
+}
+
+/// Where in a line the parts of a request are. A part that is missing is an empty span.
+#[derive(Default)]
+struct Request {
+    id: Range<usize>,
+    method: Range<usize>,
+    /// `params.arguments.text`, without its quotes.
+    text: Range<usize>,
+    /// `params.protocolVersion`, without its quotes.
+    version: Range<usize>,
+}
+
+impl Request {
+    /// The request in a line; `None` if the line is a notification, a response or not JSON-RPC at all.
+    fn read(line: &[u8]) -> Option<Request> {
+        let mut request = Request::default();
+        Scanner { line, at: 0 }.object(|scanner, key| {
+            match key {
+                b"id" => request.id = scanner.value()?,
+                b"method" => request.method = scanner.string()?,
+                b"params" => scanner.object(|scanner, key| {
+                    match key {
+                        b"protocolVersion" => request.version = scanner.string()?,
+                        b"arguments" => scanner.object(|scanner, key| {
+                            match key {
+                                b"text" => request.text = scanner.string()?,
+                                _ => drop(scanner.value()?),
+                            }
+                            Some(())
+                        })?,
+                        _ => drop(scanner.value()?),
+                    }
+                    Some(())
+                })?,
+                _ => drop(scanner.value()?),
+            }
+            Some(())
+        })?;
+        (!request.id.is_empty() && !request.method.is_empty()).then_some(request)
+    }
+}
+
+/// Walks over JSON without building anything. It trusts the text to be JSON, as a benchmark may.
+struct Scanner<'a> {
+    line: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Scanner<'a> {
+    /// Visits the members of an object; `member` has to step over each value.
+    fn object(
+        &mut self,
+        mut member: impl FnMut(&mut Self, &'a [u8]) -> Option<()>,
+    ) -> Option<()> {
+        if self.next()? != b'{' {
+            return None;
+        }
+        loop {
+            if self.peek()? == b'}' {
+                self.at += 1;
+                return Some(());
+            }
+            let line = self.line;
+            let key = self.string()?;
+            if self.next()? != b':' {
+                return None;
+            }
+            member(self, &line[key])?;
+            if self.peek()? == b',' {
+                self.at += 1;
+            }
+        }
+    }
+
+    /// Steps over a string; the span is what stands between its quotes.
+    fn string(&mut self) -> Option<Range<usize>> {
+        if self.next()? != b'"' {
+            return None;
+        }
+        let start = self.at;
+        loop {
+            self.at += memchr::memchr2(b'"', b'\\', self.line.get(self.at..)?)?;
+            if self.line[self.at] == b'"' {
+                self.at += 1;
+                return Some(start..self.at - 1);
+            }
+            self.at += 2;
+        }
+    }
+
+    /// Steps over any value.
+    fn value(&mut self) -> Option<Range<usize>> {
+        self.peek()?;
+        let start = self.at;
+        let mut depth = 0;
+        loop {
+            match *self.line.get(self.at)? {
+                b'"' => {
+                    self.string()?;
+                    if depth == 0 {
+                        break;
+                    }
+                    continue;
+                }
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' | b',' | b' ' if depth == 0 => break,
+                b'}' | b']' => {
+                    depth -= 1;
+                    if depth == 0 {
+                        self.at += 1;
+                        break;
+                    }
+                }
+                _ => {}
+            }
+            self.at += 1;
+        }
+        Some(start..self.at)
+    }
+
+    /// The next byte that is not white space, left where it is.
+    fn peek(&mut self) -> Option<u8> {
+        loop {
+            match *self.line.get(self.at)? {
+                b' ' | b'\t' | b'\r' => self.at += 1,
+                byte => return Some(byte),
+            }
+        }
+    }
+
+    /// The next byte that is not white space, stepped over.
+    fn next(&mut self) -> Option<u8> {
+        let byte = self.peek()?;
+        self.at += 1;
+        Some(byte)
+    }
+}
+
+/// Answers on their way out: small ones are gathered, large texts go straight to the pipe.
+struct Output {
+    pipe: File,
+    gathered: Vec<u8>,
+}
+
+impl Output {
+    fn new(pipe: File) -> Output {
+        Output {
+            pipe,
+            gathered: Vec::with_capacity(CHUNK),
+        }
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        self.gathered.extend_from_slice(bytes);
+    }
+
+    fn put_text(&mut self, text: &[u8]) -> io::Result<()> {
+        if text.len() < COPY_LIMIT {
+            self.put(text);
+            return Ok(());
+        }
+        let mut slices = [IoSlice::new(&self.gathered), IoSlice::new(text)];
+        let mut rest = &mut slices[..];
+        while !rest.is_empty() {
+            let count = self.pipe.write_vectored(rest)?;
+            IoSlice::advance_slices(&mut rest, count);
+        }
+        self.gathered.clear();
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if !self.gathered.is_empty() {
+            self.pipe.write_all(&self.gathered)?;
+            self.gathered.clear();
+        }
+        Ok(())
+    }
+}
