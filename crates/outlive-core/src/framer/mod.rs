@@ -1,0 +1,164 @@
+//! Lines out of a byte stream (FM-57 to FM-60).
+//!
+//! The framer owns the read buffer, so nothing half-read can be lost with a dropped future. It
+//! splits at LF over raw bytes and looks at each byte once. What comes out does not depend on how
+//! the bytes were cut into reads.
+//!
+//! A line over the limit is not kept: it is skimmed for its id as it streams past, so that even a
+//! message nobody can hold is answered.
+
+mod skim;
+
+use bytes::{Buf, Bytes, BytesMut};
+use memchr::memchr;
+
+use self::skim::Skim;
+use crate::message::Id;
+
+/// Room offered to each read: what a Linux pipe holds.
+pub const READ_SIZE: usize = 64 * 1024;
+
+/// Shorter lines are copied out: a message in a queue must not keep a whole read buffer, and the
+/// buffer can be used again.
+const COPY_BELOW: usize = 4 * 1024;
+
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
+/// One line of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Frame {
+    /// A whole line without its line end; never empty.
+    Line(Bytes),
+    /// A line longer than the limit, thrown away; what could be told about it in passing.
+    TooLong(TooLong),
+}
+
+/// What is known of a line that was too long to keep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TooLong {
+    /// The value of its top-level `id`, if it had one that is a string or a number.
+    pub id: Option<Id>,
+    /// That id as it was written; empty if there is none.
+    pub id_json: Bytes,
+    /// Whether it had a top-level `method`.
+    pub has_method: bool,
+    /// How many bytes it had, not counting the LF.
+    pub len: u64,
+}
+
+/// Splits a stream into lines.
+///
+/// Read into [`spare`](Framer::spare), then call [`next_frame`](Framer::next_frame) until it
+/// returns `None`; at the end of the stream do the same with [`finish`](Framer::finish).
+#[derive(Debug)]
+pub struct Framer {
+    limit: usize,
+    buffer: BytesMut,
+    /// Bytes of the buffer known to hold no LF.
+    scanned: usize,
+    /// Whether no line has ended yet: a byte order mark may stand at the start.
+    first: bool,
+    /// The line being thrown away.
+    skim: Option<Skim>,
+}
+
+impl Framer {
+    /// A framer for lines of up to `limit` bytes, not counting the LF.
+    pub fn new(limit: usize) -> Framer {
+        Framer {
+            limit,
+            buffer: BytesMut::new(),
+            scanned: 0,
+            first: true,
+            skim: None,
+        }
+    }
+
+    /// The buffer to append to, with room for [`READ_SIZE`] bytes at least.
+    pub fn spare(&mut self) -> &mut BytesMut {
+        self.buffer.reserve(READ_SIZE);
+        &mut self.buffer
+    }
+
+    /// Appends bytes.
+    pub fn extend(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Bytes held that are not yet part of a frame.
+    pub fn buffered(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// The next whole line. Blank ones are left out; CR before LF goes with it.
+    pub fn next_frame(&mut self) -> Option<Frame> {
+        loop {
+            let Some(found) = memchr(b'\n', &self.buffer[self.scanned..]) else {
+                self.scanned = self.buffer.len();
+                if self.skim.is_some() || self.scanned > self.limit {
+                    self.discard();
+                }
+                return None;
+            };
+            let len = self.scanned + found;
+            self.scanned = 0;
+            if let Some(frame) = self.cut(len, 1) {
+                return Some(frame);
+            }
+        }
+    }
+
+    /// What is left when the stream has ended: whole lines first, then the last one, which may
+    /// lack its LF.
+    pub fn finish(&mut self) -> Option<Frame> {
+        let frame = self.next_frame();
+        if frame.is_some() {
+            return frame;
+        }
+        self.scanned = 0;
+        self.cut(self.buffer.len(), 0)
+    }
+
+    /// Takes a line of `len` bytes and its line end out of the buffer; `None` if it is blank.
+    fn cut(&mut self, len: usize, line_end: usize) -> Option<Frame> {
+        let first = std::mem::replace(&mut self.first, false);
+        if self.skim.is_some() || len > self.limit {
+            let mut skim = self.skim.take().unwrap_or_else(|| Skim::new(first));
+            skim.feed(&self.buffer[..len]);
+            self.buffer.advance(len + line_end);
+            return Some(Frame::TooLong(skim.finish()));
+        }
+        let line = &self.buffer[..len];
+        let start = if first && line.starts_with(BOM) {
+            BOM.len()
+        } else {
+            0
+        };
+        let end = if line.ends_with(b"\r") { len - 1 } else { len };
+        let line = &line[start..end.max(start)];
+        if line.trim_ascii().is_empty() {
+            self.buffer.advance(len + line_end);
+            return None;
+        }
+        if len < COPY_BELOW {
+            let line = Bytes::copy_from_slice(line);
+            self.buffer.advance(len + line_end);
+            return Some(Frame::Line(line));
+        }
+        let line = self.buffer.split_to(len + line_end).freeze();
+        Some(Frame::Line(line.slice(start..end)))
+    }
+
+    /// Skims what is there of a line too long to keep, and gives its memory back.
+    fn discard(&mut self) {
+        let first = self.first;
+        let skim = self.skim.get_or_insert_with(|| Skim::new(first));
+        skim.feed(&self.buffer);
+        self.scanned = 0;
+        if self.buffer.capacity() > READ_SIZE {
+            self.buffer = BytesMut::new();
+        } else {
+            self.buffer.clear();
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Request ids as values.
+//!
+//! Two peers may write one id in two ways (`1`, `1.0`, `"\u0061"`, `"a"`). An answer belongs to a
+//! request when the values agree, so ids are compared as values; what is sent is always the text
+//! the peer wrote.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use memchr::memchr;
+
+/// A JSON-RPC id. Equal means: the same type and the same value, so `1` and `1.0` are equal and
+/// `1` and `"1"` are not.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Id {
+    /// `null`: the id of an error that answers nothing in particular.
+    Null,
+    /// A whole number that fits, which is nearly every number seen.
+    Int(i64),
+    /// Any other number, as normalised text: `1.50` is `1.5`.
+    Number(Box<str>),
+    /// A string, without its quotes and escapes.
+    Text(Box<str>),
+}
+
+impl Id {
+    /// The id that is this string.
+    pub fn text(s: impl Into<Box<str>>) -> Id {
+        Id::Text(s.into())
+    }
+
+    /// Reads one JSON scalar. `None` if it is malformed or cannot be an id (`true`, `{}`, `[]`).
+    pub fn read(json: &[u8]) -> Option<Id> {
+        let json = json.trim_ascii();
+        match json.first()? {
+            b'"' => Some(Id::Text(text(json)?.into())),
+            b'n' => (json == b"null").then_some(Id::Null),
+            _ => number(json),
+        }
+    }
+
+    /// The id as JSON text.
+    pub fn to_json(&self) -> String {
+        self.to_string()
+    }
+
+    /// The id a careless peer may have turned this one into: `7` for `"7"` and `"7"` for `7`
+    /// (FM-61). `None` if there is none.
+    pub fn other_type(&self) -> Option<Id> {
+        match self {
+            Id::Null => None,
+            Id::Int(n) => Some(Id::text(n.to_string())),
+            Id::Number(n) => Some(Id::Text(n.clone())),
+            // Only the spelling we would write ourselves: then the two are each other's other.
+            Id::Text(s) => number(s.as_bytes()).filter(|id| *id.to_json() == **s),
+        }
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Id::Null => f.write_str("null"),
+            Id::Int(n) => write!(f, "{n}"),
+            Id::Number(n) => f.write_str(n),
+            Id::Text(s) => f.write_str(&serde_json::to_string(s).map_err(|_| fmt::Error)?),
+        }
+    }
+}
+
+/// The value of a JSON string, quotes included in `json`; borrowed if it has no escapes.
+///
+/// `None` if it is no valid JSON string. Text that is only passed on is never judged so strictly;
+/// text that is acted on must mean one thing.
+pub(super) fn text(json: &[u8]) -> Option<Cow<'_, str>> {
+    let inner = json.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    if memchr(b'\\', inner).is_some() {
+        return serde_json::from_slice(json).ok().map(Cow::Owned);
+    }
+    if inner.iter().any(|&b| b < 0x20 || b == b'"') {
+        return None;
+    }
+    std::str::from_utf8(inner).ok().map(Cow::Borrowed)
+}
+
+/// Longest run of digits that always fits an `i64`.
+const SURE_DIGITS: usize = 18;
+
+/// Zeros we are willing to write out in a normalised number before using an exponent.
+const PLAIN_ZEROS: i64 = 20;
+
+fn number(json: &[u8]) -> Option<Id> {
+    let (negative, rest) = match json.strip_prefix(b"-") {
+        Some(rest) => (true, rest),
+        None => (false, json),
+    };
+    let (whole, rest) = digits(rest);
+    if whole.is_empty() || (whole.len() > 1 && whole[0] == b'0') {
+        return None;
+    }
+    if rest.is_empty() && whole.len() <= SURE_DIGITS {
+        let n = whole.iter().fold(0, |n, d| n * 10 + i64::from(d - b'0'));
+        return Some(Id::Int(if negative { -n } else { n }));
+    }
+    let (fraction, rest) = match rest.strip_prefix(b".") {
+        Some(rest) => digits(rest),
+        None => (&[][..], rest),
+    };
+    if fraction.is_empty() && json.contains(&b'.') {
+        return None;
+    }
+    let exponent = exponent(rest)?;
+
+    // The value is `significant * 10^scale`, with no zero at either end of `significant`.
+    let all = [whole, fraction].concat();
+    let Some(first) = all.iter().position(|&d| d != b'0') else {
+        return Some(Id::Int(0));
+    };
+    let last = all.iter().rposition(|&d| d != b'0').unwrap_or(first);
+    let significant = std::str::from_utf8(&all[first..=last]).ok()?;
+    let trailing = (all.len() - 1 - last) as i64;
+    let scale = exponent.and_then(|e| e.checked_add(trailing - fraction.len() as i64));
+    let sign = if negative { "-" } else { "" };
+    let text = match scale {
+        Some(scale) => format!("{sign}{}", plain(significant, scale)),
+        None => std::str::from_utf8(json).ok()?.to_owned(),
+    };
+    Some(match text.parse() {
+        Ok(n) => Id::Int(n),
+        Err(_) => Id::Number(text.into()),
+    })
+}
+
+fn digits(json: &[u8]) -> (&[u8], &[u8]) {
+    let end = json.iter().position(|b| !b.is_ascii_digit());
+    json.split_at(end.unwrap_or(json.len()))
+}
+
+/// The exponent at the end of a number. The outer `None`: malformed; the inner: beyond all reason.
+fn exponent(json: &[u8]) -> Option<Option<i64>> {
+    let Some((b'e' | b'E', rest)) = json.split_first() else {
+        return json.is_empty().then_some(Some(0));
+    };
+    let digits = match rest {
+        [b'+' | b'-', digits @ ..] => digits,
+        digits => digits,
+    };
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    Some(std::str::from_utf8(rest).ok()?.parse().ok())
+}
+
+fn plain(significant: &str, scale: i64) -> String {
+    let len = significant.len() as i64;
+    let point = len.saturating_add(scale);
+    if (0..=PLAIN_ZEROS).contains(&scale) {
+        format!("{significant}{}", "0".repeat(scale as usize))
+    } else if scale < 0 && point > 0 {
+        let (whole, fraction) = significant.split_at(point as usize);
+        format!("{whole}.{fraction}")
+    } else if scale < 0 && -point <= PLAIN_ZEROS {
+        format!("0.{}{significant}", "0".repeat(-point as usize))
+    } else {
+        format!("{significant}e{scale}")
+    }
+}

@@ -1,0 +1,458 @@
+//! Messages: the bytes a peer wrote, and what must be known about them to pass them on.
+//!
+//! A line is walked over once. What the lifecycle rules need (the kind, the id, the method and a
+//! few fields of `params`) is remembered as positions; everything else is payload and leaves as it
+//! came, byte for byte. A line that cannot be passed on becomes a [`Defect`], which keeps what is
+//! needed to answer it all the same: a request whose id can be read is always answered.
+
+mod envelope;
+mod id;
+mod scan;
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
+pub use self::id::Id;
+pub use self::scan::MAX_DEPTH;
+
+use self::envelope::Envelope;
+use self::id::text;
+use self::scan::{Broken, Cursor, Span};
+
+/// Longest line that can be read: positions are kept in 32 bits, with room for a longer id.
+const MAX_LEN: usize = (u32::MAX / 2) as usize;
+
+/// What a message asks of its receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// It has a method and an id: exactly one response is owed.
+    Request,
+    /// It has a method and no id: nothing is owed.
+    Notification,
+    /// It has an id and either a result or an error.
+    Response,
+}
+
+/// One JSON-RPC message: its bytes and its envelope. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Message {
+    bytes: Bytes,
+    kind: Kind,
+    /// `Null` for notifications, and for errors that answer nothing in particular.
+    id: Id,
+    /// The method, if it was written with escapes.
+    unescaped_method: Option<Box<str>>,
+    envelope: Envelope,
+}
+
+impl Message {
+    /// Reads a line. White space around the object (a stray CR too) is dropped.
+    pub fn read(line: Bytes) -> Result<Message, Defect> {
+        let bytes = trim(line);
+        let mut draft = Draft::default();
+        let verdict = draft.read(&bytes);
+        match verdict {
+            Ok(kind) => Ok(Message {
+                id: draft.id.unwrap_or(Id::Null),
+                unescaped_method: draft.unescaped_method,
+                envelope: draft.envelope,
+                kind,
+                bytes,
+            }),
+            Err((what, detail)) => Err(draft.defect(&bytes, what, detail)),
+        }
+    }
+
+    /// The message as it was written, without white space around it.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// What the message asks of its receiver.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The id of a request or response; `None` for notifications.
+    ///
+    /// An error response may have a null id or none: both are [`Id::Null`].
+    pub fn id(&self) -> Option<&Id> {
+        (self.kind != Kind::Notification).then_some(&self.id)
+    }
+
+    /// The id as it was written, `null` if there is none.
+    pub fn id_json(&self) -> &[u8] {
+        self.envelope.id.get(&self.bytes).unwrap_or(b"null")
+    }
+
+    /// The method, empty for responses.
+    pub fn method(&self) -> &str {
+        if self.kind == Kind::Response {
+            return "";
+        }
+        if let Some(method) = &self.unescaped_method {
+            return method;
+        }
+        let quoted = self.envelope.method.of(&self.bytes);
+        let inner = quoted.get(1..quoted.len().saturating_sub(1));
+        inner
+            .and_then(|inner| std::str::from_utf8(inner).ok())
+            .unwrap_or_default()
+    }
+
+    /// Whether this is a request or notification of that method.
+    pub fn is(&self, method: &str) -> bool {
+        self.kind != Kind::Response && self.method() == method
+    }
+
+    /// Whether this is a response with an `error`.
+    pub fn is_error(&self) -> bool {
+        self.kind == Kind::Response && self.envelope.error.is_some()
+    }
+
+    /// `params.requestId`, if it is a string or a number.
+    pub fn request_id(&self) -> Option<Id> {
+        self.token(self.envelope.params.request_id)
+    }
+
+    /// `params.progressToken`, if it is a string or a number.
+    pub fn progress_token(&self) -> Option<Id> {
+        self.token(self.envelope.params.progress_token)
+    }
+
+    /// `params._meta.progressToken`, if it is a string or a number.
+    pub fn meta_progress_token(&self) -> Option<Id> {
+        self.token(self.envelope.params.meta.progress_token)
+    }
+
+    /// `params.name`, if it is a string.
+    pub fn name(&self) -> Option<Cow<'_, str>> {
+        text(self.envelope.params.name.of(&self.bytes))
+    }
+
+    /// `params.uri`, if it is a string.
+    pub fn uri(&self) -> Option<Cow<'_, str>> {
+        text(self.envelope.params.uri.of(&self.bytes))
+    }
+
+    /// `params.level`, if it is a string.
+    pub fn level(&self) -> Option<Cow<'_, str>> {
+        text(self.envelope.params.level.of(&self.bytes))
+    }
+
+    /// Whether `params.cursor` asks for a later page: it is there and not null.
+    pub fn cursor(&self) -> bool {
+        let cursor = self.envelope.params.cursor.get(&self.bytes);
+        cursor.is_some_and(|json| json != b"null")
+    }
+
+    /// `params._meta` as written.
+    pub fn meta(&self) -> Option<&[u8]> {
+        self.envelope.params.meta.whole.get(&self.bytes)
+    }
+
+    /// Whether `params._meta` names a protocol version, as every request of the 2026-07-28
+    /// revision does and no earlier one.
+    pub fn is_modern(&self) -> bool {
+        self.envelope.params.meta.protocol_version.is_some()
+    }
+
+    /// The subscription a message belongs to: from `result._meta` in responses, else from
+    /// `params._meta`.
+    pub fn subscription_id(&self) -> Option<Id> {
+        let meta = match self.kind {
+            Kind::Response => &self.envelope.result.meta,
+            _ => &self.envelope.params.meta,
+        };
+        self.token(meta.subscription_id)
+    }
+
+    /// Whether `params.task` asks for a task: it is an object.
+    pub fn has_task(&self) -> bool {
+        self.envelope.params.task.of(&self.bytes).starts_with(b"{")
+    }
+
+    /// `params` as written.
+    pub fn params(&self) -> Option<&[u8]> {
+        self.envelope.params.whole.get(&self.bytes)
+    }
+
+    /// `result` as written.
+    pub fn result(&self) -> Option<&[u8]> {
+        self.envelope.result.whole.get(&self.bytes)
+    }
+
+    /// `error` as written.
+    pub fn error(&self) -> Option<&[u8]> {
+        self.envelope.error.get(&self.bytes)
+    }
+
+    /// The same message under another id. No other byte changes.
+    ///
+    /// A notification stays as it is, and so does every message if `id_json` is no id.
+    pub fn with_id(&self, id_json: &[u8]) -> Message {
+        let mut message = self.clone();
+        let Some(id) = Id::read(id_json).filter(|_| self.kind != Kind::Notification) else {
+            return message;
+        };
+        if self.envelope.id.is_some() {
+            message.replace(self.envelope.id, id_json);
+        } else {
+            // An error without an id. It has other members, so a comma is right.
+            let member = [b"\"id\":", id_json, b","].concat();
+            let brace = Span { start: 1, end: 1 };
+            message.replace(brace, &member);
+            message.envelope.id = Span {
+                start: 6,
+                end: 6 + id_json.len() as u32,
+            };
+        }
+        message.id = id;
+        message
+    }
+
+    /// The same message with another `params.requestId`; unchanged if it has none.
+    pub fn with_request_id(&self, id_json: &[u8]) -> Message {
+        let mut message = self.clone();
+        if self.envelope.params.request_id.is_some() {
+            message.replace(self.envelope.params.request_id, id_json);
+        }
+        message
+    }
+
+    fn token(&self, span: Span) -> Option<Id> {
+        Id::read(span.of(&self.bytes)).filter(|id| *id != Id::Null)
+    }
+
+    fn replace(&mut self, old: Span, new: &[u8]) {
+        let before = &self.bytes[..old.start as usize];
+        let after = &self.bytes[old.end as usize..];
+        let bytes = [before, new, after].concat();
+        let grown = new.len() as i64 - i64::from(old.end - old.start);
+        self.envelope.shift(old, grown);
+        self.bytes = bytes.into();
+    }
+}
+
+/// Why a line is not a message that may be passed on, and what could still be told about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Defect {
+    /// What is wrong, for deciding.
+    pub what: DefectKind,
+    /// The last top-level `id` read before anything broke, if it is a string or a number.
+    pub id: Option<Id>,
+    /// That id as it was written; empty if there is none.
+    pub id_json: Bytes,
+    /// Whether a top-level `method` was read: it was meant as a request or notification.
+    pub has_method: bool,
+    /// Whether a top-level `jsonrpc` was read: it was meant as a message, and is no log line.
+    pub looks_like_rpc: bool,
+    /// What is wrong, for people.
+    pub detail: String,
+}
+
+/// What is wrong with a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DefectKind {
+    /// No JSON object, a broken one, or one that is no JSON-RPC message.
+    NotAMessage,
+    /// Bytes that are not UTF-8 (FM-58).
+    NotUtf8,
+    /// Nested deeper than [`MAX_DEPTH`].
+    TooDeep,
+    /// A JSON-RPC message of no definite kind: a response with both a result and an error or
+    /// neither, or a request whose id or method cannot be one.
+    Ambiguous,
+    /// A JSON array of messages, as the 2025-03-26 revision allows; see [`read_batch`].
+    Batch,
+}
+
+/// Splits a JSON array into its elements, each read as a message of its own, in order.
+///
+/// `None` if the line is not a whole, non-empty array.
+pub fn read_batch(line: &Bytes) -> Option<Vec<Result<Message, Defect>>> {
+    if line.len() > MAX_LEN {
+        return None;
+    }
+    let mut spans = Vec::new();
+    let mut cursor = Cursor::new(line);
+    elements(&mut cursor, line, |span| spans.push(span)).ok()?;
+    if spans.is_empty() || cursor.too_deep {
+        return None;
+    }
+    let element = |span: Span| Message::read(line.slice(span.start as usize..span.end as usize));
+    Some(spans.into_iter().map(element).collect())
+}
+
+/// Walks over an array that is the whole text. Its scalars must be JSON, or `[INFO]` would do.
+fn elements(
+    cursor: &mut Cursor<'_>,
+    text: &[u8],
+    mut found: impl FnMut(Span),
+) -> Result<(), Broken> {
+    cursor.array(|cursor| {
+        let span = cursor.value()?;
+        let json = span.of(text);
+        let whole = match json.first() {
+            Some(b'{' | b'[') => true,
+            _ => Id::read(json).is_some() || json == b"true" || json == b"false",
+        };
+        if !whole {
+            return Err(Broken::Unexpected(span.start as usize));
+        }
+        found(span);
+        Ok(())
+    })?;
+    cursor.end()
+}
+
+/// A message being read: what is known so far, kept when the reading fails.
+#[derive(Default)]
+struct Draft {
+    envelope: Envelope,
+    id: Option<Id>,
+    unescaped_method: Option<Box<str>>,
+}
+
+type Verdict = Result<Kind, (DefectKind, String)>;
+
+impl Draft {
+    fn read(&mut self, line: &[u8]) -> Verdict {
+        if line.len() > MAX_LEN {
+            return refuse(DefectKind::NotAMessage, "longer than 2 GiB");
+        }
+        let mut cursor = Cursor::new(line);
+        let walked = match line.first() {
+            Some(b'[') => elements(&mut cursor, line, |_| ()),
+            Some(b'{') => {
+                let walked = self.envelope.read(&mut cursor);
+                walked.and_then(|()| cursor.end())
+            }
+            _ => Err(Broken::Unexpected(0)),
+        };
+        self.id = Id::read(self.envelope.id.of(line)).filter(|id| *id != Id::Null);
+
+        if let Err(error) = std::str::from_utf8(line) {
+            let at = error.valid_up_to();
+            return refuse(DefectKind::NotUtf8, format!("not UTF-8 at byte {at}"));
+        }
+        match walked {
+            Err(Broken::Unexpected(0)) => refuse(DefectKind::NotAMessage, foreign(line)),
+            Err(Broken::Unexpected(at)) => refuse(
+                DefectKind::NotAMessage,
+                format!("not JSON: unexpected byte at {at}"),
+            ),
+            Err(Broken::Cut) => refuse(DefectKind::NotAMessage, "not JSON: cut off"),
+            Ok(()) if cursor.too_deep => refuse(
+                DefectKind::TooDeep,
+                format!("nested deeper than {MAX_DEPTH}"),
+            ),
+            Ok(()) if line.starts_with(b"[") => batch(line),
+            Ok(()) => self.classify(line),
+        }
+    }
+
+    fn classify(&mut self, line: &[u8]) -> Verdict {
+        let Envelope {
+            jsonrpc,
+            id,
+            method,
+            result,
+            error,
+            ..
+        } = &self.envelope;
+        let has_id = self.id.is_some();
+        if method.is_some() {
+            match text(method.of(line)) {
+                Some(Cow::Owned(method)) => self.unescaped_method = Some(method.into()),
+                Some(Cow::Borrowed(_)) => {}
+                None => return refuse(DefectKind::Ambiguous, "the method is not a string"),
+            }
+            return match (has_id, id.is_some()) {
+                (true, _) => Ok(Kind::Request),
+                (_, true) => refuse(
+                    DefectKind::Ambiguous,
+                    "a request whose id is neither a string nor a number",
+                ),
+                // A log record of some HTTP server has a method too.
+                _ if !jsonrpc => refuse(
+                    DefectKind::NotAMessage,
+                    "a method, but neither jsonrpc nor id",
+                ),
+                _ => Ok(Kind::Notification),
+            };
+        }
+        let nobodys = !id.is_some() || id.of(line) == b"null";
+        match (has_id, result.whole.is_some(), error.is_some()) {
+            (true, true, false) | (true, false, true) => Ok(Kind::Response),
+            (true, true, true) => refuse(
+                DefectKind::Ambiguous,
+                "a response with both a result and an error",
+            ),
+            // Without `jsonrpc` this is some program's log record that has an id of its own.
+            (true, false, false) if *jsonrpc => refuse(
+                DefectKind::Ambiguous,
+                "neither a method nor a result nor an error",
+            ),
+            (false, false, true) if nobodys => Ok(Kind::Response),
+            (false, true, _) | (false, _, true) => refuse(
+                DefectKind::NotAMessage,
+                "a response whose id is neither a string nor a number",
+            ),
+            _ => refuse(DefectKind::NotAMessage, "JSON, but no JSON-RPC message"),
+        }
+    }
+
+    fn defect(self, line: &Bytes, what: DefectKind, detail: String) -> Defect {
+        let span = self.envelope.id;
+        let id_json = match self.id {
+            // Copied, so that a log entry does not keep a whole line.
+            Some(_) => Bytes::copy_from_slice(span.of(line)),
+            None => Bytes::new(),
+        };
+        Defect {
+            what,
+            id: self.id,
+            id_json,
+            has_method: self.envelope.method.is_some(),
+            looks_like_rpc: self.envelope.jsonrpc,
+            detail,
+        }
+    }
+}
+
+fn refuse<T>(what: DefectKind, detail: impl Into<String>) -> Result<T, (DefectKind, String)> {
+    Err((what, detail.into()))
+}
+
+fn batch(line: &[u8]) -> Verdict {
+    let inner = line[1..line.len() - 1].trim_ascii();
+    if inner.is_empty() {
+        return refuse(DefectKind::NotAMessage, "an empty batch");
+    }
+    refuse(DefectKind::Batch, "a batch of messages")
+}
+
+/// What a line is that does not even begin as JSON-RPC.
+fn foreign(line: &[u8]) -> &'static str {
+    const HEADER: &[u8] = b"Content-Length:";
+    match line.get(..HEADER.len()) {
+        Some(start) if start.eq_ignore_ascii_case(HEADER) => {
+            "LSP-style Content-Length framing; MCP over stdio is one JSON message per line"
+        }
+        _ => "not a JSON object",
+    }
+}
+
+fn trim(line: Bytes) -> Bytes {
+    let is_space = |b: &u8| matches!(b, b' ' | b'\t' | b'\r' | b'\n');
+    let Some(start) = line.iter().position(|b| !is_space(b)) else {
+        return Bytes::new();
+    };
+    let end = line.iter().rposition(|b| !is_space(b)).unwrap_or(start) + 1;
+    match end - start == line.len() {
+        true => line,
+        false => line.slice(start..end),
+    }
+}

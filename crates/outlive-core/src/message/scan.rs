@@ -1,0 +1,266 @@
+//! Walking over JSON text without building anything.
+//!
+//! A [`Cursor`] goes once, forwards, over the bytes. [`Cursor::object`] visits the members of an
+//! object we look into; [`Cursor::value`] steps over a value we do not. Nothing recurses: a value
+//! stepped over keeps its open brackets in a fixed bit stack, so no input can exhaust the stack.
+//!
+//! Only structure is judged: brackets match, strings end, members are `key: value` separated by
+//! commas. What stands in a scalar is the receiver's business (Python servers write `NaN`).
+
+use memchr::memchr2;
+
+/// Deepest nesting of a message that is passed on. Receivers recurse; this is far above anything
+/// real and far below where they break.
+pub const MAX_DEPTH: usize = 512;
+
+/// A range of the line. Nothing we look at is empty, so an empty span means: not there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Span {
+    pub start: u32,
+    pub end: u32,
+}
+
+impl Span {
+    pub fn is_some(self) -> bool {
+        self.end > self.start
+    }
+
+    pub fn of(self, text: &[u8]) -> &[u8] {
+        text.get(self.start as usize..self.end as usize)
+            .unwrap_or_default()
+    }
+
+    pub fn get(self, text: &[u8]) -> Option<&[u8]> {
+        self.is_some().then(|| self.of(text))
+    }
+}
+
+/// Why a text is not JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Broken {
+    /// It ends too early.
+    Cut,
+    /// A byte that cannot stand there.
+    Unexpected(usize),
+}
+
+type Step<T = ()> = Result<T, Broken>;
+
+/// A string as found in the text, quotes included.
+#[derive(Clone, Copy)]
+pub(super) struct Quoted<'a> {
+    pub json: &'a [u8],
+    pub escaped: bool,
+}
+
+pub(super) struct Cursor<'a> {
+    text: &'a [u8],
+    at: usize,
+    /// Objects and arrays entered and not left.
+    depth: usize,
+    /// Whether any bracket stood deeper than [`MAX_DEPTH`]. The walk goes on: the id may follow.
+    pub too_deep: bool,
+}
+
+impl<'a> Cursor<'a> {
+    pub fn new(text: &'a [u8]) -> Cursor<'a> {
+        Cursor {
+            text,
+            at: 0,
+            depth: 0,
+            too_deep: false,
+        }
+    }
+
+    /// The next byte that is not white space.
+    pub fn peek(&mut self) -> Step<u8> {
+        while let Some(&byte) = self.text.get(self.at) {
+            if !matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
+                return Ok(byte);
+            }
+            self.at += 1;
+        }
+        Err(Broken::Cut)
+    }
+
+    pub fn unexpected<T>(&self) -> Step<T> {
+        Err(Broken::Unexpected(self.at))
+    }
+
+    /// Nothing but white space may follow.
+    pub fn end(&mut self) -> Step {
+        match self.peek() {
+            Ok(_) => self.unexpected(),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Visits an object: `member` is called with each key and must consume the value.
+    pub fn object(&mut self, mut member: impl FnMut(&mut Self, Quoted<'a>) -> Step) -> Step<Span> {
+        self.items(b'{', b'}', |cursor| {
+            if cursor.peek()? != b'"' {
+                return cursor.unexpected();
+            }
+            let key = cursor.string()?;
+            if cursor.peek()? != b':' {
+                return cursor.unexpected();
+            }
+            cursor.at += 1;
+            cursor.peek()?;
+            member(cursor, key)
+        })
+    }
+
+    /// Visits an array: `item` is called at each element and must consume it.
+    pub fn array(&mut self, item: impl FnMut(&mut Self) -> Step) -> Step<Span> {
+        self.items(b'[', b']', item)
+    }
+
+    fn items(
+        &mut self,
+        open: u8,
+        close: u8,
+        mut item: impl FnMut(&mut Self) -> Step,
+    ) -> Step<Span> {
+        if self.peek()? != open {
+            return self.unexpected();
+        }
+        let start = self.at;
+        self.at += 1;
+        self.depth += 1;
+        if self.peek()? != close {
+            loop {
+                item(self)?;
+                match self.peek()? {
+                    b',' => {
+                        self.at += 1;
+                        self.peek()?;
+                    }
+                    byte if byte == close => break,
+                    _ => return self.unexpected(),
+                }
+            }
+        }
+        self.at += 1;
+        self.depth -= 1;
+        Ok(self.since(start))
+    }
+
+    /// Steps over one value of any kind.
+    pub fn value(&mut self) -> Step<Span> {
+        let first = self.peek()?;
+        let start = self.at;
+        match first {
+            b'"' => {
+                self.string()?;
+            }
+            b'{' | b'[' => self.nested()?,
+            _ => self.scalar()?,
+        }
+        Ok(self.since(start))
+    }
+
+    fn since(&self, start: usize) -> Span {
+        Span {
+            start: start as u32,
+            end: self.at as u32,
+        }
+    }
+
+    fn scalar(&mut self) -> Step {
+        let rest = &self.text[self.at..];
+        let len = rest.iter().position(|&b| ends_scalar(b));
+        match len {
+            Some(0) => self.unexpected(),
+            Some(len) => {
+                self.at += len;
+                Ok(())
+            }
+            // It may have gone on: `"id":12` cut from `"id":123`.
+            None => Err(Broken::Cut),
+        }
+    }
+
+    /// Steps over a string; the cursor stands on its opening quote.
+    fn string(&mut self) -> Step<Quoted<'a>> {
+        let start = self.at;
+        let mut escaped = false;
+        self.at += 1;
+        loop {
+            let rest = self.text.get(self.at..).ok_or(Broken::Cut)?;
+            let found = memchr2(b'"', b'\\', rest).ok_or(Broken::Cut)?;
+            self.at += found + 1;
+            if rest[found] == b'"' {
+                break;
+            }
+            escaped = true;
+            self.at += 1;
+        }
+        Ok(Quoted {
+            json: &self.text[start..self.at],
+            escaped,
+        })
+    }
+
+    /// Steps over an object or array; the cursor stands on its opening bracket.
+    fn nested(&mut self) -> Step {
+        let outer = self.depth;
+        let mut braces = Braces::default();
+        loop {
+            let Some(&byte) = self.text.get(self.at) else {
+                return Err(Broken::Cut);
+            };
+            match byte {
+                b'"' => {
+                    self.string()?;
+                    continue;
+                }
+                b'{' | b'[' => {
+                    braces.set(self.depth, byte == b'{');
+                    self.depth += 1;
+                    self.too_deep |= self.depth > MAX_DEPTH;
+                }
+                b'}' | b']' => {
+                    if !braces.agrees(self.depth - 1, byte == b'}') {
+                        return self.unexpected();
+                    }
+                    self.depth -= 1;
+                    if self.depth == outer {
+                        self.at += 1;
+                        return Ok(());
+                    }
+                }
+                _ => {}
+            }
+            self.at += 1;
+        }
+    }
+}
+
+fn ends_scalar(byte: u8) -> bool {
+    matches!(
+        byte,
+        b',' | b':' | b'"' | b'{' | b'}' | b'[' | b']' | b' ' | b'\t' | b'\r' | b'\n'
+    )
+}
+
+/// For each depth down to [`MAX_DEPTH`]: was it opened by a brace? Deeper than that only the
+/// number of brackets is kept; such a message is refused anyway.
+#[derive(Default)]
+struct Braces([u64; MAX_DEPTH / 64]);
+
+impl Braces {
+    fn set(&mut self, depth: usize, brace: bool) {
+        if let Some(word) = self.0.get_mut(depth / 64) {
+            let bit = 1 << (depth % 64);
+            *word = if brace { *word | bit } else { *word & !bit };
+        }
+    }
+
+    fn agrees(&self, depth: usize, brace: bool) -> bool {
+        match self.0.get(depth / 64) {
+            Some(word) => (word >> (depth % 64) & 1 == 1) == brace,
+            None => true,
+        }
+    }
+}
