@@ -1,0 +1,139 @@
+//! What the kernel knows about a process: its relatives, its processor time, its memory, its open files.
+
+use std::fs;
+use std::io;
+use std::time::Duration;
+
+/// A clock tick in `/proc/PID/stat`. Linux has shown 100 of them per second to user space on every platform for ever.
+const TICK: Duration = Duration::from_millis(10);
+
+/// A process by its id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process(pub u32);
+
+/// The fields of `/proc/PID/stat` that we read.
+struct Stat {
+    name: String,
+    parent: u32,
+    ticks: u64,
+}
+
+impl Process {
+    fn path(self, of: &str) -> String {
+        format!("/proc/{}/{of}", self.0)
+    }
+
+    fn stat(self) -> io::Result<Stat> {
+        let text = fs::read_to_string(self.path("stat"))?;
+        let broken = || io::Error::new(io::ErrorKind::InvalidData, "a broken /proc/PID/stat");
+        // The name stands in brackets and may itself hold brackets and blanks.
+        let (before, after) = text.rsplit_once(')').ok_or_else(broken)?;
+        let (_, name) = before.split_once('(').ok_or_else(broken)?;
+        let fields: Vec<u64> = after
+            .split_ascii_whitespace()
+            .map(|field| field.parse().unwrap_or(0))
+            .collect();
+        // After the name come the state, the parent and, as 14th and 15th field of the line, the two times.
+        match fields[..] {
+            [_, parent, _, _, _, _, _, _, _, _, _, user, system, ..] => Ok(Stat {
+                name: name.to_owned(),
+                parent: parent as u32,
+                ticks: user + system,
+            }),
+            _ => Err(broken()),
+        }
+    }
+
+    /// The processes that this one started and has not buried yet.
+    pub fn children(self) -> io::Result<Vec<Process>> {
+        let mut children = Vec::new();
+        for entry in fs::read_dir("/proc")? {
+            let Some(pid) = entry?
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse().ok())
+            else {
+                continue;
+            };
+            // A process that has gone in the meantime is nobody's child.
+            if Process(pid)
+                .stat()
+                .is_ok_and(|stat| stat.parent == self.0)
+            {
+                children.push(Process(pid));
+            }
+        }
+        Ok(children)
+    }
+
+    /// This process and all below it, but for those named `except`.
+    pub fn tree(self, except: &str) -> io::Result<Vec<Process>> {
+        let mut found = Vec::new();
+        let mut open = vec![self];
+        while let Some(process) = open.pop() {
+            open.extend(process.children()?);
+            if process.stat()?.name != except {
+                found.push(process);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The processor time used so far, its own and the kernel's on its behalf.
+    pub fn time(self) -> io::Result<Duration> {
+        Ok(TICK * u32::try_from(self.stat()?.ticks).unwrap_or(u32::MAX))
+    }
+
+    /// Resident memory in bytes.
+    pub fn resident(self) -> io::Result<u64> {
+        let status = fs::read_to_string(self.path("status"))?;
+        let kilobytes = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .and_then(|rest| rest.trim().strip_suffix(" kB"))
+            .and_then(|number| number.parse::<u64>().ok());
+        kilobytes
+            .map(|kilobytes| kilobytes * 1024)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no VmRSS"))
+    }
+
+    /// How many files it holds open.
+    pub fn open_files(self) -> io::Result<usize> {
+        Ok(fs::read_dir(self.path("fd"))?.count())
+    }
+
+    /// How many threads it has.
+    pub fn threads(self) -> io::Result<usize> {
+        Ok(fs::read_dir(self.path("task"))?.count())
+    }
+
+    /// Kills it as a crash would: without a word.
+    pub fn kill(self) -> io::Result<()> {
+        let pid = rustix::process::Pid::from_raw(self.0 as i32)
+            .ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        Ok(rustix::process::kill_process(
+            pid,
+            rustix::process::Signal::KILL,
+        )?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_child_is_found_measured_and_killed() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let this = Process(std::process::id());
+        let that = Process(child.id());
+        assert!(this.children().unwrap().contains(&that));
+        assert!(that.resident().unwrap() > 0);
+        assert!(that.open_files().unwrap() >= 3);
+        assert_eq!(that.threads().unwrap(), 1);
+        that.kill().unwrap();
+        assert!(!child.wait().unwrap().success());
+        assert!(!this.children().unwrap().contains(&that));
+    }
+}
