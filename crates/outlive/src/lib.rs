@@ -1,1 +1,108 @@
 //! MCP sessions that outlive their servers.
+//!
+//! [`outlive_core`] holds the rules; this crate moves the bytes. [`run`] takes the standard
+//! input and output of this process as the host's side and starts the server as a child process,
+//! again and again if need be, until the host leaves.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `driver` | the loop between a session and the world |
+//! | `host` | standard input and output, whatever they are |
+//! | `child`, `process` | the server's process, its pipes, its descendants |
+//! | `stream`, `outbox`, `lines` | bytes in, bytes out |
+//! | `signals` | what the user wants of us |
+//! | [`Command`], [`Secrets`] | what is started, and what of it must not be told |
+#![deny(unsafe_code)]
+
+#[cfg(not(unix))]
+compile_error!(
+    "outlive runs on Unix only for now: on Windows a server's process tree has to be kept in a Job \
+     Object, and that is not written yet"
+);
+
+mod child;
+mod command;
+mod driver;
+mod host;
+mod lines;
+mod outbox;
+mod process;
+mod secrets;
+mod signals;
+mod stream;
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+
+use outlive_core::{Event, Policy, Time};
+
+pub use command::Command;
+pub use secrets::Secrets;
+
+/// Whoever watches a session.
+pub trait Observer {
+    /// The session did or noticed something.
+    fn event(&mut self, now: Time, event: &Event);
+
+    /// The server wrote a line to its standard error; secrets are masked.
+    fn stderr(&mut self, line: &str);
+}
+
+/// A session to run.
+#[derive(Debug)]
+pub struct Run<O> {
+    /// The server's command.
+    pub command: Command,
+    /// How the session behaves. Its label is taken from the command.
+    pub policy: Policy,
+    /// Who is told what happens.
+    pub observer: O,
+    /// End with [`Ended::Failed`] when the breaker opens.
+    pub exit_on_failed: bool,
+    /// This process has no children of its own: orphans a server leaves behind become its
+    /// children (Linux) and are ended.
+    pub owns_children: bool,
+    /// Decides all that is random in the session.
+    pub seed: u64,
+}
+
+impl<O: Observer> Run<O> {
+    /// A session with this command, for a process that does nothing else.
+    pub fn new(command: Command, policy: Policy, observer: O) -> Run<O> {
+        let seed = RandomState::new().build_hasher().finish();
+        Run {
+            command,
+            policy,
+            observer,
+            exit_on_failed: false,
+            owns_children: true,
+            seed,
+        }
+    }
+}
+
+/// Why a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The host left, or the user stopped it.
+    Closed,
+    /// The server kept failing, and [`Run::exit_on_failed`] was set.
+    Failed,
+}
+
+/// Runs a session between the standard streams of this process and a child process.
+///
+/// To be called on the main thread: on Linux a server dies with the thread that started it, which
+/// is what makes it die with us.
+pub fn run<O: Observer>(run: Run<O>) -> io::Result<Ended> {
+    if run.owns_children {
+        process::adopt_orphans();
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let ended = runtime.block_on(driver::drive(run));
+    // A thread may still be waiting for a terminal that nobody types at.
+    runtime.shutdown_background();
+    ended
+}

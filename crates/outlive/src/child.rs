@@ -1,0 +1,227 @@
+//! A link to a child process: three pipes and a process id.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use bytes::{Bytes, BytesMut};
+use outlive_core::cause::{Exit, StartFailure};
+use outlive_core::{Frame, Framer, Generation};
+use rustix::process::Pid;
+use std::task::{Context, Poll};
+
+use crate::command::Command;
+use crate::host::unblocked;
+use crate::lines::Lines;
+use crate::outbox::Outbox;
+use crate::process;
+use crate::stream::{Kind, Sink, Source};
+
+/// Room for each read of standard error.
+const STDERR_READ: usize = 8 << 10;
+
+/// One server process and its pipes.
+#[derive(Debug)]
+pub(crate) struct ChildLink {
+    pub(crate) generation: Generation,
+    /// The process, which also leads its group. It is not collected before [`ChildLink::end`].
+    pid: Pid,
+    collected: bool,
+    /// Gone once closed, failed or killed.
+    stdin: Option<Sink>,
+    pub(crate) outbox: Outbox,
+    /// Close the input as soon as the outbox is empty.
+    closing: bool,
+    /// Gone after its end.
+    stdout: Option<Source>,
+    framer: Framer,
+    stderr: Option<Source>,
+    stderr_bytes: BytesMut,
+    lines: Lines,
+}
+
+/// What reading a pipe brought.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Read {
+    /// Bytes: there may be frames or lines to take.
+    Some,
+    /// The other side closed it.
+    End,
+}
+
+impl ChildLink {
+    /// Starts the process. `message_limit` bounds what it may write in one line.
+    pub(crate) fn spawn(
+        command: &Command,
+        generation: Generation,
+        message_limit: usize,
+    ) -> Result<ChildLink, StartFailure> {
+        let mut child = process::spawn(command)?;
+        let pid = process::id_of(&child);
+        let mut link = ChildLink {
+            generation,
+            pid,
+            collected: false,
+            stdin: None,
+            outbox: Outbox::default(),
+            closing: false,
+            stdout: None,
+            framer: Framer::new(message_limit),
+            stderr: None,
+            stderr_bytes: BytesMut::new(),
+            lines: Lines::default(),
+        };
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
+            return Err(StartFailure::Other("its pipes could not be made".into()));
+        };
+        link.take_pipes(stdin.into(), stdout.into(), stderr.into())
+            .map_err(|error| StartFailure::Other(error.to_string()))?;
+        Ok(link)
+    }
+
+    fn take_pipes(&mut self, stdin: OwnedFd, stdout: OwnedFd, stderr: OwnedFd) -> io::Result<()> {
+        self.stdin = Some(Sink::new(unblocked(stdin)?, Kind::Pipe)?);
+        self.stdout = Some(Source::new(unblocked(stdout)?, Kind::Pipe)?);
+        self.stderr = Some(Source::new(unblocked(stderr)?, Kind::Pipe)?);
+        Ok(())
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Queues a frame; dropped where the input is closed, so that it never counts as sent.
+    pub(crate) fn send(&mut self, frame: Bytes) {
+        if self.stdin.is_some() && !self.closing {
+            self.outbox.push(frame);
+        }
+    }
+
+    /// Writes what the server takes.
+    pub(crate) fn flush(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        let Some(stdin) = &mut self.stdin else {
+            return Ok(());
+        };
+        let result = loop {
+            let result = stdin.flush(&mut self.outbox);
+            if result.is_err() || !stdin.is_blocked() || stdin.poll_room(cx).is_pending() {
+                break result;
+            }
+        };
+        if result.is_err() || self.closing && self.outbox.is_empty() {
+            self.stdin = None;
+            self.outbox.clear();
+        }
+        result
+    }
+
+    /// Closes the input once everything queued is written.
+    pub(crate) fn close_input(&mut self) {
+        self.closing = true;
+    }
+
+    /// Reads standard output.
+    pub(crate) fn poll_stdout(&mut self, cx: &mut Context<'_>) -> Poll<Read> {
+        let Some(stdout) = &mut self.stdout else {
+            return Poll::Pending;
+        };
+        match stdout.poll_read(cx, self.framer.spare()) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Ok(1..)) => Poll::Ready(Read::Some),
+            Poll::Ready(_) => {
+                self.stdout = None;
+                Poll::Ready(Read::End)
+            }
+        }
+    }
+
+    /// Reads standard error.
+    pub(crate) fn poll_stderr(&mut self, cx: &mut Context<'_>) -> Poll<Read> {
+        let Some(stderr) = &mut self.stderr else {
+            return Poll::Pending;
+        };
+        self.stderr_bytes.reserve(STDERR_READ);
+        match stderr.poll_read(cx, &mut self.stderr_bytes) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Ok(1..)) => Poll::Ready(Read::Some),
+            Poll::Ready(_) => {
+                self.stderr = None;
+                Poll::Ready(Read::End)
+            }
+        }
+    }
+
+    /// The next whole frame of what was read; after the end also the one that lacks its line end.
+    pub(crate) fn next_frame(&mut self) -> Option<Frame> {
+        match self.stdout {
+            Some(_) => self.framer.next_frame(),
+            None => self.framer.finish(),
+        }
+    }
+
+    /// The lines in what was read of standard error; after its end also the unfinished one.
+    pub(crate) fn take_lines(&mut self) -> Vec<String> {
+        let mut lines = Vec::new();
+        self.lines.push(&self.stderr_bytes, |line| lines.push(line));
+        self.stderr_bytes.clear();
+        if self.stderr.is_none() {
+            lines.extend(self.lines.finish());
+        }
+        lines
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        process::is_stopped(self.pid)
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        process::has_ended(self.pid)
+    }
+
+    pub(crate) fn terminate(&self) {
+        process::terminate(self.pid);
+    }
+
+    /// Ends the server and its descendants; what is queued or unread is dropped.
+    pub(crate) fn kill(&mut self) {
+        process::kill(self.pid);
+        self.outbox.clear();
+        self.framer = Framer::new(0);
+        (self.stdin, self.stdout, self.stderr) = (None, None, None);
+    }
+
+    /// Reads what the server wrote before it ended, without waiting for the end of the pipes:
+    /// a descendant may hold them open for ever (FM-67). What is in them now is all of it.
+    pub(crate) fn read_rest(&mut self) {
+        if let Some(mut stderr) = self.stderr.take() {
+            let mut left = stderr.available();
+            self.stderr_bytes.reserve(left);
+            while left > 0 {
+                left = left.saturating_sub(stderr.read_now(&mut self.stderr_bytes).max(1));
+            }
+        }
+        if let Some(mut stdout) = self.stdout.take() {
+            let mut left = stdout.available();
+            while left > 0 {
+                left = left.saturating_sub(stdout.read_now(self.framer.spare()).max(1));
+            }
+        }
+    }
+
+    /// Ends what is left of the group, then collects the process.
+    pub(crate) fn end(mut self) -> Exit {
+        process::kill(self.pid);
+        self.collected = true;
+        process::collect(self.pid)
+    }
+}
+
+/// A driver that goes down takes its servers with it.
+impl Drop for ChildLink {
+    fn drop(&mut self) {
+        if !self.collected {
+            process::kill(self.pid);
+            process::collect(self.pid);
+        }
+    }
+}

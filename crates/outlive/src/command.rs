@@ -1,0 +1,121 @@
+//! The command that starts a server.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use crate::secrets::Secrets;
+
+/// Longer labels are cut: they stand in sentences.
+const LABEL: usize = 200;
+
+/// A program, its arguments, and what it finds around it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Command {
+    /// The program, as a path or as a name to be found in `PATH`.
+    pub program: OsString,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// Variables set in addition to those of this process.
+    pub env: Vec<(OsString, OsString)>,
+    /// Where it runs; `None`: where this process does.
+    pub cwd: Option<PathBuf>,
+}
+
+impl Command {
+    /// A command with these arguments, in the surroundings of this process.
+    pub fn new(
+        program: impl Into<OsString>,
+        args: impl IntoIterator<Item = impl Into<OsString>>,
+    ) -> Command {
+        Command {
+            program: program.into(),
+            args: args.into_iter().map(Into::into).collect(),
+            env: Vec::new(),
+            cwd: None,
+        }
+    }
+
+    /// The command as a person would type it, secrets masked, cut where it becomes too long
+    /// for a sentence.
+    pub fn label(&self, secrets: &Secrets) -> String {
+        let words = [&self.program].into_iter().chain(&self.args);
+        let quoted: Vec<String> = words
+            .map(|word| quote(&secrets.mask(&word.to_string_lossy())))
+            .collect();
+        let mut label = quoted.join(" ");
+        if let Some((end, _)) = label.char_indices().nth(LABEL) {
+            label.truncate(end);
+            label.push('…');
+        }
+        label
+    }
+
+    /// The file that will be executed, if there is one.
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        let base = self.cwd.clone().unwrap_or_default();
+        if self.program.as_encoded_bytes().contains(&b'/') {
+            return Some(base.join(&self.program)).filter(|path| path.is_file());
+        }
+        let path = self.variable("PATH").unwrap_or_default();
+        env::split_paths(&path)
+            .map(|dir| base.join(dir).join(Path::new(&self.program)))
+            .find(|path| path.is_file())
+    }
+
+    fn variable(&self, name: &str) -> Option<OsString> {
+        let ours = self.env.iter().rev().find(|(n, _)| n == OsStr::new(name));
+        ours.map(|(_, value)| value.clone())
+            .or_else(|| env::var_os(name))
+    }
+}
+
+/// A word as a shell would take it back.
+fn quote(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./:=@%+,*".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.into()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn label(words: &[&str]) -> String {
+        let command = Command::new(words[0], &words[1..]);
+        command.label(&Secrets::of(&command))
+    }
+
+    #[test]
+    fn words_are_quoted_only_where_a_shell_needs_it() {
+        assert_eq!(
+            label(&["npx", "-y", "@scope/server@1.2", "--dir=/tmp"]),
+            "npx -y @scope/server@1.2 --dir=/tmp"
+        );
+        assert_eq!(label(&["sh", "-c", "echo it's"]), r"sh -c 'echo it'\''s'");
+        assert_eq!(label(&["a", ""]), "a ''");
+    }
+
+    #[test]
+    fn secrets_in_arguments_are_masked() {
+        assert_eq!(
+            label(&["server", "--api-key", "hunter22", "hunter22x"]),
+            "server --api-key *** ***x"
+        );
+        assert_eq!(label(&["server", "--token=hunter22"]), "server --token=***");
+        assert_eq!(
+            label(&["docker", "-e", "DB_PASSWORD=hunter22"]),
+            "docker -e DB_PASSWORD=***"
+        );
+    }
+
+    #[test]
+    fn a_long_command_is_cut_at_a_character() {
+        let long = label(&["x", &"é".repeat(500)]);
+        assert_eq!(long.chars().count(), LABEL + 1);
+        assert!(long.ends_with("é…"));
+    }
+}

@@ -1,0 +1,272 @@
+//! Values that must not appear in logs and errors.
+//!
+//! Which value is a secret can only be told by the name it goes by: an environment variable
+//! `GITHUB_TOKEN`, a flag `--api-key`, a header `Authorization:`, the password in an address.
+//! Names that merely contain such a word (`MAX_TOKENS`, `KEYBOARD`) do not count, nor do values so
+//! short that masking them would blot out ordinary text.
+
+use std::env;
+
+use crate::command::Command;
+
+/// What stands in place of a secret.
+const MASK: &str = "***";
+
+/// Shorter values are not masked.
+const SHORTEST: usize = 6;
+
+/// Parts of names that go with secrets.
+const SECRET: [&str; 21] = [
+    "APIKEY",
+    "AUTH",
+    "AUTHORIZATION",
+    "BEARER",
+    "COOKIE",
+    "CREDENTIAL",
+    "CREDENTIALS",
+    "DSN",
+    "JWT",
+    "KEY",
+    "PASS",
+    "PASSPHRASE",
+    "PASSWD",
+    "PASSWORD",
+    "PAT",
+    "PRIVATE",
+    "PW",
+    "SECRET",
+    "SECRETS",
+    "SIGNATURE",
+    "TOKEN",
+];
+
+/// Parts of names that go with what is not secret, whatever else the name says.
+const HARMLESS: [&str; 9] = [
+    "DIR", "FILE", "HOST", "MODE", "PATH", "PORT", "SOCK", "TYPE", "URL",
+];
+
+/// The secrets of a command and its environment.
+#[derive(Clone, Default)]
+pub struct Secrets {
+    /// Longest first, so that a secret that contains another is masked whole.
+    values: Vec<String>,
+}
+
+/// Shows how many there are; never what they are.
+impl std::fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Secrets({})", self.values.len())
+    }
+}
+
+impl Secrets {
+    /// The secrets that `command` will be given by its arguments and its environment.
+    pub fn of(command: &Command) -> Secrets {
+        let lossy = |s: &std::ffi::OsStr| s.to_string_lossy().into_owned();
+        let environment = env::vars_os().chain(command.env.iter().cloned());
+        let args: Vec<String> = command.args.iter().map(|arg| lossy(arg)).collect();
+        let mut secrets = Secrets::default();
+        for (name, value) in environment {
+            secrets.add_named(&lossy(&name), &lossy(&value));
+        }
+        secrets.add_arguments(&args);
+        secrets
+            .values
+            .sort_by_key(|value| std::cmp::Reverse(value.len()));
+        secrets.values.dedup();
+        secrets
+    }
+
+    /// The text with each secret replaced.
+    pub fn mask(&self, text: &str) -> String {
+        let mut masked = text.to_owned();
+        for value in &self.values {
+            if masked.contains(value.as_str()) {
+                masked = masked.replace(value.as_str(), MASK);
+            }
+        }
+        masked
+    }
+
+    fn add_arguments(&mut self, args: &[String]) {
+        for (i, arg) in args.iter().enumerate() {
+            // `--header=X-Api-Key: value` names it in the second part.
+            let mut rest = arg.as_str();
+            while let Some((name, value)) = rest.split_once(['=', ':']) {
+                self.add_named(name, value);
+                rest = value;
+            }
+            if let (true, Some(next)) = (arg.starts_with('-'), args.get(i + 1)) {
+                // `--verbose-auth --next`: a flag is not the value of a flag.
+                if !next.starts_with('-') {
+                    self.add_named(arg, next);
+                }
+            }
+            self.add_password_of(arg);
+        }
+    }
+
+    /// The password in `scheme://user:password@host`.
+    fn add_password_of(&mut self, text: &str) {
+        let Some((_, rest)) = text.split_once("://") else {
+            return;
+        };
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        if let Some((user, _)) = authority.rsplit_once('@')
+            && let Some((_, password)) = user.split_once(':')
+        {
+            self.add(password);
+        }
+    }
+
+    fn add_named(&mut self, name: &str, value: &str) {
+        if is_secret(name) {
+            // A header carries its scheme in front of the secret.
+            let value = value.trim();
+            let bare = ["Bearer ", "Basic ", "token "]
+                .iter()
+                .find_map(|scheme| value.strip_prefix(scheme))
+                .unwrap_or(value);
+            self.add(bare);
+        } else {
+            self.add_password_of(value);
+        }
+    }
+
+    fn add(&mut self, value: &str) {
+        if value.len() < SHORTEST {
+            return;
+        }
+        // Log lines may be JSON, where some characters are written differently.
+        let escaped = value.replace('\\', r"\\").replace('"', "\\\"");
+        if escaped != value {
+            self.values.push(escaped);
+        }
+        self.values.push(value.into());
+    }
+}
+
+/// Whether a value that goes by this name is a secret.
+fn is_secret(name: &str) -> bool {
+    let mut parts = name
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .flat_map(camel_parts)
+        .map(|part| part.to_ascii_uppercase());
+    let mut secret = false;
+    parts.all(|part| {
+        secret |= SECRET.contains(&part.as_str());
+        !HARMLESS.contains(&part.as_str())
+    }) && secret
+}
+
+/// `apiKey` is `api` and `Key`.
+fn camel_parts(word: &str) -> impl Iterator<Item = &str> {
+    let mut rest = word;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let turn = rest
+            .as_bytes()
+            .windows(2)
+            .position(|pair| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase());
+        let (part, after) = rest.split_at(turn.map_or(rest.len(), |at| at + 1));
+        rest = after;
+        Some(part)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secrets(args: &[&str], env: &[(&str, &str)]) -> Secrets {
+        let mut command = Command::new("server", args);
+        command.env = env.iter().map(|(n, v)| (n.into(), v.into())).collect();
+        Secrets::of(&command)
+    }
+
+    #[test]
+    fn names_tell_what_is_secret() {
+        for name in [
+            "OPENAI_API_KEY",
+            "GITHUB_TOKEN",
+            "github.token",
+            "--api-key",
+            "apiKey",
+            "accessToken",
+            "DB_PASSWORD",
+            "AWS_SECRET_ACCESS_KEY",
+            "Authorization",
+            "X-Api-Key",
+            "SENTRY_DSN",
+            "SESSION_COOKIE",
+            "GH_PAT",
+            "client-secret",
+            "PRIVATE_KEY",
+        ] {
+            assert!(is_secret(name), "{name}");
+        }
+        for name in [
+            "PATH",
+            "SSH_AUTH_SOCK",
+            "MAX_TOKENS",
+            "KEYBOARD",
+            "MONKEY",
+            "PWD",
+            "AUTHOR",
+            "TOKENIZERS_PARALLELISM",
+            "KEY_FILE",
+            "AUTH_URL",
+            "COMPASS",
+            "",
+            "PATTERN",
+        ] {
+            assert!(!is_secret(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn values_are_masked_wherever_they_stand() {
+        let secrets = secrets(
+            &[
+                "--header",
+                "Authorization: Bearer abc.def.ghi",
+                "postgres://me:s3cret-pw@db/x",
+            ],
+            &[
+                ("MY_TOKEN", "tok-123456"),
+                ("MY_TOKEN_LONG", "x"),
+                ("OTHER_KEY", "tok-123456-more"),
+            ],
+        );
+        assert_eq!(secrets.mask("sent abc.def.ghi."), "sent ***.");
+        assert_eq!(secrets.mask("pw s3cret-pw"), "pw ***");
+        assert_eq!(secrets.mask("tok-123456 tok-123456-more"), "*** ***");
+        assert_eq!(secrets.mask("an x stays"), "an x stays");
+    }
+
+    #[test]
+    fn a_secret_is_found_in_json_too() {
+        let secrets = secrets(&[], &[("A_SECRET", r#"quo"te\d"#)]);
+        assert_eq!(
+            secrets.mask(r#"{"line":"quo\"te\\d"}"#),
+            r#"{"line":"***"}"#
+        );
+    }
+
+    #[test]
+    fn short_values_and_flags_are_not_secrets() {
+        let secrets = secrets(
+            &["--auth", "--verbose", "--key", "k"],
+            &[("A_KEY", "12345")],
+        );
+        assert_eq!(secrets.mask("--verbose k 12345"), "--verbose k 12345");
+    }
+
+    #[test]
+    fn debug_output_tells_nothing() {
+        let secrets = secrets(&["--token", "hunter22"], &[]);
+        assert!(!format!("{secrets:?}").contains("hunter22"));
+    }
+}
