@@ -40,6 +40,9 @@ fn start(stage: &mut Stage) -> Result<(), String> {
     stage.notify("notifications/initialized", json!({}))?;
     stage.ask("tools/list", json!({}))?;
     stage.tally.handles = stage.tools().len();
+    if stage.tally.handles == 0 {
+        stage.tally.odd("The host got no tools.");
+    }
     stage.call_and_wait("pid", Claim::Result)
 }
 
@@ -63,6 +66,9 @@ fn killed_during_a_call(stage: &mut Stage) -> Result<(), String> {
     stage.progress(call)?;
     stage.kill()?;
     stage.answer(call)?;
+    if !stage.words(call).contains("SIGKILL") {
+        stage.tally.odd("The error does not name the signal.");
+    }
     stage.ready(3)?;
     stage.call_and_wait("deploy", Claim::Result)
 }
@@ -72,6 +78,7 @@ fn killed_during_a_safe_call(stage: &mut Stage) -> Result<(), String> {
     let call = stage.call("search", Claim::Result)?;
     stage.progress(call)?;
     stage.kill()?;
+    stage.ready(4)?;
     stage.answer(call)
 }
 
@@ -83,6 +90,7 @@ fn called_while_down(stage: &mut Stage) -> Result<(), String> {
     for tool in ["deploy", "pid", "pid"] {
         calls.push(stage.call(tool, Claim::Result)?);
     }
+    stage.ready(5)?;
     for call in calls {
         stage.answer(call)?;
     }

@@ -33,7 +33,7 @@ pub struct Stage {
     /// The timeline.
     pub timeline: Timeline,
     pace: Duration,
-    /// The process that gave the latest answer, until its link is lost: nobody else is killed.
+    /// The process that gave the latest answer, until a signal is sent to it: nothing else is killed.
     server: Option<Pid>,
     fault: Option<Fault>,
     tools: Value,
@@ -109,10 +109,7 @@ impl Stage {
     /// Waits until a request is answered.
     pub fn answer(&mut self, id: u64) -> Result<(), String> {
         self.until(&format!("#{id} got no answer"), |stage| {
-            stage
-                .tally
-                .request(&json!(id))
-                .is_some_and(|request| !request.answers.is_empty())
+            !stage.tally.request(id).answers.is_empty()
         })
     }
 
@@ -122,55 +119,57 @@ impl Stage {
         self.answer(id)
     }
 
+    /// The words of a request's error.
+    pub fn words(&self, id: u64) -> &str {
+        match self.tally.request(id).answers.first() {
+            Some(Answer::Error { message, .. }) => message,
+            _ => "",
+        }
+    }
+
     /// Waits until the server has said that it works on a call.
     pub fn progress(&mut self, id: u64) -> Result<(), String> {
         self.until(&format!("The server did not begin with #{id}"), |stage| {
-            stage
-                .tally
-                .request(&json!(id))
-                .is_some_and(|request| request.progress > 0)
+            stage.tally.request(id).progress > 0
         })
     }
 
     /// Waits until outlive has lost as many servers as this.
     pub fn lost(&mut self, count: usize) -> Result<(), String> {
-        self.until("outlive did not notice", |stage| {
+        self.until("The death was not noticed", |stage| {
             stage.tally.events.lost >= count
         })
     }
 
     /// Waits until as many servers as this have become ready.
     pub fn ready(&mut self, count: usize) -> Result<(), String> {
-        self.until("no server became ready", |stage| {
+        self.until("No server became ready", |stage| {
             stage.tally.events.ready >= count
         })
     }
 
     /// Waits until outlive has kept as many late answers as this from the host.
     pub fn late(&mut self, count: usize) -> Result<(), String> {
-        self.until("no late answer was dropped", |stage| {
+        self.until("No late answer was dropped", |stage| {
             stage.tally.events.late >= count
         })
     }
 
     /// Kills the server: `SIGKILL`, which no process can catch.
     pub fn kill(&mut self) -> Result<(), String> {
-        self.strike(Signal::KILL, "SIGKILL")?;
         self.fault = Some(Fault::Killed(Instant::now()));
-        Ok(())
+        self.strike(Signal::KILL, "SIGKILL")
     }
 
     /// Stops the server: it stays, and does nothing any more.
     pub fn hang(&mut self) -> Result<(), String> {
-        self.strike(Signal::STOP, "SIGSTOP")?;
         self.fault = Some(Fault::Stopped);
-        Ok(())
+        self.strike(Signal::STOP, "SIGSTOP")
     }
 
     fn strike(&mut self, signal: Signal, what: &str) -> Result<(), String> {
-        let server = self
-            .server
-            .ok_or("The demo does not know the server's process.")?;
+        let server = self.server.take();
+        let server = server.ok_or("The demo does not know the server's process.")?;
         let line = format!("⚡ {what} to process {}", server.as_raw_nonzero());
         self.timeline.push(Who::Fate, Tone::Bad, line);
         kill_process(server, signal)
@@ -212,11 +211,11 @@ impl Stage {
         }
     }
 
-    fn until(&mut self, complaint: &str, done: impl Fn(&mut Stage) -> bool) -> Result<(), String> {
+    fn until(&mut self, complaint: &str, done: impl Fn(&Stage) -> bool) -> Result<(), String> {
         let deadline = Instant::now() + PATIENCE;
         while !done(self) {
             if Instant::now() >= deadline {
-                return Err(format!("{complaint} within {}.", brief(PATIENCE)));
+                return Err(format!("{complaint} within {} s.", PATIENCE.as_secs()));
             }
             self.step(deadline)?;
         }
@@ -251,7 +250,7 @@ impl Stage {
             (None, Some(id)) => self.answered(id, message, at),
             (Some("notifications/progress"), None) => {
                 let params = &message["params"];
-                let Some(request) = self.tally.request(&params["progressToken"]) else {
+                let Some(request) = self.tally.find(&params["progressToken"]) else {
                     self.tally
                         .odd(format!("The host was sent progress on nothing: {message}"));
                     return;
@@ -268,7 +267,7 @@ impl Stage {
     }
 
     fn answered(&mut self, id: &Value, message: &Value, at: Instant) {
-        let Some(request) = self.tally.request(id) else {
+        let Some(request) = self.tally.find(id) else {
             self.tally
                 .odd(format!("The host was sent an answer to nothing: {message}"));
             return;
@@ -334,7 +333,6 @@ impl Stage {
             }
             "lost" if event["cause"]["kind"] != "closing" => {
                 events.lost += 1;
-                self.server = None;
                 (Tone::Warn, loss(event))
             }
             "retried" => {
@@ -344,7 +342,6 @@ impl Stage {
                     format!("#{} may be repeated: sent again", bare(&event["id"])),
                 )
             }
-
             "dropped" => {
                 match event["reason"].as_str() {
                     Some("not_a_message") => events.junk += 1,
@@ -377,7 +374,6 @@ impl Stage {
                     brief(recovery)
                 )
             }
-
             Some(Fault::GivenUp(end)) => {
                 let recovery = at.saturating_duration_since(end);
                 self.tally.replaced_after = Some(recovery);

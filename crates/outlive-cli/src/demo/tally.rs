@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::server::JUNK;
+use super::timeline::millis;
 
 /// What the demo claims will become of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,10 +113,15 @@ impl Tally {
         id
     }
 
-    /// The request of this id.
-    pub fn request(&mut self, id: &Value) -> Option<&mut Request> {
-        let place = id.as_u64()?.checked_sub(1)?;
-        self.requests.get_mut(usize::try_from(place).ok()?)
+    /// A request that was written down.
+    pub fn request(&self, id: u64) -> &Request {
+        &self.requests[id as usize - 1]
+    }
+
+    /// The request that a message from the other side names, if there is one.
+    pub fn find(&mut self, id: &Value) -> Option<&mut Request> {
+        let id = id.as_u64()?;
+        self.requests.iter_mut().find(|request| request.id == id)
     }
 
     /// Writes down something that should not have happened.
@@ -187,7 +193,6 @@ impl Tally {
 
     /// The totals as data.
     pub fn to_json(&self) -> Value {
-        let ms = |duration: Duration| duration.as_secs_f64() * 1000.0;
         json!({
             "calls": self.call_count(),
             "answered": self.answered(),
@@ -198,10 +203,10 @@ impl Tally {
             "junk_lines_dropped": self.events.junk,
             "late_answers_dropped": self.events.late,
             "recovery_ms": {
-                "median": median(&self.recoveries).map(ms),
-                "max": self.recoveries.iter().max().copied().map(ms),
+                "median": median(&self.recoveries).map(millis),
+        "max": self.recoveries.iter().max().copied().map(millis),
             },
-            "hung_server_replaced_ms": self.replaced_after.map(ms),
+            "hung_server_replaced_ms": self.replaced_after.map(millis),
             "tool_handles": self.handles,
             "tool_handles_lost": self.handles_lost,
         })
@@ -270,10 +275,10 @@ mod tests {
             (Claim::Silence, vec![]),
         ] {
             let id = tally.sent("deploy", true, claim);
-            tally.request(&json!(id)).unwrap().answers = answers;
+            tally.find(&json!(id)).unwrap().answers = answers;
         }
         let id = tally.sent("tools/list", false, Claim::Result);
-        tally.request(&json!(id)).unwrap().answers = vec![Answer::Result("4 tools".into())];
+        tally.find(&json!(id)).unwrap().answers = vec![Answer::Result("4 tools".into())];
         tally
     }
 
@@ -338,9 +343,9 @@ mod tests {
     #[test]
     fn an_answer_is_filed_under_its_own_id_only() {
         let mut tally = honest();
-        assert_eq!(tally.request(&json!(2)).unwrap().id, 2);
+        assert_eq!(tally.find(&json!(2)).unwrap().id, 2);
         for stranger in [json!(0), json!(5), json!("2"), json!(-1), Value::Null] {
-            assert!(tally.request(&stranger).is_none(), "{stranger}");
+            assert!(tally.find(&stranger).is_none(), "{stranger}");
         }
     }
 

@@ -139,7 +139,7 @@ impl Timeline {
                 continue;
             }
             list.push(json!({
-                "ms": (entry.at.as_secs_f64() * 10_000.0).round() / 10.0,
+                "ms": millis(entry.at),
                 "scene": scene,
                 "who": entry.who.as_str(),
                 "what": entry.what,
@@ -218,6 +218,11 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
         }
     }
     lines
+}
+
+/// A duration for a program: milliseconds, to a tenth.
+pub fn millis(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 10_000.0).round() / 10.0
 }
 
 /// A duration for a person: "0.4 ms", "161 ms", "1.5 s".
