@@ -1,4 +1,367 @@
-//! placeholder
-/// x
-#[derive(Clone, Debug)]
-pub struct Error;
+//! One taxonomy of failures, spelt the same in Rust, on the wire, in logs and in metrics.
+//!
+//! | kind | code | meaning |
+//! |---|---|---|
+//! | `connection_lost` | −31001 | the link died while the request was in flight |
+//! | `unavailable` | −31002 | there is no server, and there was none for as long as we may hold a request |
+//! | `timeout` | −31003 | the request took longer than its bound |
+//! | `cancelled_by_peer` | −31004 | the server gave it up |
+//! | `shutting_down` | −31005 | the session is ending |
+//! | `session_expired` | −31006 | the remote server has forgotten the session |
+//! | `rejected` | −31007 | the remote server refused the request unexecuted |
+//! | `too_large` | −31008 | the message is longer than the limit |
+//! | `protocol` | −32600, −32700 | the message breaks JSON-RPC |
+//!
+//! The codes lie outside −32768…−32000 because revision 2026-07-28 asks for that: −32000…−32019 take no
+//! new codes, −32020…−32099 belong to the specification, and some SDKs give −32000 and −32001 meanings
+//! of their own ("connection closed", "timeout") that make a host drop a session which is alive.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use crate::cause::{Cause, Phase, seconds};
+use crate::link::Generation;
+
+/// What is known about the execution of a request. Retry is decided on this, never on a guess.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It never left us.
+    NotSent,
+    /// The server refused it unexecuted.
+    Rejected,
+    /// It was sent and never answered.
+    Unknown,
+    /// It was answered.
+    Done,
+}
+
+impl Outcome {
+    /// The word for it on the wire and in logs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Outcome::NotSent => "not_sent",
+            Outcome::Rejected => "rejected",
+            Outcome::Unknown => "unknown",
+            Outcome::Done => "done",
+        }
+    }
+}
+
+/// Which bound a request has exceeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// Time without an answer or progress.
+    Idle,
+    /// Time in all.
+    Total,
+}
+
+/// Why a request failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The link died while the request was in flight.
+    ConnectionLost {
+        /// Why it died.
+        cause: Cause,
+        /// Whether the request may have been executed.
+        outcome: Outcome,
+        /// It was in flight at two deaths in a row, so it was not sent a third time.
+        poison: bool,
+    },
+    /// There is no server.
+    Unavailable {
+        /// Why the last one ended, if there was one.
+        cause: Option<Cause>,
+        /// How long the request was held for it.
+        held: Duration,
+        /// When it is tried next.
+        retry_after: Option<Duration>,
+    },
+    /// More requests are waiting for a server than may be held.
+    Overloaded,
+    /// The request took longer than its bound.
+    Timeout {
+        /// The bound.
+        after: Duration,
+        /// Which bound.
+        bound: Bound,
+    },
+    /// The caller cancelled it.
+    CancelledByCaller,
+    /// The server gave it up.
+    CancelledByPeer {
+        /// Its reason, if it told one.
+        reason: Option<String>,
+    },
+    /// The session is ending.
+    ShuttingDown,
+    /// The remote server has forgotten the session.
+    SessionExpired,
+    /// The remote server refused the request unexecuted.
+    Rejected {
+        /// Its status.
+        status: u16,
+    },
+    /// The message is longer than the limit.
+    TooLarge {
+        /// The limit in bytes.
+        limit: usize,
+        /// Whether it is the answer that is too large.
+        answer: bool,
+    },
+    /// The message breaks JSON-RPC.
+    Protocol {
+        /// How.
+        what: String,
+        /// Whether the text itself could not be read (−32700), rather than what it says (−32600).
+        unreadable: bool,
+        /// What is known about the execution of the request.
+        outcome: Outcome,
+    },
+    /// The server does not know the method; said by us on its behalf.
+    MethodNotFound,
+    /// The server answered with this JSON-RPC error object.
+    Remote(Bytes),
+}
+
+impl Error {
+    /// The word for it on the wire, in logs and in metrics.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Error::ConnectionLost { .. } => "connection_lost",
+            Error::Unavailable { .. } | Error::Overloaded => "unavailable",
+            Error::Timeout { .. } => "timeout",
+            Error::CancelledByCaller => "cancelled_by_caller",
+            Error::CancelledByPeer { .. } => "cancelled_by_peer",
+            Error::ShuttingDown => "shutting_down",
+            Error::SessionExpired => "session_expired",
+            Error::Rejected { .. } => "rejected",
+            Error::TooLarge { .. } => "too_large",
+            Error::Protocol { .. } => "protocol",
+            Error::MethodNotFound => "method_not_found",
+            Error::Remote(_) => "remote",
+        }
+    }
+
+    /// Its JSON-RPC code.
+    pub fn code(&self) -> i32 {
+        match self {
+            Error::ConnectionLost { .. } => -31001,
+            Error::Unavailable { .. } | Error::Overloaded => -31002,
+            Error::Timeout { .. } => -31003,
+            Error::CancelledByCaller | Error::CancelledByPeer { .. } => -31004,
+            Error::ShuttingDown => -31005,
+            Error::SessionExpired => -31006,
+            Error::Rejected { .. } => -31007,
+            Error::TooLarge { .. } => -31008,
+            Error::Protocol {
+                unreadable: true, ..
+            } => -32700,
+            Error::Protocol {
+                unreadable: false, ..
+            } => -32600,
+            Error::MethodNotFound => -32601,
+            Error::Remote(_) => -32603,
+        }
+    }
+
+    /// What is known about the execution of the request.
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Error::ConnectionLost { outcome, .. } | Error::Protocol { outcome, .. } => *outcome,
+            Error::Timeout { .. } | Error::CancelledByCaller | Error::ShuttingDown => {
+                Outcome::Unknown
+            }
+            Error::Unavailable { .. } | Error::Overloaded => Outcome::NotSent,
+            Error::TooLarge { answer: true, .. } | Error::Remote(_) => Outcome::Done,
+            Error::TooLarge { answer: false, .. } => Outcome::NotSent,
+            Error::SessionExpired | Error::Rejected { .. } | Error::MethodNotFound => {
+                Outcome::Rejected
+            }
+            Error::CancelledByPeer { .. } => Outcome::Unknown,
+        }
+    }
+
+    /// Whether sending the same request again may succeed and cannot do harm.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Error::ConnectionLost {
+                outcome, poison, ..
+            } => !poison && matches!(outcome, Outcome::NotSent | Outcome::Rejected),
+            Error::Unavailable { .. }
+            | Error::Overloaded
+            | Error::SessionExpired
+            | Error::Rejected { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// What happened, what was done about it, and what the reader can do. `what` is the request,
+    /// as in "tool \"crash\"" or "resources/read".
+    pub fn sentence(&self, what: &str) -> String {
+        match self {
+            Error::ConnectionLost {
+                cause,
+                outcome,
+                poison,
+            } => {
+                let then = if *poison {
+                    "It was in flight at two such ends in a row, so it was not sent again."
+                } else if *outcome == Outcome::Unknown {
+                    "The server is being restarted; the call may have taken effect, so it was not repeated. \
+                     Calling again is safe only if doing it twice is."
+                } else {
+                    "The request had not been sent. You can send it again."
+                };
+                format!(
+                    "The server {} while running {what}. {then}{}",
+                    cause.predicate(),
+                    last_words(cause)
+                )
+            }
+            Error::Unavailable {
+                cause,
+                held,
+                retry_after,
+            } => {
+                let mut text = match cause {
+                    Some(cause) if cause.phase == Phase::Service => {
+                        format!("The server {} and is not back yet", cause.predicate())
+                    }
+                    Some(cause) => {
+                        format!(
+                            "The server {} (command: {})",
+                            cause.predicate(),
+                            cause.label
+                        )
+                    }
+                    None => "The server is not running yet".to_string(),
+                };
+                if *held > Duration::ZERO {
+                    text += &format!("; {what} was held for {}", seconds(*held));
+                }
+                text += ". It was not executed";
+                text += &match retry_after {
+                    Some(after) if *after > Duration::ZERO => format!(
+                        "; the server is tried again in {}, or when it is called.",
+                        seconds(*after)
+                    ),
+                    _ => "; call again to try the server again.".to_string(),
+                };
+                if let Some(cause) = cause {
+                    text += &last_words(cause);
+                }
+                text
+            }
+            Error::Overloaded => format!(
+                "Too many requests are already waiting for the server to come back, so {what} was not \
+                 accepted. It was not executed; call again later."
+            ),
+            Error::Timeout { after, bound } => format!(
+                "{} of {what} within {}. It was cancelled; it may have taken effect.",
+                match bound {
+                    Bound::Idle => "No answer and no progress",
+                    Bound::Total => "No answer",
+                },
+                seconds(*after)
+            ),
+            Error::CancelledByCaller => format!("The caller cancelled {what}."),
+            Error::CancelledByPeer {
+                reason: Some(reason),
+            } => {
+                format!("The server gave up {what}: {reason}.")
+            }
+            Error::CancelledByPeer { reason: None } => format!("The server gave up {what}."),
+            Error::ShuttingDown => format!(
+                "The session is ending, so {what} was not finished. It may have taken effect if it had begun."
+            ),
+            Error::SessionExpired => {
+                format!("The server has forgotten this session, so {what} was not executed.")
+            }
+            Error::Rejected { status } => {
+                format!("The server refused {what} with status {status}. It was not executed.")
+            }
+            Error::TooLarge {
+                limit,
+                answer: true,
+            } => format!(
+                "The server's answer to {what} is longer than the limit of {limit} bytes and was dropped. \
+                 Ask for less, or raise --message-limit."
+            ),
+            Error::TooLarge {
+                limit,
+                answer: false,
+            } => format!(
+                "The request is longer than the limit of {limit} bytes and was not sent. Send less, or \
+                 raise --message-limit."
+            ),
+            Error::Protocol {
+                what: words,
+                outcome: Outcome::Done,
+                ..
+            } => {
+                format!("The server's answer to {what} cannot be used: {words}.")
+            }
+            Error::Protocol { what: words, .. } => {
+                format!("The request was not sent: {words}.")
+            }
+            Error::MethodNotFound => {
+                format!("Method not found: {what} (this server is not asked).")
+            }
+            Error::Remote(_) => format!("The server answered {what} with an error."),
+        }
+    }
+
+    /// The JSON-RPC error response for the request with this id.
+    pub fn to_response(&self, id_json: &[u8], what: &str, generation: Generation) -> Bytes {
+        let mut about = json!({
+            "kind": self.kind(),
+            "outcome": self.outcome().as_str(),
+            "generation": generation.number(),
+            "retryable": self.is_retryable(),
+        });
+        match self {
+            Error::ConnectionLost { cause, .. }
+            | Error::Unavailable {
+                cause: Some(cause), ..
+            } => {
+                about["cause"] = cause.to_json();
+            }
+            Error::Timeout { after, .. } => about["after_ms"] = json!(after.as_millis() as u64),
+            Error::TooLarge { limit, .. } => about["limit"] = json!(limit),
+            _ => {}
+        }
+        if let Error::Unavailable {
+            retry_after: Some(after),
+            ..
+        } = self
+        {
+            about["retry_after_ms"] = json!(after.as_millis() as u64);
+        }
+        let error: Value = json!({
+            "code": self.code(),
+            "message": self.sentence(what),
+            "data": { "outlive": about },
+        });
+        let error = error.to_string();
+        let mut line = Vec::with_capacity(error.len() + id_json.len() + 40);
+        line.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+        line.extend_from_slice(id_json);
+        line.extend_from_slice(b",\"error\":");
+        line.extend_from_slice(error.as_bytes());
+        line.push(b'}');
+        line.into()
+    }
+}
+
+fn last_words(cause: &Cause) -> String {
+    let tail = &cause.stderr_tail;
+    if tail.is_empty() {
+        return String::new();
+    }
+    let from = tail.len().saturating_sub(3);
+    format!(" Its last words on stderr: {}", tail[from..].join(" | "))
+}

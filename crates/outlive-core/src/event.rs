@@ -269,13 +269,21 @@ impl Event {
                 line["generation"] = json!(generation.number());
                 line["server"] = json!(server);
             }
-            Event::Lost { generation, cause, in_flight } => {
+            Event::Lost {
+                generation,
+                cause,
+                in_flight,
+            } => {
                 line["generation"] = json!(generation.number());
                 line["cause"] = cause.to_json();
                 line["in_flight"] = json!(in_flight);
             }
             Event::SlowStart { after_ms } => line["after_ms"] = json!(after_ms),
-            Event::Retried { id, method, generation } => {
+            Event::Retried {
+                id,
+                method,
+                generation,
+            } => {
                 line["id"] = json!(id);
                 line["method"] = json!(method);
                 line["generation"] = json!(generation.number());
@@ -285,7 +293,11 @@ impl Event {
                 line["method"] = json!(method);
                 line["kind"] = json!(kind);
             }
-            Event::Dropped { direction, reason, detail } => {
+            Event::Dropped {
+                direction,
+                reason,
+                detail,
+            } => {
                 line["direction"] = json!(match direction {
                     Direction::ToServer => "to_server",
                     Direction::ToHost => "to_host",
@@ -297,7 +309,12 @@ impl Event {
                 line["generation"] = json!(generation.number())
             }
             Event::LegacyOnly => {}
-            Event::ListChanged { list, added, removed, changed } => {
+            Event::ListChanged {
+                list,
+                added,
+                removed,
+                changed,
+            } => {
                 line["list"] = json!(list.as_str());
                 line["added"] = json!(added);
                 line["removed"] = json!(removed);
@@ -327,14 +344,28 @@ impl fmt::Display for Event {
                 cause.predicate()
             ),
             Event::State(State::Closed) => f.write_str("closed"),
-            Event::Connected { generation, server: Some(server) } => {
+            Event::Connected {
+                generation,
+                server: Some(server),
+            } => {
                 write!(f, "connected to {server} (generation {generation})")
             }
-            Event::Connected { generation, server: None } => {
+            Event::Connected {
+                generation,
+                server: None,
+            } => {
                 write!(f, "connected (generation {generation})")
             }
-            Event::Lost { generation, cause, in_flight } => {
-                write!(f, "lost generation {generation}: the server {}", cause.predicate())?;
+            Event::Lost {
+                generation,
+                cause,
+                in_flight,
+            } => {
+                write!(
+                    f,
+                    "lost generation {generation}: the server {}",
+                    cause.predicate()
+                )?;
                 if *in_flight > 0 {
                     write!(f, ", {in_flight} in flight")?;
                 }
@@ -348,13 +379,24 @@ impl fmt::Display for Event {
                 "the server is still starting after {} s; waiting (a first start may download packages)",
                 after_ms / 1000
             ),
-            Event::Retried { id, method, generation } => {
-                write!(f, "sent {method} (id {id}) again on generation {generation}")
+            Event::Retried {
+                id,
+                method,
+                generation,
+            } => {
+                write!(
+                    f,
+                    "sent {method} (id {id}) again on generation {generation}"
+                )
             }
             Event::Refused { id, method, kind } => {
                 write!(f, "answered {method} (id {id}) with {kind}")
             }
-            Event::Dropped { direction, reason, detail } => write!(
+            Event::Dropped {
+                direction,
+                reason,
+                detail,
+            } => write!(
                 f,
                 "dropped a line {}: {} ({detail})",
                 match direction {
@@ -368,7 +410,12 @@ impl fmt::Display for Event {
                 "generation {generation} died of a cancellation; from now on cancellations are kept from this server (--cancel auto)"
             ),
             Event::LegacyOnly => f.write_str("this server does not take `server/discover`"),
-            Event::ListChanged { list, added, removed, changed } => write!(
+            Event::ListChanged {
+                list,
+                added,
+                removed,
+                changed,
+            } => write!(
                 f,
                 "the list of {} changed: {} added, {} removed, {} changed",
                 list.as_str(),

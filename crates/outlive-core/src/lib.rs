@@ -13,14 +13,20 @@
 //! [`Session::deadline`], and report [`Input::Tick`] when that moment comes.
 #![forbid(unsafe_code)]
 
+mod bounded;
+mod catalog;
 pub mod cause;
 pub mod error;
 pub mod event;
 pub mod framer;
+mod ledger;
 pub mod link;
+mod memory;
 pub mod message;
 pub mod policy;
+mod rng;
 pub mod session;
+mod supervisor;
 pub mod time;
 
 pub use cause::Cause;

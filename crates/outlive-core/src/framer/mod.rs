@@ -22,6 +22,11 @@ pub const READ_SIZE: usize = 64 * 1024;
 /// buffer can be used again.
 const COPY_BELOW: usize = 4 * 1024;
 
+/// Longer lines take the whole buffer with them and a fresh one is begun, so that the memory of a
+/// large message is gone when the message is.
+const GROWTH: usize = 7;
+const KEEP_BELOW: usize = 4 * READ_SIZE;
+
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// One line of a stream.
@@ -76,7 +81,11 @@ impl Framer {
 
     /// The buffer to append to, with room for [`READ_SIZE`] bytes at least.
     pub fn spare(&mut self) -> &mut BytesMut {
-        self.buffer.reserve(READ_SIZE);
+        if self.buffer.capacity() - self.buffer.len() < READ_SIZE {
+            // In a long line grow in large steps: each may copy all there is.
+            let step = self.buffer.len().saturating_mul(GROWTH).min(self.limit);
+            self.buffer.reserve(step.max(READ_SIZE));
+        }
         &mut self.buffer
     }
 
@@ -145,8 +154,13 @@ impl Framer {
             self.buffer.advance(len + line_end);
             return Some(Frame::Line(line));
         }
-        let line = self.buffer.split_to(len + line_end).freeze();
-        Some(Frame::Line(line.slice(start..end)))
+        let line = if len < KEEP_BELOW {
+            self.buffer.split_to(len + line_end)
+        } else {
+            let rest = BytesMut::from(&self.buffer[len + line_end..]);
+            std::mem::replace(&mut self.buffer, rest)
+        };
+        Some(Frame::Line(line.freeze().slice(start..end)))
     }
 
     /// Skims what is there of a line too long to keep, and gives its memory back.

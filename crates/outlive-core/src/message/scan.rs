@@ -184,57 +184,94 @@ impl<'a> Cursor<'a> {
     /// Steps over a string; the cursor stands on its opening quote.
     fn string(&mut self) -> Step<Quoted<'a>> {
         let start = self.at;
-        let mut escaped = false;
-        self.at += 1;
-        loop {
-            let rest = self.text.get(self.at..).ok_or(Broken::Cut)?;
-            let found = memchr2(b'"', b'\\', rest).ok_or(Broken::Cut)?;
-            self.at += found + 1;
-            if rest[found] == b'"' {
-                break;
-            }
-            escaped = true;
-            self.at += 1;
-        }
+        let (end, escaped) = string_end(self.text, start).ok_or(Broken::Cut)?;
+        self.at = end;
         Ok(Quoted {
-            json: &self.text[start..self.at],
+            json: &self.text[start..end],
             escaped,
         })
     }
 
     /// Steps over an object or array; the cursor stands on its opening bracket.
     fn nested(&mut self) -> Step {
-        let outer = self.depth;
+        // Locals: the compiler keeps them in registers, and most of a large message goes by here.
+        let text = self.text;
+        let mut at = self.at;
+        let mut depth = self.depth;
         let mut braces = Braces::default();
         loop {
-            let Some(&byte) = self.text.get(self.at) else {
-                return Err(Broken::Cut);
-            };
+            let byte = *text.get(at).ok_or(Broken::Cut)?;
             match byte {
                 b'"' => {
-                    self.string()?;
+                    at = string_end(text, at).ok_or(Broken::Cut)?.0;
                     continue;
                 }
                 b'{' | b'[' => {
-                    braces.set(self.depth, byte == b'{');
-                    self.depth += 1;
-                    self.too_deep |= self.depth > MAX_DEPTH;
+                    braces.set(depth, byte == b'{');
+                    depth += 1;
+                    self.too_deep |= depth > MAX_DEPTH;
                 }
                 b'}' | b']' => {
-                    if !braces.agrees(self.depth - 1, byte == b'}') {
-                        return self.unexpected();
+                    depth -= 1;
+                    if !braces.agrees(depth, byte == b'}') {
+                        return Err(Broken::Unexpected(at));
                     }
-                    self.depth -= 1;
-                    if self.depth == outer {
-                        self.at += 1;
+                    if depth == self.depth {
+                        self.at = at + 1;
                         return Ok(());
                     }
                 }
                 _ => {}
             }
-            self.at += 1;
+            at += 1;
         }
     }
+}
+
+/// Where the string whose opening quote is at `start` ends, and whether it has escapes.
+#[inline]
+fn string_end(text: &[u8], start: usize) -> Option<(usize, bool)> {
+    let mut escaped = false;
+    let mut at = start + 1;
+    loop {
+        let rest = text.get(at..)?;
+        let found = stop(rest)?;
+        if rest[found] == b'"' {
+            return Some((at + found + 1, escaped));
+        }
+        escaped = true;
+        at += found + 2;
+    }
+}
+
+/// The next quote or backslash. Most strings are short: two words are looked at before `memchr`,
+/// whose setting up costs more than that.
+#[inline]
+fn stop(text: &[u8]) -> Option<usize> {
+    const WORD: usize = size_of::<u64>();
+    let (mut rest, mut before) = (text, 0);
+    while before < 2 * WORD {
+        let Some((&word, more)) = rest.split_first_chunk() else {
+            break;
+        };
+        let word = u64::from_le_bytes(word);
+        let hits = zeros(word ^ every(b'"')) | zeros(word ^ every(b'\\'));
+        if hits != 0 {
+            return Some(before + hits.trailing_zeros() as usize / 8);
+        }
+        (rest, before) = (more, before + WORD);
+    }
+    Some(before + memchr2(b'"', b'\\', rest)?)
+}
+
+const fn every(byte: u8) -> u64 {
+    u64::from_le_bytes([byte; 8])
+}
+
+/// Marks the zero bytes of a word in their high bits. Bytes above the lowest one marked may be
+/// marked wrongly; that one never is.
+const fn zeros(word: u64) -> u64 {
+    word.wrapping_sub(every(1)) & !word & every(0x80)
 }
 
 fn ends_scalar(byte: u8) -> bool {

@@ -1,12 +1,52 @@
 //! The session: what the host holds, whatever happens to the servers under it.
+//!
+//! Theory of operation. A session has at most one [`Link`](link::Link) in service, and at most one
+//! process left over from the link before; the next link is ordered only when that is gone. A
+//! request of the host enters the [`Ledger`], waits in the queue until a link is open, and is then
+//! in flight on that link. It leaves the ledger once. When a link is known to be dead, each request
+//! in flight on it is settled by its outcome: sent again if it was not sent or is safe to repeat,
+//! otherwise failed. What the host believes to have is in [`Memory`] and is told to the next
+//! server before anything else.
+//!
+//! | file | what happens there |
+//! |---|---|
+//! | `host` | a message from the host |
+//! | `server` | a message from the server |
+//! | `life` | links come and go |
+//! | `restore` | a new server learns what the old one knew |
+//! | `pulse` | is the server alive? |
+//! | `close` | the end |
+
+mod close;
+mod host;
+mod life;
+mod link;
+mod pulse;
+mod restore;
+mod server;
+
+use std::collections::VecDeque;
+use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::event::{Event, State};
+use crate::cause::Cause;
+use crate::error::Error;
+use crate::event::{Direction, DropReason, Event, State};
 use crate::framer::Frame;
+use crate::ledger::{Entry, Ledger, Ticket, sooner};
 use crate::link::{Generation, LinkInput, LinkOrder};
+use crate::memory::Memory;
+use crate::message::{Id, Message};
 use crate::policy::Policy;
+use crate::supervisor::Supervisor;
 use crate::time::Time;
+
+use link::{Link, Remains};
+
+/// A clock that runs this late was not running at all: the machine slept, or we were stopped.
+/// The time that passed meanwhile is nobody's fault and is not counted (FM-55).
+const CLOCK_JUMP: Duration = Duration::from_secs(5);
 
 /// What happened.
 #[derive(Clone, Debug)]
@@ -43,7 +83,27 @@ pub enum Output {
     Link(Generation, LinkOrder),
     /// Tell whoever watches.
     Event(Event),
-    /// All is settled and no link is left: the driver may end.
+    /// All is settled and no link is left: the driver may end. Nothing follows.
+    Closed,
+}
+
+/// Something that waits for a link to open, in the order it came.
+#[derive(Debug)]
+enum Waiting {
+    Request(Id, Ticket),
+    Notification(Message, Time),
+}
+
+/// How the session is ending, if it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    No,
+    /// What was accepted may still finish until then.
+    Draining {
+        until: Time,
+    },
+    /// All is settled; the last server is being stopped.
+    Stopping,
     Closed,
 }
 
@@ -51,29 +111,113 @@ pub enum Output {
 #[derive(Debug)]
 pub struct Session {
     policy: Policy,
+    out: VecDeque<Output>,
     state: State,
-    seed: u64,
+    /// Time that passed without us and is not counted.
+    skipped: Duration,
+    ledger: Ledger,
+    queue: VecDeque<Waiting>,
+    /// Bytes of notifications in the queue.
+    note_bytes: usize,
+    memory: Memory,
+    supervisor: Supervisor,
+    link: Option<Link>,
+    remains: Option<Remains>,
+    /// The newest generation that was ordered.
+    generation: Option<Generation>,
+    /// When the next link is to be ordered.
+    retry_at: Option<Time>,
+    /// Why the last link ended.
+    last_cause: Option<Cause>,
+    /// This server has died of a cancellation.
+    absorbing: bool,
+    /// This server does not answer `ping`.
+    no_ping: bool,
+    host_blocked: bool,
+    ending: Ending,
 }
 
 impl Session {
     /// A session that has not begun. `seed` decides all that is random in it.
     pub fn new(policy: Policy, seed: u64) -> Session {
-        Session { policy, state: State::Connecting { attempt: 1 }, seed }
+        let supervisor = Supervisor::new(policy.backoff, policy.breaker, seed);
+        Session {
+            policy,
+            out: VecDeque::new(),
+            state: State::Connecting { attempt: 1 },
+            skipped: Duration::ZERO,
+            ledger: Ledger::default(),
+            queue: VecDeque::new(),
+            note_bytes: 0,
+            memory: Memory::default(),
+            supervisor,
+            link: None,
+            remains: None,
+            generation: None,
+            retry_at: None,
+            last_cause: None,
+            absorbing: false,
+            no_ping: false,
+            host_blocked: false,
+            ending: Ending::No,
+        }
     }
 
     /// Takes note of what happened at `now`.
     pub fn handle(&mut self, now: Time, input: Input) {
-        let _ = (now, input, &self.policy, self.seed);
+        if self.ending == Ending::Closed {
+            return;
+        }
+        let late = self
+            .deadline()
+            .map_or(Duration::ZERO, |deadline| now - deadline);
+        if late > CLOCK_JUMP {
+            self.skipped += late;
+        }
+        let now = Time::after(now.since_start().saturating_sub(self.skipped));
+        match input {
+            Input::Start => self.retry_at = Some(now),
+            Input::Host(frame) => self.from_host(now, frame),
+            Input::HostClosed => self.drain(now),
+            Input::HostBlocked(blocked) => {
+                self.host_blocked = blocked;
+                if let Some(link) = &mut self.link {
+                    link.pulse.heard = now;
+                }
+            }
+            Input::Link(generation, input) => self.from_link(now, generation, input),
+            Input::Tick => {}
+            Input::Restart => self.restart(now),
+            Input::Stop => self.stop(now),
+        }
+        self.on_time(now);
     }
 
     /// The next thing to do, if there is one.
     pub fn poll(&mut self) -> Option<Output> {
-        None
+        self.out.pop_front()
     }
 
     /// When [`Input::Tick`] is due, if at all.
     pub fn deadline(&self) -> Option<Time> {
-        None
+        if self.ending == Ending::Closed {
+            return None;
+        }
+        let mut next = self.ledger.earliest();
+        next = sooner(next, self.remains.as_ref().map(|remains| remains.until));
+        next = sooner(next, self.link_deadline());
+        if self.link.is_none() && self.remains.is_none() && self.may_connect() {
+            next = sooner(next, self.retry_at);
+        }
+        if let Ending::Draining { until } = self.ending {
+            next = sooner(next, Some(until));
+        }
+        for waiting in &self.queue {
+            if let Waiting::Notification(_, due) = waiting {
+                next = sooner(next, Some(*due));
+            }
+        }
+        next.map(|t| t + self.skipped)
     }
 
     /// Where the session stands.
@@ -83,6 +227,120 @@ impl Session {
 
     /// Whether the host may be read: false while as much is in flight as is allowed.
     pub fn wants_host(&self) -> bool {
-        true
+        let limits = &self.policy.limits;
+        self.ledger.len() < limits.in_flight && self.ledger.bytes() < limits.in_flight_bytes
+    }
+
+    /// All that is due at `now`, or follows from what has just happened.
+    fn on_time(&mut self, now: Time) {
+        for id in self.ledger.due(now) {
+            self.expire(now, &id);
+        }
+        self.expire_notifications(now);
+        self.link_on_time(now);
+        self.remains_on_time(now);
+        self.ending_on_time(now);
+        if self.link.is_none()
+            && self.remains.is_none()
+            && self.may_connect()
+            && self.retry_at.is_some_and(|at| at <= now)
+        {
+            self.connect(now);
+        }
+    }
+
+    fn emit(&mut self, event: Event) {
+        self.out.push_back(Output::Event(event));
+    }
+
+    fn set_state(&mut self, state: State) {
+        if self.state != state {
+            self.state = state.clone();
+            self.emit(Event::State(state));
+        }
+    }
+
+    fn to_host(&mut self, bytes: Bytes) {
+        self.out.push_back(Output::ToHost(bytes));
+    }
+
+    /// Sends a frame on the link in service.
+    fn to_link(&mut self, now: Time, bytes: Bytes) {
+        if let Some(link) = &mut self.link {
+            link.frames += 1;
+            link.pulse.spoken = now;
+            self.out.push_back(Output::ToLink(link.generation, bytes));
+        }
+    }
+
+    fn dropped(&mut self, direction: Direction, reason: DropReason, detail: impl Into<String>) {
+        self.emit(Event::Dropped {
+            direction,
+            reason,
+            detail: detail.into(),
+        });
+    }
+
+    /// The generation to name in an error: the link in service, or the last one.
+    fn current_generation(&self) -> Generation {
+        self.generation.unwrap_or(Generation::FIRST)
+    }
+
+    /// Answers a request that has been taken out of the ledger with an error.
+    fn refuse(&mut self, entry: &Entry, error: &Error) {
+        self.refuse_message(
+            entry.message.id_json(),
+            entry.message.method(),
+            &entry.what(),
+            error,
+        );
+    }
+
+    fn refuse_message(&mut self, id_json: &[u8], method: &str, what: &str, error: &Error) {
+        self.emit(Event::Refused {
+            id: String::from_utf8_lossy(id_json).into_owned(),
+            method: method.to_string(),
+            kind: error.kind(),
+        });
+        self.to_host(error.to_response(id_json, what, self.current_generation()));
+    }
+}
+
+/// The sizes of everything that could grow, for tests of the bounds (invariant 7).
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Sizes {
+    /// Requests in the ledger, and their bytes.
+    pub ledger: (usize, usize),
+    /// Requests held, and their bytes.
+    pub held: (usize, usize),
+    /// Things in the queue.
+    pub queue: usize,
+    /// Bytes of notifications in the queue.
+    pub note_bytes: usize,
+    /// Tombstones of the link.
+    pub tombstones: usize,
+    /// Requests of the server that are not answered.
+    pub asks: usize,
+    /// Requests of our own.
+    pub own: usize,
+    /// Remembered subscriptions.
+    pub subscriptions: usize,
+}
+
+impl Session {
+    /// The sizes of everything that could grow.
+    #[doc(hidden)]
+    pub fn sizes(&self) -> Sizes {
+        Sizes {
+            ledger: (self.ledger.len(), self.ledger.bytes()),
+            held: self.ledger.held(),
+            queue: self.queue.len(),
+            note_bytes: self.note_bytes,
+            tombstones: self.link.as_ref().map_or(0, |link| link.tombstones.len()),
+            asks: self.link.as_ref().map_or(0, |link| link.asks.len()),
+            own: self.link.as_ref().map_or(0, |link| link.own.len()),
+            subscriptions: self.memory.subscriptions.len(),
+        }
     }
 }

@@ -1,0 +1,154 @@
+//! Small collections that cannot outgrow their bounds.
+
+use std::collections::{HashSet, VecDeque};
+use std::hash::Hash;
+
+/// A set that remembers the newest `limit` members and forgets the oldest.
+#[derive(Debug)]
+pub(crate) struct RecentSet<T> {
+    members: HashSet<T>,
+    order: VecDeque<T>,
+    limit: usize,
+}
+
+impl<T: Clone + Eq + Hash> Default for RecentSet<T> {
+    fn default() -> RecentSet<T> {
+        RecentSet::new(1024)
+    }
+}
+
+impl<T: Clone + Eq + Hash> RecentSet<T> {
+    pub(crate) fn new(limit: usize) -> RecentSet<T> {
+        RecentSet {
+            members: HashSet::new(),
+            order: VecDeque::new(),
+            limit,
+        }
+    }
+
+    pub(crate) fn insert(&mut self, member: T) {
+        if self.members.insert(member.clone()) {
+            self.order.push_back(member);
+            if self.order.len() > self.limit
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.members.remove(&oldest);
+            }
+        }
+    }
+
+    pub(crate) fn contains(&self, member: &T) -> bool {
+        // The common case on the hot path is an empty set: no hashing then.
+        !self.members.is_empty() && self.members.contains(member)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.order.len()
+    }
+}
+
+/// The last lines of a stream of text, bounded by lines and bytes, control characters escaped.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    lines: VecDeque<String>,
+    bytes: usize,
+    max_lines: usize,
+    max_bytes: usize,
+}
+
+impl Tail {
+    pub(crate) fn new(max_lines: usize, max_bytes: usize) -> Tail {
+        Tail {
+            lines: VecDeque::new(),
+            bytes: 0,
+            max_lines,
+            max_bytes,
+        }
+    }
+
+    /// Adds a line. Blank ones are not worth a place.
+    pub(crate) fn push(&mut self, line: &str) {
+        let mut line = escape(line.trim_end());
+        if line.is_empty() {
+            return;
+        }
+        if line.len() > self.max_bytes {
+            let end = line.floor_char_boundary(self.max_bytes);
+            line.truncate(end);
+        }
+        self.bytes += line.len();
+        self.lines.push_back(line);
+        while self.lines.len() > self.max_lines || self.bytes > self.max_bytes {
+            match self.lines.pop_front() {
+                Some(oldest) => self.bytes -= oldest.len(),
+                None => break,
+            }
+        }
+    }
+
+    pub(crate) fn to_vec(&self) -> Vec<String> {
+        self.lines.iter().cloned().collect()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn sizes(&self) -> (usize, usize) {
+        (self.lines.len(), self.bytes)
+    }
+}
+
+/// The text with control characters written as `\x1b`, so that a server's last words cannot
+/// move the cursor of whoever reads the error.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\t' => out.push(' '),
+            c if c.is_control() => out.extend(c.escape_default()),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recent_set_forgets_the_oldest() {
+        let mut set = RecentSet::new(2);
+        for n in [1, 2, 2, 3] {
+            set.insert(n);
+        }
+        assert!(!set.contains(&1) && set.contains(&2) && set.contains(&3));
+        assert_eq!(set.len(), 2);
+        assert_eq!(set.members.len(), 2);
+    }
+
+    #[test]
+    fn tail_is_bounded_by_lines_and_bytes() {
+        let mut tail = Tail::new(3, 10);
+        for line in ["one", "", "two", "three", "four"] {
+            tail.push(line);
+        }
+        assert_eq!(
+            tail.to_vec(),
+            ["three", "four"],
+            "11 bytes would be too many"
+        );
+        tail.push("a line longer than ten bytes");
+        assert_eq!(tail.to_vec(), ["a line lon"]);
+        assert_eq!(tail.sizes(), (1, 10));
+        for line in ["a", "b", "c", "d"] {
+            tail.push(line);
+        }
+        assert_eq!(tail.to_vec(), ["b", "c", "d"]);
+    }
+
+    #[test]
+    fn tail_escapes_control_characters() {
+        let mut tail = Tail::new(3, 100);
+        tail.push("\u{1b}[31mred\u{7}\tend\r");
+        assert_eq!(tail.to_vec(), ["\\u{1b}[31mred\\u{7} end"]);
+    }
+}

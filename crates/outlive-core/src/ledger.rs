@@ -1,0 +1,263 @@
+//! The table of requests the host is waiting for.
+//!
+//! An entry enters when a request is accepted and leaves exactly once: with the answer, with an
+//! error of ours, or with the host's cancellation. That *is* the exactly-once guarantee: there is
+//! no other way to answer than to take the entry out.
+
+use std::collections::HashMap;
+
+use crate::link::Generation;
+use crate::message::{Id, Message};
+use crate::time::Time;
+
+/// The order in which requests were accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Ticket(u64);
+
+/// Where a request is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Waiting for a server, since then.
+    Held { since: Time },
+    /// Sent on a link as its `frame`-th frame.
+    InFlight { generation: Generation, frame: u64 },
+}
+
+/// A request the host is waiting for.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) message: Message,
+    pub(crate) ticket: Ticket,
+    pub(crate) place: Place,
+    pub(crate) accepted: Time,
+    /// Deaths of links in a row that it was in flight at.
+    pub(crate) deaths: u32,
+    /// It may be repeated only if the new server's list still says so.
+    pub(crate) verify: bool,
+    /// A `subscriptions/listen` whose acknowledgement the host has.
+    pub(crate) acknowledged: bool,
+    /// When it fails if nothing happens.
+    pub(crate) due: Option<Time>,
+}
+
+impl Entry {
+    /// A `subscriptions/listen`: it stays open by design, so it is not waited for.
+    pub(crate) fn is_listen(&self) -> bool {
+        self.message.is("subscriptions/listen")
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        matches!(self.place, Place::Held { .. })
+    }
+
+    /// The request in words, for error messages.
+    pub(crate) fn what(&self) -> String {
+        match self.message.name() {
+            Some(name) if self.message.is("tools/call") => format!("tool {name:?}"),
+            Some(name) if self.message.is("prompts/get") => format!("prompt {name:?}"),
+            _ => self.message.method().to_string(),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    entries: HashMap<Id, Entry>,
+    /// Progress tokens of requests in the table.
+    tokens: HashMap<Id, Id>,
+    bytes: usize,
+    listens: usize,
+    held: usize,
+    held_bytes: usize,
+    next_ticket: u64,
+    /// No entry is due earlier. (Some may have left since; then it is early, which is harmless.)
+    earliest: Option<Time>,
+}
+
+impl Ledger {
+    pub(crate) fn contains(&self, id: &Id) -> bool {
+        self.entries.contains_key(id)
+    }
+
+    pub(crate) fn get(&self, id: &Id) -> Option<&Entry> {
+        self.entries.get(id)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Id, &Entry)> {
+        self.entries.iter()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Requests that are waiting for a server: their number and bytes.
+    pub(crate) fn held(&self) -> (usize, usize) {
+        (self.held, self.held_bytes)
+    }
+
+    /// Whether the host waits for an answer to something that was sent.
+    pub(crate) fn is_awaiting(&self) -> bool {
+        self.in_flight() > 0
+    }
+
+    /// How many requests were sent and are waited for.
+    pub(crate) fn in_flight(&self) -> usize {
+        // Held listens are few and rare; counting them out exactly is not worth a field.
+        let held_listens = if self.held > 0 && self.listens > 0 {
+            self.entries
+                .values()
+                .filter(|e| e.is_listen() && e.is_held())
+                .count()
+        } else {
+            0
+        };
+        (self.entries.len() - self.held) - (self.listens - held_listens)
+    }
+
+    /// How many requests are waited for at all.
+    pub(crate) fn awaited(&self) -> usize {
+        self.entries.len() - self.listens
+    }
+
+    /// Accepts a request. Its id must not be in the table.
+    pub(crate) fn accept(&mut self, message: Message, now: Time) -> Id {
+        let id = message.id().cloned().unwrap_or(Id::Null);
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        self.bytes += message.bytes().len();
+        self.held += 1;
+        self.held_bytes += message.bytes().len();
+        if let Some(token) = message.meta_progress_token() {
+            self.tokens.insert(token, id.clone());
+        }
+        let entry = Entry {
+            message,
+            ticket,
+            place: Place::Held { since: now },
+            accepted: now,
+            deaths: 0,
+            verify: false,
+            acknowledged: false,
+            due: None,
+        };
+        self.listens += usize::from(entry.is_listen());
+        let before = self.entries.insert(id.clone(), entry);
+        debug_assert!(before.is_none(), "{id} was in the ledger already");
+        id
+    }
+
+    /// Takes a request out: the one way in which it is settled.
+    pub(crate) fn settle(&mut self, id: &Id) -> Option<Entry> {
+        let entry = self.entries.remove(id)?;
+        let size = entry.message.bytes().len();
+        self.bytes -= size;
+        if entry.is_held() {
+            self.held -= 1;
+            self.held_bytes -= size;
+        }
+        self.listens -= usize::from(entry.is_listen());
+        if !self.tokens.is_empty()
+            && let Some(token) = entry.message.meta_progress_token()
+            && self.tokens.get(&token) == Some(id)
+        {
+            self.tokens.remove(&token);
+        }
+        Some(entry)
+    }
+
+    /// Notes where a request is now and when it is due.
+    pub(crate) fn place(&mut self, id: &Id, place: Place, due: Option<Time>) {
+        let Some(entry) = self.entries.get_mut(id) else {
+            return;
+        };
+        let size = entry.message.bytes().len();
+        let was_held = entry.is_held();
+        entry.place = place;
+        entry.due = due;
+        match (was_held, entry.is_held()) {
+            (true, false) => {
+                self.held -= 1;
+                self.held_bytes -= size;
+            }
+            (false, true) => {
+                self.held += 1;
+                self.held_bytes += size;
+            }
+            _ => {}
+        }
+        self.earliest = sooner(self.earliest, due);
+    }
+
+    /// Notes that a request was in flight when its link died.
+    pub(crate) fn died(&mut self, id: &Id, deaths: u32, verify: bool) {
+        if let Some(entry) = self.entries.get_mut(id) {
+            entry.deaths = deaths;
+            entry.verify = verify;
+        }
+    }
+
+    /// Notes that the host has the acknowledgement of a listen request.
+    pub(crate) fn acknowledge(&mut self, id: &Id) {
+        if let Some(entry) = self.entries.get_mut(id) {
+            entry.acknowledged = true;
+        }
+    }
+
+    /// Moves the moment a request is due.
+    pub(crate) fn rearm(&mut self, id: &Id, due: Option<Time>) {
+        if let Some(entry) = self.entries.get_mut(id) {
+            entry.due = due;
+        }
+        self.earliest = sooner(self.earliest, due);
+    }
+
+    /// The request a progress token belongs to.
+    pub(crate) fn by_token(&self, token: &Id) -> Option<&Id> {
+        self.tokens.get(token)
+    }
+
+    /// The ids of all requests for which `which` holds, in the order they were accepted.
+    pub(crate) fn in_order(&self, which: impl Fn(&Entry) -> bool) -> Vec<Id> {
+        let mut found: Vec<_> = self
+            .entries
+            .iter()
+            .filter(|(_, e)| which(e))
+            .map(|(id, e)| (e.ticket, id))
+            .collect();
+        found.sort_unstable_by_key(|(ticket, _)| *ticket);
+        found.into_iter().map(|(_, id)| id.clone()).collect()
+    }
+
+    /// The requests that are due by `now`, in order.
+    pub(crate) fn due(&mut self, now: Time) -> Vec<Id> {
+        if self.earliest.is_none_or(|t| t > now) {
+            return Vec::new();
+        }
+        let due = self.in_order(|e| e.due.is_some_and(|t| t <= now));
+        self.earliest = self
+            .entries
+            .values()
+            .filter_map(|e| e.due)
+            .filter(|t| *t > now)
+            .min();
+        due
+    }
+
+    /// No request is due before this moment.
+    pub(crate) fn earliest(&self) -> Option<Time> {
+        self.earliest
+    }
+}
+
+/// The sooner of two moments, of which either may be never.
+pub(crate) fn sooner(a: Option<Time>, b: Option<Time>) -> Option<Time> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}

@@ -1,0 +1,353 @@
+//! What the host believes it has: everything a new server must be told before it can stand in for
+//! the old one (invariant 9).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use crate::bounded::RecentSet;
+use crate::catalog::{Catalog, Page};
+use crate::event::List;
+use crate::message::{Id, Message};
+
+/// The two families of protocol versions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Era {
+    /// Nothing has told yet.
+    #[default]
+    Unknown,
+    /// Up to 2025-11-25: a handshake, then a stateful session.
+    Legacy,
+    /// From 2026-07-28: every request carries what it needs.
+    Modern,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    pub(crate) era: Era,
+    /// The host's `initialize` request, once a server has accepted it.
+    pub(crate) initialize: Option<Message>,
+    /// The protocol version that was agreed on then.
+    pub(crate) version: Option<String>,
+    /// The server's name and version, for people.
+    pub(crate) server: Option<String>,
+    /// The host's `notifications/initialized`.
+    pub(crate) initialized: Option<Message>,
+    /// The host's last `logging/setLevel` that was accepted.
+    pub(crate) level: Option<Message>,
+    /// The host's accepted `resources/subscribe` requests by URI.
+    pub(crate) subscriptions: BTreeMap<String, Message>,
+    /// Who the host says it is on every request (modern), as a `_meta` object.
+    pub(crate) modern_meta: Option<String>,
+    pub(crate) catalog: Catalog,
+    /// Progress tokens of requests that became tasks: progress goes on after the answer.
+    pub(crate) task_tokens: RecentSet<Id>,
+}
+
+/// What a successful handshake tells.
+#[derive(Debug, Default)]
+pub(crate) struct Welcome {
+    pub(crate) version: Option<String>,
+    pub(crate) server: Option<String>,
+    /// Modern: the versions the server can speak.
+    pub(crate) supported: Option<Vec<String>>,
+}
+
+impl Welcome {
+    /// Reads the result of `initialize` or `server/discover`.
+    pub(crate) fn read(result: &[u8]) -> Welcome {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Raw {
+            protocol_version: Option<Value>,
+            server_info: Option<Value>,
+            supported_versions: Option<Value>,
+            #[serde(rename = "_meta")]
+            meta: Option<Value>,
+        }
+        let Ok(raw) = serde_json::from_slice::<Raw>(result) else {
+            return Welcome::default();
+        };
+        let info = raw.server_info.or_else(|| {
+            raw.meta
+                .as_ref()?
+                .get("io.modelcontextprotocol/serverInfo")
+                .cloned()
+        });
+        let server = info.and_then(|info| {
+            let name = info["name"].as_str()?;
+            Some(match info["version"].as_str() {
+                Some(version) => format!("{name} {version}"),
+                None => name.to_string(),
+            })
+        });
+        Welcome {
+            version: raw
+                .protocol_version
+                .and_then(|v| v.as_str().map(str::to_string)),
+            server,
+            supported: raw
+                .supported_versions
+                .and_then(|v| serde_json::from_value(v).ok()),
+        }
+    }
+}
+
+impl Memory {
+    /// A request of the host has been answered with a result: learn from it.
+    pub(crate) fn learn(&mut self, request: &Message, result: &[u8], most_subscriptions: usize) {
+        match request.method() {
+            "initialize" => {
+                let welcome = Welcome::read(result);
+                self.era = Era::Legacy;
+                self.initialize = Some(request.clone());
+                self.version = welcome.version;
+                self.server = welcome.server;
+            }
+            "server/discover" if self.era != Era::Legacy => {
+                self.era = Era::Modern;
+                self.server = Welcome::read(result).server;
+            }
+            "logging/setLevel" => self.level = Some(request.clone()),
+            "resources/subscribe" => {
+                if let Some(uri) = request.uri()
+                    && self.subscriptions.len() < most_subscriptions
+                {
+                    self.subscriptions.insert(uri.into_owned(), request.clone());
+                }
+            }
+            "resources/unsubscribe" => {
+                if let Some(uri) = request.uri() {
+                    self.subscriptions.remove(&*uri);
+                }
+            }
+            method => {
+                if let Some(list) = List::of_method(method)
+                    && let Some(page) = Page::read(list, result)
+                {
+                    self.catalog.host_saw(list, !request.cursor(), page);
+                }
+            }
+        }
+        if request.has_task()
+            && let Some(token) = request.meta_progress_token()
+        {
+            self.task_tokens.insert(token);
+        }
+        if self.era == Era::Unknown && request.is_modern() {
+            self.era = Era::Modern;
+        }
+    }
+
+    /// A modern request of the host went by: remember who it says it is, for our own requests.
+    pub(crate) fn note_meta(&mut self, request: &Message) {
+        if self.modern_meta.is_some() || !request.is_modern() {
+            return;
+        }
+        let meta = request
+            .meta()
+            .and_then(|meta| serde_json::from_slice::<Map<String, Value>>(meta).ok());
+        if let Some(mut meta) = meta {
+            const IDENTITY: [&str; 3] = [
+                "io.modelcontextprotocol/protocolVersion",
+                "io.modelcontextprotocol/clientInfo",
+                "io.modelcontextprotocol/clientCapabilities",
+            ];
+            meta.retain(|key, _| IDENTITY.contains(&key.as_str()));
+            self.modern_meta = Some(Value::Object(meta).to_string());
+        }
+    }
+
+    /// The modern protocol version the host speaks.
+    pub(crate) fn modern_version(&self) -> Option<String> {
+        let meta: Value = serde_json::from_str(self.modern_meta.as_deref()?).ok()?;
+        meta["io.modelcontextprotocol/protocolVersion"]
+            .as_str()
+            .map(str::to_string)
+    }
+
+    /// A request of our own.
+    pub(crate) fn request(&self, id: &Id, method: &str, cursor: Option<&str>) -> Bytes {
+        let mut params = Vec::new();
+        if self.era == Era::Modern
+            && let Some(meta) = &self.modern_meta
+        {
+            params.push(format!("\"_meta\":{meta}"));
+        }
+        if let Some(cursor) = cursor {
+            params.push(format!("\"cursor\":{}", json!(cursor)));
+        }
+        let params = match params.is_empty() {
+            true => String::new(),
+            false => format!(",\"params\":{{{}}}", params.join(",")),
+        };
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{},"method":"{method}"{params}}}"#,
+            id.to_json()
+        )
+        .into()
+    }
+}
+
+/// What a `subscriptions/listen` request asks for (2026-07-28).
+#[derive(Debug, Default)]
+pub(crate) struct Filter {
+    fields: BTreeSet<String>,
+    pub(crate) resources: Vec<String>,
+}
+
+impl Filter {
+    pub(crate) fn read(params: &[u8]) -> Filter {
+        let mut filter = Filter::default();
+        let params: Value = serde_json::from_slice(params).unwrap_or_default();
+        let Some(wanted) = params["notifications"].as_object() else {
+            return filter;
+        };
+        for (field, value) in wanted {
+            if value == &Value::Bool(true) {
+                filter.fields.insert(field.clone());
+            }
+        }
+        if let Some(uris) = wanted
+            .get("resourceSubscriptions")
+            .and_then(Value::as_array)
+        {
+            filter.resources = uris
+                .iter()
+                .filter_map(|u| u.as_str().map(str::to_string))
+                .collect();
+        }
+        filter
+    }
+
+    pub(crate) fn wants(&self, list: List) -> bool {
+        self.fields.contains(list.filter_field())
+    }
+}
+
+/// The answer to `initialize` or `server/discover` with `listChanged` promised for every list the
+/// server offers: we keep that promise after a restart, so the host must listen. Not another byte
+/// is touched; `None` if there is nothing to change.
+pub(crate) fn promise_list_changed(answer: &Bytes) -> Option<Bytes> {
+    #[derive(Deserialize)]
+    struct Answer<'a> {
+        #[serde(borrow)]
+        result: Object<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Object<'a> {
+        #[serde(borrow)]
+        capabilities: BTreeMap<&'a str, &'a RawValue>,
+    }
+    let text = std::str::from_utf8(answer).ok()?;
+    let parsed: Answer<'_> = serde_json::from_str(text).ok()?;
+    let offset = |part: &str| part.as_ptr() as usize - text.as_ptr() as usize;
+    let mut edits: Vec<(usize, usize, &str)> = Vec::new();
+    for name in ["tools", "prompts", "resources"] {
+        let Some(capability) = parsed.result.capabilities.get(name).map(|raw| raw.get()) else {
+            continue;
+        };
+        let Ok(fields) = serde_json::from_str::<BTreeMap<&str, &RawValue>>(capability) else {
+            continue;
+        };
+        match fields.get("listChanged").map(|raw| raw.get()) {
+            Some("true") => {}
+            Some(value) => edits.push((offset(value), value.len(), "true")),
+            None if fields.is_empty() => {
+                edits.push((offset(capability) + 1, 0, r#""listChanged":true"#));
+            }
+            None => edits.push((offset(capability) + 1, 0, r#""listChanged":true,"#)),
+        }
+    }
+    if edits.is_empty() {
+        return None;
+    }
+    edits.sort_unstable();
+    let mut out = String::with_capacity(text.len() + 64);
+    let mut copied = 0;
+    for (at, len, new) in edits {
+        out.push_str(&text[copied..at]);
+        out.push_str(new);
+        copied = at + len;
+    }
+    out.push_str(&text[copied..]);
+    Some(out.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn promise(capabilities: &str) -> Option<String> {
+        let answer =
+            format!(r#"{{"id":1, "result":{{"capabilities":{capabilities},"x":"listChanged"}}}}"#);
+        let bytes = promise_list_changed(&answer.into())?;
+        Some(String::from_utf8(bytes.to_vec()).unwrap())
+    }
+
+    fn with(capabilities: &str) -> Option<String> {
+        Some(format!(
+            r#"{{"id":1, "result":{{"capabilities":{capabilities},"x":"listChanged"}}}}"#
+        ))
+    }
+
+    #[test]
+    fn list_changed_is_promised_for_what_is_offered_and_nothing_else_changes() {
+        assert_eq!(
+            promise(r#"{"tools":{}}"#),
+            with(r#"{"tools":{"listChanged":true}}"#)
+        );
+        assert_eq!(
+            promise(r#"{"resources": { "subscribe":true },"tools":{"listChanged" : false}}"#),
+            with(
+                r#"{"resources": {"listChanged":true, "subscribe":true },"tools":{"listChanged" : true}}"#
+            )
+        );
+        assert_eq!(
+            promise(r#"{"prompts":{"listChanged":null},"logging":{}}"#),
+            with(r#"{"prompts":{"listChanged":true},"logging":{}}"#)
+        );
+        assert_eq!(
+            promise(r#"{"tools":{"listChanged":true},"logging":{}}"#),
+            None
+        );
+        assert_eq!(promise("{}"), None);
+        assert_eq!(promise("[]"), None);
+        assert_eq!(promise(r#"{"tools":7}"#), None);
+    }
+
+    #[test]
+    fn a_filter_tells_what_is_wanted() {
+        let filter = Filter::read(
+            br#"{"notifications":{"toolsListChanged":true,"promptsListChanged":false,"resourceSubscriptions":["a","b"]}}"#,
+        );
+        assert!(
+            filter.wants(List::Tools)
+                && !filter.wants(List::Prompts)
+                && !filter.wants(List::Resources)
+        );
+        assert_eq!(filter.resources, ["a", "b"]);
+        assert!(!Filter::read(b"{}").wants(List::Tools));
+    }
+
+    #[test]
+    fn a_welcome_is_read_leniently() {
+        let w =
+            Welcome::read(br#"{"protocolVersion":"v","serverInfo":{"name":"n","version":"1"}}"#);
+        assert_eq!(
+            (w.version.as_deref(), w.server.as_deref()),
+            (Some("v"), Some("n 1"))
+        );
+        let w = Welcome::read(br#"{"serverInfo":{"name":"n"},"supportedVersions":["a"]}"#);
+        assert_eq!(
+            (w.version, w.server.as_deref(), w.supported),
+            (None, Some("n"), Some(vec!["a".to_string()]))
+        );
+        let w = Welcome::read(br#"{"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"m"}}}"#);
+        assert_eq!(w.server.as_deref(), Some("m"));
+        assert!(Welcome::read(b"7").version.is_none());
+    }
+}

@@ -1,0 +1,499 @@
+//! A message from the host.
+
+use crate::error::{Bound, Error, Outcome};
+use crate::event::{Direction, DropReason, State};
+use crate::framer::Frame;
+use crate::ledger::{Entry, Place, sooner};
+use crate::message::{Defect, DefectKind, Id, Kind, Message, read_batch};
+use crate::policy::Cancel;
+use crate::time::Time;
+
+use crate::event::Event;
+use crate::memory::Era;
+
+use super::link::Own;
+use super::{Ending, Session, Waiting};
+
+impl Session {
+    pub(super) fn from_host(&mut self, now: Time, frame: Frame) {
+        match frame {
+            Frame::Line(line) => match Message::read(line.clone()) {
+                Ok(message) => self.host_message(now, message),
+                Err(defect) if defect.what == DefectKind::Batch => {
+                    for element in read_batch(&line).unwrap_or_default() {
+                        match element {
+                            Ok(message) => self.host_message(now, message),
+                            Err(defect) => self.host_defect(defect),
+                        }
+                    }
+                }
+                Err(defect) => self.host_defect(defect),
+            },
+            Frame::TooLong(line) => {
+                if line.id.is_some() && line.has_method {
+                    let error = Error::TooLarge {
+                        limit: self.policy.limits.message,
+                        answer: false,
+                    };
+                    self.refuse_message(&line.id_json, "", "the request", &error);
+                } else {
+                    let detail = format!("{} bytes", line.len);
+                    self.dropped(Direction::ToServer, DropReason::TooLarge, detail);
+                }
+            }
+        }
+    }
+
+    /// A request whose id can be read is always answered, whatever is wrong with it.
+    fn host_defect(&mut self, defect: Defect) {
+        if defect.id.is_none() || !defect.has_method {
+            self.dropped(Direction::ToServer, DropReason::NotAMessage, defect.detail);
+            return;
+        }
+        let error = Error::Protocol {
+            what: defect.detail,
+            unreadable: defect.what != DefectKind::Ambiguous,
+            outcome: Outcome::NotSent,
+        };
+        self.refuse_message(&defect.id_json, "", "the request", &error);
+    }
+
+    fn host_message(&mut self, now: Time, message: Message) {
+        match message.kind() {
+            Kind::Request => self.host_request(now, message),
+            Kind::Response => self.host_answer(now, message),
+            Kind::Notification => match message.method() {
+                "notifications/cancelled" => self.host_cancel(now, message),
+                "notifications/progress" => self.host_progress(now, message),
+                "notifications/initialized" => self.host_initialized(now, message),
+                _ => self.host_notification(now, message),
+            },
+        }
+    }
+
+    fn host_request(&mut self, now: Time, message: Message) {
+        let refusal = self.refusal(now, &message);
+        if let Some(error) = refusal {
+            let what = message.method().to_string();
+            self.refuse_message(message.id_json(), &what, &what, &error);
+            return;
+        }
+        self.memory.note_meta(&message);
+        let id = self.ledger.accept(message, now);
+        if self.queue.is_empty() && self.can_send(now) {
+            self.send(now, &id);
+            return;
+        }
+        self.hold(now, &id);
+        if self.link.is_none() {
+            self.call_for_server(now);
+        } else {
+            self.flush(now);
+        }
+    }
+
+    /// Why a request cannot be accepted, if it cannot.
+    fn refusal(&self, now: Time, message: &Message) -> Option<Error> {
+        if self.ending != Ending::No {
+            return Some(Error::ShuttingDown);
+        }
+        if message.id().is_some_and(|id| self.ledger.contains(id)) {
+            return Some(Error::Protocol {
+                what: "a request with the same id is still in flight".into(),
+                unreadable: false,
+                outcome: Outcome::NotSent,
+            });
+        }
+        if self.policy.refuse_discover
+            && self.memory.era == Era::Unknown
+            && message.is("server/discover")
+        {
+            return Some(Error::MethodNotFound);
+        }
+        if let State::Failed { cause, retry_at } = &self.state {
+            // An attempt is under way or due: wait for it. Otherwise only now and then.
+            let due = self.link.is_some() || self.retry_at.is_some_and(|at| at <= now);
+            let next = self.supervisor.called();
+            if !due && next > now {
+                return Some(Error::Unavailable {
+                    cause: Some(cause.clone()),
+                    held: std::time::Duration::ZERO,
+                    retry_after: Some((next - now).min(*retry_at - (now + self.skipped))),
+                });
+            }
+        }
+        let limits = &self.policy.limits;
+        let (held, bytes) = self.ledger.held();
+        let over = held >= limits.held
+            || bytes + self.note_bytes + message.bytes().len()
+                > limits.held_bytes.max(limits.message);
+        (over && !self.can_send(now)).then_some(Error::Overloaded)
+    }
+
+    /// Somebody waits for a server and none is on its way: bring the next attempt forward.
+    fn call_for_server(&mut self, now: Time) {
+        let at = self.supervisor.called().max(now);
+        if self.retry_at.is_none_or(|retry| retry > at) {
+            if matches!(self.state, State::Failed { .. }) {
+                self.supervisor.attempt_for_caller();
+            }
+            self.retry_at = Some(at);
+        }
+    }
+
+    /// Puts a request that has just been accepted at the end of the queue.
+    fn hold(&mut self, now: Time, id: &Id) {
+        let Some(entry) = self.ledger.get(id) else {
+            return;
+        };
+        let ticket = entry.ticket;
+        let due = self.held_due(entry, now);
+        self.ledger.place(id, Place::Held { since: now }, due);
+        self.queue.push_back(Waiting::Request(id.clone(), ticket));
+    }
+
+    /// When a request that is held from `since` on is given up.
+    pub(super) fn held_due(&self, entry: &Entry, since: Time) -> Option<Time> {
+        if entry.is_listen() || entry.message.is("initialize") {
+            // The one waits by nature, the other for the start of its server.
+            return None;
+        }
+        sooner(Some(since + self.policy.hold), self.ceiling(entry))
+    }
+
+    fn ceiling(&self, entry: &Entry) -> Option<Time> {
+        self.policy
+            .request_ceiling
+            .map(|ceiling| entry.accepted + ceiling)
+    }
+
+    /// When a request that is sent at `now`, or made progress at `now`, is given up.
+    fn flight_due(&self, entry: &Entry, now: Time) -> Option<Time> {
+        if entry.is_listen() || entry.message.is("initialize") {
+            return None;
+        }
+        let mut due = self.ceiling(entry);
+        due = sooner(
+            due,
+            self.policy.request_timeout.map(|timeout| now + timeout),
+        );
+        if self.is_unproven_discover(entry) {
+            due = sooner(due, Some(now + self.policy.discover));
+        }
+        due
+    }
+
+    /// A probe for the modern era that no server has answered yet: a legacy server may leave it
+    /// unanswered (FM-43) or even die of it (FM-42).
+    pub(super) fn is_unproven_discover(&self, entry: &Entry) -> bool {
+        self.memory.era == Era::Unknown && entry.message.is("server/discover")
+    }
+
+    /// Sends a request of the ledger on the open link.
+    pub(super) fn send(&mut self, now: Time, id: &Id) {
+        let (Some(entry), Some(link)) = (self.ledger.get(id), self.link.as_mut()) else {
+            return;
+        };
+        let generation = link.generation;
+        let frame = link.frames;
+        // The host's id serves on the link too, unless the server may still answer an earlier
+        // request of that id.
+        let bytes = if link.is_busy(id) {
+            let ledger = &self.ledger;
+            let alias = link.fresh_id(|id| ledger.contains(id));
+            link.aliases.insert(alias.clone(), id.clone());
+            entry
+                .message
+                .with_id(alias.to_json().as_bytes())
+                .bytes()
+                .clone()
+        } else {
+            entry.message.bytes().clone()
+        };
+        if entry.acknowledged {
+            link.reissued.insert(id.clone());
+        }
+        let again = (entry.deaths > 0).then(|| Event::Retried {
+            id: id.to_string(),
+            method: entry.message.method().to_string(),
+            generation,
+        });
+        let opens = entry.message.is("initialize") && self.memory.initialize.is_none();
+        let due = self.flight_due(entry, now);
+        self.ledger
+            .place(id, Place::InFlight { generation, frame }, due);
+        if let Some(event) = again {
+            self.emit(event);
+        }
+        self.to_link(now, bytes);
+        if opens && let Some(initialized) = &self.memory.initialized {
+            // The host did not wait for the answer before it went on; neither do we.
+            let bytes = initialized.bytes().clone();
+            self.to_link(now, bytes);
+        }
+    }
+
+    /// Sends all that waits, in order, as far as the link takes it.
+    pub(super) fn flush(&mut self, now: Time) {
+        while !self.queue.is_empty() && self.can_send(now) {
+            match self.queue.pop_front() {
+                Some(Waiting::Request(id, ticket)) => {
+                    let waits = |e: &Entry| e.ticket == ticket && e.is_held();
+                    if self.ledger.get(&id).is_some_and(waits) {
+                        self.send(now, &id);
+                    }
+                }
+                Some(Waiting::Notification(message, _)) => {
+                    self.note_bytes -= message.bytes().len();
+                    self.to_link(now, message.bytes().clone());
+                }
+                None => break,
+            }
+        }
+        self.ask_before_sending(now);
+    }
+
+    /// The host answers a request of the server: it goes to the generation that asked, or nowhere.
+    fn host_answer(&mut self, now: Time, message: Message) {
+        let id = message.id().cloned().unwrap_or(Id::Null);
+        let ask = self
+            .link
+            .as_mut()
+            .filter(|link| link.is_alive())
+            .and_then(|link| {
+                link.asks
+                    .remove(&id)
+                    .or_else(|| link.asks.remove(&id.other_type()?))
+            });
+        match ask {
+            Some(ask) if ask.server_id_json == message.id_json() => {
+                self.to_link(now, message.bytes().clone());
+            }
+            Some(ask) => {
+                let message = message.with_id(&ask.server_id_json);
+                self.to_link(now, message.bytes().clone());
+            }
+            None => {
+                self.dropped(
+                    Direction::ToServer,
+                    DropReason::UnknownAnswer,
+                    format!("id {id}"),
+                );
+            }
+        }
+    }
+
+    fn host_cancel(&mut self, now: Time, message: Message) {
+        let Some(id) = message.request_id() else {
+            return self.dropped(
+                Direction::ToServer,
+                DropReason::UselessCancel,
+                "no requestId",
+            );
+        };
+        // `initialize` must not be cancelled (2025-11-25, cancellation).
+        let cancellable = |entry: &Entry| !entry.message.is("initialize");
+        if !self.ledger.get(&id).is_some_and(cancellable) {
+            let detail = format!("request {id}");
+            return self.dropped(Direction::ToServer, DropReason::UselessCancel, detail);
+        }
+        let Some(entry) = self.ledger.settle(&id) else {
+            return;
+        };
+        self.queue
+            .retain(|w| !matches!(w, Waiting::Request(_, ticket) if *ticket == entry.ticket));
+        self.abandon(now, &id, &entry, Some(message));
+    }
+
+    /// The host no longer waits for a request. If it was sent, the server is told, with the
+    /// host's own words or ours, and its answer will be dropped.
+    pub(super) fn abandon(&mut self, now: Time, id: &Id, entry: &Entry, words: Option<Message>) {
+        let Place::InFlight { generation, .. } = entry.place else {
+            return;
+        };
+        let Some(link) = self
+            .link
+            .as_mut()
+            .filter(|link| link.generation == generation)
+        else {
+            return;
+        };
+        let wire_id = link
+            .aliases
+            .iter()
+            .find(|(_, host)| *host == id)
+            .map(|(wire, _)| wire.clone());
+        if let Some(alias) = &wire_id {
+            link.aliases.remove(alias);
+        }
+        link.reissued.remove(id);
+        let renamed = wire_id.is_some();
+        let wire_id = wire_id.unwrap_or_else(|| id.clone());
+        link.tombstones.insert(wire_id.clone());
+        if !link.is_alive() {
+            return;
+        }
+        let absorb = match self.policy.cancel {
+            Cancel::Forward => false,
+            Cancel::Absorb => !entry.is_listen(),
+            Cancel::Auto => self.absorbing && !entry.is_listen(),
+        };
+        if absorb {
+            let detail = format!("request {id}");
+            return self.dropped(Direction::ToServer, DropReason::AbsorbedCancel, detail);
+        }
+        let bytes = match words {
+            Some(message) if renamed => {
+                message.with_request_id(wire_id.to_json().as_bytes()).bytes().clone()
+            }
+            Some(message) => message.bytes().clone(),
+            None => format!(
+                r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{},"reason":"no longer waited for"}}}}"#,
+                if renamed { wire_id.to_json() } else { String::from_utf8_lossy(entry.message.id_json()).into_owned() }
+            )
+            .into(),
+        };
+        self.to_link(now, bytes);
+        self.watch_after_cancel(now);
+    }
+
+    fn host_progress(&mut self, now: Time, message: Message) {
+        let token = message.progress_token();
+        let known = self
+            .link
+            .as_ref()
+            .filter(|link| link.is_alive())
+            .is_some_and(|link| {
+                token.is_some() && link.asks.values().any(|ask| ask.token == token)
+            });
+        if known {
+            self.to_link(now, message.bytes().clone());
+        } else {
+            self.dropped(
+                Direction::ToServer,
+                DropReason::LateProgress,
+                "the host's progress",
+            );
+        }
+    }
+
+    fn host_initialized(&mut self, now: Time, message: Message) {
+        let handshaken = self.memory.initialize.is_some();
+        self.memory.initialized = Some(message.clone());
+        let queued = self
+            .ledger
+            .iter()
+            .any(|(_, e)| e.is_held() && e.message.is("initialize"));
+        match &self.link {
+            // It follows the `initialize` it belongs to; see `send`.
+            _ if queued && !handshaken => {}
+            Some(link) if link.is_open() => self.to_link(now, message.bytes().clone()),
+            // The next link is told in its handshake.
+            _ if handshaken => {}
+            _ => self.host_notification(now, message),
+        }
+    }
+
+    /// Any other notification: passed on, or kept in its place while there is no link to take it.
+    fn host_notification(&mut self, now: Time, message: Message) {
+        if self.ending != Ending::No {
+            return self.dropped(Direction::ToServer, DropReason::Closing, message.method());
+        }
+        if self.queue.is_empty() && self.link.as_ref().is_some_and(|link| link.is_open()) {
+            return self.to_link(now, message.bytes().clone());
+        }
+        let limits = &self.policy.limits;
+        let (held, bytes) = self.ledger.held();
+        let size = message.bytes().len();
+        if self.queue.len().max(held) >= limits.held
+            || bytes + self.note_bytes + size > limits.held_bytes
+        {
+            return self.dropped(Direction::ToServer, DropReason::NoServer, message.method());
+        }
+        self.note_bytes += size;
+        self.queue
+            .push_back(Waiting::Notification(message, now + self.policy.hold));
+    }
+
+    pub(super) fn expire_notifications(&mut self, now: Time) {
+        let mut expired = Vec::new();
+        self.queue.retain(|waiting| match waiting {
+            Waiting::Notification(message, due) if *due <= now => {
+                expired.push((message.method().to_string(), message.bytes().len()));
+                false
+            }
+            _ => true,
+        });
+        for (method, size) in expired {
+            self.note_bytes -= size;
+            self.dropped(Direction::ToServer, DropReason::NoServer, method);
+        }
+    }
+
+    /// A request's time is up.
+    pub(super) fn expire(&mut self, now: Time, id: &Id) {
+        let Some(entry) = self.ledger.settle(id) else {
+            return;
+        };
+        if let Place::Held { since } = entry.place {
+            self.queue
+                .retain(|w| !matches!(w, Waiting::Request(_, t) if *t == entry.ticket));
+            let error = match &self.last_cause {
+                Some(cause) if entry.deaths > 0 => Error::ConnectionLost {
+                    cause: cause.clone(),
+                    outcome: Outcome::Unknown,
+                    poison: false,
+                },
+                cause => Error::Unavailable {
+                    cause: cause.clone(),
+                    held: now - since,
+                    retry_after: self.retry_at.map(|at| at - now),
+                },
+            };
+            return self.refuse(&entry, &error);
+        }
+        let total = self.ceiling(&entry).is_some_and(|at| at <= now);
+        let after = match total {
+            true => self.policy.request_ceiling,
+            false => self.policy.request_timeout.or(Some(self.policy.discover)),
+        };
+        let error = Error::Timeout {
+            after: after.unwrap_or_default(),
+            bound: if total { Bound::Total } else { Bound::Idle },
+        };
+        if self.is_unproven_discover(&entry) {
+            self.emit(Event::LegacyOnly);
+        }
+        self.refuse(&entry, &error);
+        self.abandon(now, id, &entry, None);
+        if let Some(link) = &mut self.link {
+            link.pulse.urgent = true;
+        }
+    }
+
+    /// Progress was made with this request: its idle clock starts anew.
+    pub(super) fn rearm(&mut self, now: Time, id: &Id) {
+        if self.policy.request_timeout.is_some()
+            && let Some(entry) = self.ledger.get(id)
+        {
+            let due = self.flight_due(entry, now);
+            self.ledger.rearm(id, due);
+        }
+    }
+
+    /// Sends a request of our own on the link in service.
+    pub(super) fn send_own(
+        &mut self,
+        now: Time,
+        own: Own,
+        make: impl FnOnce(&Session, &Id) -> bytes::Bytes,
+    ) -> Option<Id> {
+        let ledger = &self.ledger;
+        let link = self.link.as_mut()?;
+        let id = link.fresh_id(|id| ledger.contains(id));
+        link.own.insert(id.clone(), own);
+        let bytes = make(self, &id);
+        self.to_link(now, bytes);
+        Some(id)
+    }
+}

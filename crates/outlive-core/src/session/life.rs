@@ -1,0 +1,527 @@
+//! Links come and go.
+
+use std::time::Duration;
+
+use crate::cause::{Cause, Phase, Reason};
+use crate::error::{Error, Outcome};
+use crate::event::{Direction, DropReason, Event, State};
+use crate::ledger::{Entry, Place, sooner};
+use crate::link::{Generation, LinkInput, LinkOrder};
+use crate::message::Id;
+use crate::policy::{Cancel, Retry};
+use crate::supervisor::Verdict;
+use crate::time::Time;
+
+use super::link::{Link, Remains, Stage, StopStep};
+use super::{Ending, Output, Session, Waiting};
+
+/// How long the end of a link's output waits for the exit status that explains it.
+const EXIT_PATIENCE: Duration = Duration::from_millis(100);
+/// How long a server that is already lost to us may take to leave after `SIGTERM`.
+const LOST_GRACE: Duration = Duration::from_millis(500);
+/// How long a killed process is waited for before the next one is started all the same.
+const KILL_PATIENCE: Duration = Duration::from_secs(1);
+/// A request in flight at this many deaths in a row is not sent again.
+const POISON: u32 = 2;
+
+impl Session {
+    pub(super) fn from_link(&mut self, now: Time, generation: Generation, input: LinkInput) {
+        if self
+            .link
+            .as_ref()
+            .is_none_or(|link| link.generation != generation)
+        {
+            return self.from_old_link(generation, input);
+        }
+        let Some(link) = &mut self.link else { return };
+        match input {
+            LinkInput::Up => self.link_up(now),
+            LinkInput::Unmade(why) => {
+                link.taken = 0;
+                self.lose(now, Reason::Unmade(why));
+            }
+            LinkInput::Frame(frame) => {
+                link.pulse.heard = now;
+                self.from_server(now, frame);
+            }
+            LinkInput::Stderr(line) => {
+                link.pulse.heard = now;
+                link.stderr.push(&line);
+            }
+            LinkInput::Inspected { stopped } => self.inspected(now, stopped),
+            LinkInput::Eof { sent } => {
+                link.taken = sent;
+                self.begin_dying(now, Reason::Eof);
+            }
+            LinkInput::WriteFailed { error, sent } => {
+                link.taken = sent;
+                self.begin_dying(now, Reason::WriteFailed(error));
+            }
+            LinkInput::Exited { exit, sent } => {
+                link.taken = sent;
+                self.lose(now, Reason::Exited(exit));
+            }
+        }
+    }
+
+    /// Whatever a replaced link still says is ignored, but for the end of its process.
+    fn from_old_link(&mut self, generation: Generation, input: LinkInput) {
+        match input {
+            LinkInput::Exited { .. } | LinkInput::Unmade(_) => {
+                if self
+                    .remains
+                    .as_ref()
+                    .is_some_and(|r| r.generation == generation)
+                {
+                    // What it left behind goes too (FM-09).
+                    self.out
+                        .push_back(Output::Link(generation, LinkOrder::Kill));
+                    self.remains = None;
+                }
+            }
+            LinkInput::Frame(_) => {
+                let detail = format!("generation {generation}");
+                self.dropped(Direction::ToHost, DropReason::StaleGeneration, detail);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether another link is wanted.
+    pub(super) fn may_connect(&self) -> bool {
+        match self.ending {
+            Ending::No => true,
+            Ending::Draining { .. } => self.ledger.awaited() > 0,
+            Ending::Stopping | Ending::Closed => false,
+        }
+    }
+
+    pub(super) fn connect(&mut self, now: Time) {
+        let generation = self.generation.map_or(Generation::FIRST, Generation::next);
+        self.generation = Some(generation);
+        self.retry_at = None;
+        let attempt = self.supervisor.attempt(now);
+        self.set_state(State::Connecting { attempt });
+        self.link = Some(Link::new(generation, now, &self.policy.limits));
+        self.out.push_back(Output::Connect(generation));
+    }
+
+    /// Known dead, but why may become clearer in a moment.
+    fn begin_dying(&mut self, now: Time, reason: Reason) {
+        let Some(link) = &mut self.link else { return };
+        if matches!(link.stage, Stage::Dying { .. }) {
+            return;
+        }
+        link.stage = Stage::Dying {
+            reason: reason.clone(),
+            until: now + EXIT_PATIENCE,
+        };
+        let cause = self.cause(reason);
+        // Nobody may take a dead link for a live one, not even for this moment (invariant 5).
+        self.set_state(State::Down {
+            cause,
+            retry_at: now + self.skipped,
+        });
+    }
+
+    fn cause(&self, reason: Reason) -> Cause {
+        let link = self.link.as_ref();
+        let phase = match (&reason, link.and_then(|link| link.served)) {
+            (Reason::Unmade(_), _) => Phase::Spawn,
+            (_, None) => Phase::Handshake,
+            (_, Some(_)) => Phase::Service,
+        };
+        Cause {
+            reason,
+            phase,
+            label: self.policy.label.clone(),
+            stderr_tail: link
+                .map(|link| link.stderr.to_vec())
+                .unwrap_or_default()
+                .into(),
+        }
+    }
+
+    /// The link is dead. Everything in it is settled now; its process, if there still is one, is
+    /// seen to afterwards.
+    pub(super) fn lose(&mut self, now: Time, reason: Reason) {
+        let cause = self.cause(reason);
+        let Some(link) = self.link.take() else { return };
+        let generation = link.generation;
+        self.last_cause = Some(cause.clone());
+        self.memory.catalog.link_lost();
+        let in_flight = self.ledger.in_order(|e| on_link(e, generation));
+        self.emit(Event::Lost {
+            generation,
+            cause: cause.clone(),
+            in_flight: in_flight.len(),
+        });
+        self.bury(now, generation, &cause);
+        self.blame_cancellation(&link, &cause);
+
+        let verdict = match cause.reason {
+            Reason::Requested => {
+                self.supervisor.reset();
+                Verdict::RetryAt(now)
+            }
+            Reason::VersionChanged { .. } => self.supervisor.open(now),
+            _ => self.supervisor.ended(now, link.served),
+        };
+        let failed = matches!(verdict, Verdict::OpenUntil(_));
+        let (Verdict::RetryAt(at) | Verdict::OpenUntil(at)) = verdict;
+        self.retry_at = Some(at);
+        let retry_at = at + self.skipped;
+        self.set_state(match failed {
+            false => State::Down {
+                cause: cause.clone(),
+                retry_at,
+            },
+            true => State::Failed {
+                cause: cause.clone(),
+                retry_at,
+            },
+        });
+
+        for id in link.asks.keys() {
+            self.to_host(cancelled_by_us(id, &cause));
+        }
+        let mut again = Vec::new();
+        for id in in_flight {
+            if let Some(place) = self.settle_lost(now, &id, &link, &cause) {
+                again.push(place);
+            }
+        }
+        for waiting in again.into_iter().rev() {
+            self.queue.push_front(waiting);
+        }
+        self.fail_held_initialize(&link, &cause);
+        if failed {
+            self.fail_held(now, &cause);
+        }
+    }
+
+    /// Sees to the process of a link that is no longer in service.
+    pub(super) fn bury(&mut self, now: Time, generation: Generation, cause: &Cause) {
+        let grace = &self.policy;
+        let (order, step, patience) = match cause.reason {
+            Reason::Unmade(_) => return,
+            Reason::Exited(_) => {
+                return self
+                    .out
+                    .push_back(Output::Link(generation, LinkOrder::Kill));
+            }
+            Reason::Requested
+            | Reason::Closing
+            | Reason::HandshakeRefused(_)
+            | Reason::VersionChanged { .. } => (
+                LinkOrder::CloseInput,
+                StopStep::InputClosed,
+                grace.stop_grace,
+            ),
+            Reason::Eof
+            | Reason::WriteFailed(_)
+            | Reason::SlowHandshake(_)
+            | Reason::Unresponsive(_) => (LinkOrder::Terminate, StopStep::Terminated, LOST_GRACE),
+            Reason::Stopped => (LinkOrder::Kill, StopStep::Killed, KILL_PATIENCE),
+        };
+        self.out.push_back(Output::Link(generation, order));
+        self.remains = Some(Remains {
+            generation,
+            step,
+            until: now + patience,
+        });
+    }
+
+    /// A process that does not leave is asked ever more firmly.
+    pub(super) fn remains_on_time(&mut self, now: Time) {
+        let Some(remains) = &mut self.remains else {
+            return;
+        };
+        if remains.until > now {
+            return;
+        }
+        let (step, order, patience) = match remains.step {
+            StopStep::InputClosed => (
+                StopStep::Terminated,
+                LinkOrder::Terminate,
+                self.policy.term_grace,
+            ),
+            StopStep::Terminated => (StopStep::Killed, LinkOrder::Kill, KILL_PATIENCE),
+            StopStep::Killed => {
+                // Not even SIGKILL has ended it; waiting longer helps nobody.
+                self.remains = None;
+                return;
+            }
+        };
+        remains.step = step;
+        remains.until = now + patience;
+        self.out.push_back(Output::Link(remains.generation, order));
+    }
+
+    /// Decides on a request that was in flight on a dead link: back to the queue, or failed.
+    fn settle_lost(&mut self, now: Time, id: &Id, link: &Link, cause: &Cause) -> Option<Waiting> {
+        let entry = self.ledger.get(id)?;
+        let Place::InFlight { frame, .. } = entry.place else {
+            return None;
+        };
+        let sent = frame < link.taken;
+        let listen = entry.is_listen();
+        let initialize = entry.message.is("initialize");
+        let deaths = match listen {
+            true => entry.deaths + 1,
+            false => entry.deaths + u32::from(sent || initialize),
+        };
+        let probe_killed = sent && self.is_unproven_discover(entry);
+        let poison = deaths >= POISON && !listen;
+        let hopeless = initialize && is_hopeless(cause);
+        let safe = !sent || listen || self.is_safe(entry);
+        if safe && !poison && !hopeless && !probe_killed {
+            let ticket = entry.ticket;
+            let due = self.held_due(entry, now);
+            let verify = sent && entry.message.is("tools/call") && self.policy.retry == Retry::Safe;
+            self.ledger.died(id, deaths, verify);
+            self.ledger.place(id, Place::Held { since: now }, due);
+            return Some(Waiting::Request(id.clone(), ticket));
+        }
+        if probe_killed {
+            self.emit(Event::LegacyOnly);
+        }
+        let entry = self.ledger.settle(id)?;
+        let outcome = if sent {
+            Outcome::Unknown
+        } else {
+            Outcome::NotSent
+        };
+        let error = match initialize {
+            // Nothing was lost: there has not been a session yet.
+            true => Error::Unavailable {
+                cause: Some(cause.clone()),
+                held: Duration::ZERO,
+                retry_after: self.retry_at.map(|at| at - now),
+            },
+            false => Error::ConnectionLost {
+                cause: cause.clone(),
+                outcome,
+                poison,
+            },
+        };
+        self.refuse(&entry, &error);
+        None
+    }
+
+    /// Whether a request may be repeated although it may have been executed (invariant 4).
+    pub(super) fn is_safe(&self, entry: &Entry) -> bool {
+        match self.policy.retry {
+            Retry::Never => false,
+            Retry::Always => true,
+            Retry::Safe => match entry.message.method() {
+                "tools/call" => entry
+                    .message
+                    .name()
+                    .is_some_and(|tool| self.memory.catalog.is_safe(&tool)),
+                method => READ_ONLY.contains(&method),
+            },
+        }
+    }
+
+    /// A host whose `initialize` waits for a server that cannot be started is told so.
+    fn fail_held_initialize(&mut self, link: &Link, cause: &Cause) {
+        if link.served.is_some() || !is_hopeless(cause) {
+            return;
+        }
+        for id in self
+            .ledger
+            .in_order(|e| e.is_held() && e.message.is("initialize"))
+        {
+            self.fail_one_held(&id, cause, Duration::ZERO);
+        }
+    }
+
+    /// The breaker is open: nobody waits for a server that may not come.
+    fn fail_held(&mut self, now: Time, cause: &Cause) {
+        for id in self.ledger.in_order(|e| e.is_held() && !e.is_listen()) {
+            let held = match self.ledger.get(&id).map(|e| &e.place) {
+                Some(Place::Held { since }) => now - *since,
+                _ => Duration::ZERO,
+            };
+            self.fail_one_held(&id, cause, held);
+        }
+    }
+
+    fn fail_one_held(&mut self, id: &Id, cause: &Cause, held: Duration) {
+        let Some(entry) = self.ledger.settle(id) else {
+            return;
+        };
+        self.queue
+            .retain(|w| !matches!(w, Waiting::Request(_, t) if *t == entry.ticket));
+        let error = match entry.deaths > 0 && !entry.message.is("initialize") {
+            true => Error::ConnectionLost {
+                cause: cause.clone(),
+                outcome: Outcome::Unknown,
+                poison: false,
+            },
+            false => Error::Unavailable {
+                cause: Some(cause.clone()),
+                held,
+                retry_after: Some(self.policy.breaker.retry),
+            },
+        };
+        self.refuse(&entry, &error);
+    }
+
+    /// A server that ends by itself soon after a cancellation has died of it.
+    fn blame_cancellation(&mut self, link: &Link, cause: &Cause) {
+        let own_doing = match &cause.reason {
+            Reason::Exited(exit) => !exit.is_external(),
+            Reason::Eof | Reason::WriteFailed(_) | Reason::Unresponsive(_) => true,
+            _ => false,
+        };
+        if self.policy.cancel == Cancel::Auto
+            && !self.absorbing
+            && own_doing
+            && link.pulse.suspect_until.is_some()
+        {
+            self.absorbing = true;
+            self.emit(Event::AbsorbingCancels {
+                generation: link.generation,
+            });
+        }
+    }
+
+    /// The moments at which something is due on the link in service.
+    pub(super) fn link_deadline(&self) -> Option<Time> {
+        let link = self.link.as_ref()?;
+        let stage = match &link.stage {
+            Stage::Restoring { until } | Stage::Retiring { until } | Stage::Dying { until, .. } => {
+                Some(*until)
+            }
+            Stage::Making | Stage::Handshaking | Stage::Open => None,
+        };
+        let healthy = link
+            .served
+            .and_then(|served| self.supervisor.healthy_at(served));
+        sooner(
+            sooner(stage, healthy),
+            sooner(self.start_deadline(), self.pulse_deadline()),
+        )
+    }
+
+    /// When the start of the link in service is too slow: to be told, or to be borne.
+    fn start_deadline(&self) -> Option<Time> {
+        let link = self.link.as_ref().filter(|_| self.is_starting())?;
+        let soft = (!link.slow_start_told).then(|| link.ordered + self.policy.start_soft);
+        sooner(soft, Some(link.ordered + self.start_bound()))
+    }
+
+    fn start_bound(&self) -> Duration {
+        match self.memory.initialize {
+            Some(_) => self.policy.handshake,
+            None => self.policy.start_hard,
+        }
+    }
+
+    /// Whether somebody waits for the link to come into service.
+    fn is_starting(&self) -> bool {
+        match self.link.as_ref().map(|link| &link.stage) {
+            Some(Stage::Making | Stage::Handshaking) => true,
+            Some(Stage::Open) => {
+                self.link.as_ref().is_some_and(|link| link.served.is_none())
+                    && self.ledger.iter().any(|(_, e)| e.message.is("initialize"))
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn link_on_time(&mut self, now: Time) {
+        let Some(link) = &mut self.link else { return };
+        if let Some(served) = link.served
+            && self
+                .supervisor
+                .healthy_at(served)
+                .is_some_and(|at| at <= now)
+        {
+            self.supervisor.reset();
+        }
+        match link.stage.clone() {
+            Stage::Dying { reason, until } if until <= now => return self.lose(now, reason),
+            Stage::Restoring { until } if until <= now => return self.restored(now),
+            Stage::Retiring { until } if until <= now || !self.ledger.is_awaiting() => {
+                return self.lose(now, Reason::Requested);
+            }
+            _ => {}
+        }
+        if self.is_starting()
+            && let Some(link) = &mut self.link
+        {
+            let after = now - link.ordered;
+            if after >= self.policy.start_soft && !link.slow_start_told {
+                link.slow_start_told = true;
+                self.emit(Event::SlowStart {
+                    after_ms: after.as_millis() as u64,
+                });
+            }
+            if after >= self.start_bound() {
+                return self.lose(now, Reason::SlowHandshake(self.start_bound()));
+            }
+        }
+        self.pulse_on_time(now);
+    }
+
+    /// The user wants a new server under the same session.
+    pub(super) fn restart(&mut self, now: Time) {
+        if self.ending != Ending::No {
+            return;
+        }
+        match &mut self.link {
+            Some(link) if link.is_open() => {
+                link.stage = Stage::Retiring {
+                    until: now + self.policy.drain,
+                };
+            }
+            Some(_) => self.lose(now, Reason::Requested),
+            None => {
+                self.supervisor.reset();
+                self.retry_at = Some(now);
+            }
+        }
+    }
+}
+
+/// Requests that change nothing, or nothing but what the session replays anyway.
+const READ_ONLY: [&str; 16] = [
+    "initialize",
+    "ping",
+    "server/discover",
+    "tools/list",
+    "prompts/list",
+    "prompts/get",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+    "resources/subscribe",
+    "resources/unsubscribe",
+    "logging/setLevel",
+    "completion/complete",
+    "tasks/get",
+    "tasks/list",
+    "tasks/result",
+];
+
+/// Whether another attempt would only find the same, and a host that waits for it should be told.
+fn is_hopeless(cause: &Cause) -> bool {
+    matches!(cause.reason, Reason::SlowHandshake(_) | Reason::Unmade(_))
+}
+
+fn on_link(entry: &Entry, generation: Generation) -> bool {
+    matches!(entry.place, Place::InFlight { generation: on, .. } if on == generation)
+}
+
+/// Tells the host that nobody waits for its answer to a request of the server any more.
+pub(super) fn cancelled_by_us(id: &Id, cause: &Cause) -> bytes::Bytes {
+    let reason = serde_json::json!(format!("The server {}.", cause.predicate()));
+    format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{},"reason":{reason}}}}}"#,
+        id.to_json()
+    )
+    .into()
+}

@@ -1,0 +1,208 @@
+//! The link in service, as the session sees it.
+
+use std::collections::{HashMap, HashSet};
+
+use bytes::Bytes;
+
+use crate::bounded::{RecentSet, Tail};
+use crate::cause::Reason;
+use crate::event::List;
+use crate::link::Generation;
+use crate::message::Id;
+use crate::policy::Limits;
+use crate::time::Time;
+
+/// How far a link has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Ordered, not yet made.
+    Making,
+    /// Our own handshake, on behalf of a host that has had its own, is under way.
+    Handshaking,
+    /// The new tool list is being read, because requests to be repeated depend on it.
+    Restoring { until: Time },
+    /// Messages pass.
+    Open,
+    /// To be replaced: what is in flight may finish until then, new requests wait for the next.
+    Retiring { until: Time },
+    /// Known dead; waiting a moment for the exit status, which tells more.
+    Dying { reason: Reason, until: Time },
+}
+
+/// A request of our own, and what its answer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Own {
+    /// The handshake.
+    Handshake,
+    /// Something replayed; its answer does not matter.
+    Replay,
+    /// A page of a list to compare.
+    List { list: List, first: bool },
+    /// A sign of life is asked for.
+    Probe,
+}
+
+/// A request of the server that the host has not answered.
+#[derive(Debug)]
+pub(super) struct Ask {
+    /// Its id as the server wrote it.
+    pub(super) server_id: Id,
+    pub(super) server_id_json: Bytes,
+    /// The token the host reports progress with.
+    pub(super) token: Option<Id>,
+}
+
+/// How a sign of life is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ProbeMethod {
+    /// `ping`, or `server/discover` where there is no ping.
+    Cheap,
+    /// Another one, before a server is condemned that merely does not know the first (FM-22).
+    Other,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Probe {
+    pub(super) id: Id,
+    pub(super) sent: Time,
+    pub(super) method: ProbeMethod,
+}
+
+/// What is known about a link's life.
+#[derive(Debug, Default)]
+pub(super) struct Pulse {
+    /// When something was last heard from it.
+    pub(super) heard: Time,
+    /// When something was last sent to it.
+    pub(super) spoken: Time,
+    /// The probe that is out.
+    pub(super) probe: Option<Probe>,
+    /// When the last probe was sent.
+    pub(super) probed: Option<Time>,
+    /// A sign of life is wanted now, whatever the interval.
+    pub(super) urgent: bool,
+    /// It was sent a cancellation and may die of it, at once or later, until then.
+    pub(super) suspect_until: Option<Time>,
+    /// It left a probe unanswered that requests were waiting for: they wait no more.
+    pub(super) deaf: bool,
+    pub(super) inspected: Option<Time>,
+    /// Since when the operating system shows it as stopped.
+    pub(super) stopped_since: Option<Time>,
+}
+
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) generation: Generation,
+    pub(super) stage: Stage,
+    /// When it was ordered.
+    pub(super) ordered: Time,
+    /// Since when it has been in service: handshake done.
+    pub(super) served: Option<Time>,
+    /// Frames sent to it so far.
+    pub(super) frames: u64,
+    /// Frames it took, as far as its end tells.
+    pub(super) taken: u64,
+    pub(super) own: HashMap<Id, Own>,
+    next_name: u64,
+    /// Requests that had to be given another id on this link: that id → the host's.
+    pub(super) aliases: HashMap<Id, Id>,
+    /// Ids, on this link, of requests that were cancelled or have expired.
+    pub(super) tombstones: RecentSet<Id>,
+    /// The server's requests by the id the host knows them by.
+    pub(super) asks: HashMap<Id, Ask>,
+    /// Listen requests that were sent again; their acknowledgement is not news to the host.
+    pub(super) reissued: HashSet<Id>,
+    /// Notifications of ours that the host has already been sent about this link.
+    pub(super) told: HashSet<&'static str>,
+    /// Pages of lists we have asked for.
+    pub(super) pages: u32,
+    pub(super) pulse: Pulse,
+    pub(super) stderr: Tail,
+    pub(super) slow_start_told: bool,
+}
+
+impl Link {
+    pub(super) fn new(generation: Generation, now: Time, limits: &Limits) -> Link {
+        Link {
+            generation,
+            stage: Stage::Making,
+            ordered: now,
+            served: None,
+            frames: 0,
+            taken: u64::MAX,
+            own: HashMap::new(),
+            next_name: 0,
+            aliases: HashMap::new(),
+            tombstones: RecentSet::new(limits.tombstones),
+            asks: HashMap::new(),
+            reissued: HashSet::new(),
+            told: HashSet::new(),
+            pages: 0,
+            pulse: Pulse {
+                heard: now,
+                spoken: now,
+                ..Pulse::default()
+            },
+            stderr: Tail::new(limits.stderr_lines, limits.stderr_bytes),
+            slow_start_told: false,
+        }
+    }
+
+    /// A name no request on this link has: `outlive-<generation>-<n>`. The host may itself be an
+    /// outlive, so a name is only ours if nobody uses it.
+    pub(super) fn fresh_id(&mut self, taken: impl Fn(&Id) -> bool) -> Id {
+        loop {
+            self.next_name += 1;
+            let id = Id::text(format!("outlive-{}-{}", self.generation, self.next_name));
+            if !self.is_busy(&id) && !taken(&id) {
+                return id;
+            }
+        }
+    }
+
+    /// Whether an answer to this id could be for something else than a new request.
+    pub(super) fn is_busy(&self, id: &Id) -> bool {
+        self.tombstones.contains(id)
+            || (!self.own.is_empty() && self.own.contains_key(id))
+            || (!self.aliases.is_empty() && self.aliases.contains_key(id))
+    }
+
+    /// The id the host knows this request of the server by.
+    pub(super) fn ask_by_server_id(&self, server_id: &Id) -> Option<&Id> {
+        self.asks
+            .iter()
+            .find(|(_, ask)| ask.server_id == *server_id)
+            .map(|(id, _)| id)
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.stage == Stage::Open
+    }
+
+    /// Whether it still takes messages that concern what is in flight on it.
+    pub(super) fn is_alive(&self) -> bool {
+        matches!(
+            self.stage,
+            Stage::Handshaking | Stage::Restoring { .. } | Stage::Open | Stage::Retiring { .. }
+        )
+    }
+}
+
+/// What is left of a link: a process that has not ended yet.
+#[derive(Debug)]
+pub(super) struct Remains {
+    pub(super) generation: Generation,
+    pub(super) step: StopStep,
+    pub(super) until: Time,
+}
+
+/// How far stopping a server has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StopStep {
+    /// Its input was closed.
+    InputClosed,
+    /// It was told to terminate.
+    Terminated,
+    /// It was killed.
+    Killed,
+}

@@ -1,0 +1,279 @@
+//! A new server learns what the old one knew; the host learns what it may have missed.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::catalog::Page;
+use crate::cause::Reason;
+use crate::error::{Error, Outcome};
+use crate::event::List;
+use crate::ledger::Entry;
+use crate::link::Generation;
+use crate::memory::{Era, Filter, Welcome};
+use crate::message::{Id, Message};
+use crate::time::Time;
+
+use super::link::{Own, Stage};
+use super::{Session, Waiting};
+
+/// How long requests to be repeated wait for the new tool list that allows it.
+const RESTORE_PATIENCE: Duration = Duration::from_secs(5);
+/// A server that has more pages than this to a list is not asked for the rest.
+const MOST_PAGES: u32 = 1000;
+
+impl Session {
+    /// The link is made.
+    pub(super) fn link_up(&mut self, now: Time) {
+        let Some(link) = self
+            .link
+            .as_mut()
+            .filter(|link| link.stage == Stage::Making)
+        else {
+            return;
+        };
+        link.pulse.heard = now;
+        link.stage = Stage::Handshaking;
+        if let Some(initialize) = self.memory.initialize.clone() {
+            self.send_own(now, Own::Handshake, |_, id| {
+                initialize.with_id(id.to_json().as_bytes()).bytes().clone()
+            });
+        } else if self.memory.era == Era::Modern {
+            // There is no handshake in this era, but `Ready` shall mean that somebody is there.
+            self.send_own(now, Own::Handshake, |session, id| {
+                session.memory.request(id, "server/discover", None)
+            });
+        } else {
+            // The host's own handshake is still to come.
+            self.open(now);
+        }
+    }
+
+    /// A request of our own was answered.
+    pub(super) fn own_answer(&mut self, now: Time, id: &Id, own: Own, answer: Message) {
+        match own {
+            Own::Handshake => self.handshaken(now, &answer),
+            Own::Replay => {}
+            Own::List { list, first } => self.listed(now, list, first, &answer),
+            Own::Probe => self.probe_answered(now, id),
+        }
+    }
+
+    fn handshaken(&mut self, now: Time, answer: &Message) {
+        if let Some(changed) = self.version_change(answer) {
+            return self.lose(now, changed);
+        }
+        if self.memory.initialize.is_some() {
+            let Some(result) = answer.result() else {
+                let words = answer.error().unwrap_or_default();
+                let words = String::from_utf8_lossy(&words[..words.len().min(300)]).into_owned();
+                return self.lose(now, Reason::HandshakeRefused(words));
+            };
+            self.memory.server = Welcome::read(result).server;
+            if let Some(initialized) = &self.memory.initialized {
+                let bytes = initialized.bytes().clone();
+                self.to_link(now, bytes);
+            }
+            let level = self.memory.level.iter();
+            let replay: Vec<Message> = level
+                .chain(self.memory.subscriptions.values())
+                .cloned()
+                .collect();
+            for message in replay {
+                self.send_own(now, Own::Replay, |_, id| {
+                    message.with_id(id.to_json().as_bytes()).bytes().clone()
+                });
+            }
+        }
+        let depends = |w: &Waiting| match w {
+            Waiting::Request(id, _) => self.ledger.get(id).is_some_and(|e| e.verify),
+            Waiting::Notification(..) => false,
+        };
+        if self.queue.iter().any(depends) {
+            if let Some(link) = &mut self.link {
+                link.stage = Stage::Restoring {
+                    until: now + RESTORE_PATIENCE,
+                };
+            }
+            self.ask_list(now, List::Tools, None);
+        } else {
+            self.open(now);
+        }
+    }
+
+    /// Whether the new server speaks another version than the host holds.
+    fn version_change(&self, answer: &Message) -> Option<Reason> {
+        let welcome = Welcome::read(answer.result()?);
+        let (held, offered) = match self.memory.era {
+            Era::Modern => {
+                let held = self.memory.modern_version()?;
+                let supported = welcome.supported?;
+                if supported.contains(&held) {
+                    return None;
+                }
+                (held, supported.join(", "))
+            }
+            _ => (self.memory.version.clone()?, welcome.version?),
+        };
+        (held != offered).then_some(Reason::VersionChanged { held, offered })
+    }
+
+    /// The new tool list is known, or will not come: decide on what depends on it.
+    pub(super) fn restored(&mut self, now: Time) {
+        let known = self
+            .link
+            .as_ref()
+            .is_some_and(|link| link.told.contains("tools/list"));
+        for id in self.ledger.in_order(|e| e.verify && e.is_held()) {
+            let safe = |e: &Entry| known && self.is_safe(e);
+            if self.ledger.get(&id).is_some_and(safe) {
+                continue;
+            }
+            let Some(entry) = self.ledger.settle(&id) else {
+                continue;
+            };
+            self.queue
+                .retain(|w| !matches!(w, Waiting::Request(_, t) if *t == entry.ticket));
+            if let Some(cause) = self.last_cause.clone() {
+                let outcome = Outcome::Unknown;
+                self.refuse(
+                    &entry,
+                    &Error::ConnectionLost {
+                        cause,
+                        outcome,
+                        poison: false,
+                    },
+                );
+            }
+        }
+        self.open(now);
+    }
+
+    /// Messages pass from now on.
+    fn open(&mut self, now: Time) {
+        let Some(link) = &mut self.link else { return };
+        let replayed = link.stage != Stage::Making
+            && (self.memory.initialize.is_some() || self.memory.era == Era::Modern);
+        link.stage = Stage::Open;
+        if replayed {
+            self.in_service(now);
+        }
+        self.flush(now);
+        if replayed
+            && self
+                .link
+                .as_ref()
+                .is_some_and(|l| l.generation != Generation::FIRST)
+        {
+            self.catch_up(now);
+        }
+    }
+
+    /// What the host may have missed while there was no server (FM-15, FM-41).
+    fn catch_up(&mut self, now: Time) {
+        let uris: Vec<String> = self.memory.subscriptions.keys().cloned().collect();
+        for uri in uris {
+            let uri = json!(uri);
+            self.to_host(
+                format!(r#"{{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{{"uri":{uri}}}}}"#)
+                    .into(),
+            );
+        }
+        for (id, filter) in self.listens() {
+            for uri in filter.resources {
+                let uri = json!(uri);
+                self.to_host(format!(
+                    r#"{{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}},"uri":{uri}}}}}"#
+                ).into());
+            }
+        }
+        let lists: Vec<List> = self.memory.catalog.seen().collect();
+        for list in lists {
+            let done = self
+                .link
+                .as_ref()
+                .is_some_and(|l| l.told.contains(list.method()));
+            if !done {
+                self.ask_list(now, list, None);
+            }
+        }
+    }
+
+    /// The host's open `subscriptions/listen` requests: id as written, and what they ask for.
+    fn listens(&self) -> Vec<(String, Filter)> {
+        self.ledger
+            .in_order(Entry::is_listen)
+            .iter()
+            .filter_map(|id| self.ledger.get(id))
+            .map(|e| {
+                let id = String::from_utf8_lossy(e.message.id_json()).into_owned();
+                (id, Filter::read(e.message.params().unwrap_or_default()))
+            })
+            .collect()
+    }
+
+    fn ask_list(&mut self, now: Time, list: List, cursor: Option<String>) {
+        let own = Own::List {
+            list,
+            first: cursor.is_none(),
+        };
+        self.send_own(now, own, |session, id| {
+            session.memory.request(id, list.method(), cursor.as_deref())
+        });
+    }
+
+    /// A page of a list we asked for.
+    fn listed(&mut self, now: Time, list: List, first: bool, answer: &Message) {
+        let restoring = |s: &Session| {
+            list == List::Tools
+                && s.link
+                    .as_ref()
+                    .is_some_and(|l| matches!(l.stage, Stage::Restoring { .. }))
+        };
+        let page = answer.result().and_then(|result| Page::read(list, result));
+        let Some(page) = page else {
+            if restoring(self) {
+                self.restored(now);
+            }
+            return;
+        };
+        let next = page.next_cursor.clone();
+        let changed = self.memory.catalog.we_saw(list, first, page);
+        let Some(link) = &mut self.link else { return };
+        if next.is_some() && link.pages < MOST_PAGES {
+            link.pages += 1;
+            return self.ask_list(now, list, next);
+        }
+        link.told.insert(list.method());
+        if restoring(self) {
+            self.restored(now);
+        }
+        if let Some(event) = changed {
+            self.emit(event);
+            self.tell_changed(list);
+        }
+    }
+
+    /// Tells the host that a list is not what it last saw.
+    fn tell_changed(&mut self, list: List) {
+        let method = list.changed_method();
+        if !self
+            .link
+            .as_mut()
+            .is_some_and(|link| link.told.insert(method))
+        {
+            return;
+        }
+        if self.memory.era == Era::Modern {
+            for (id, filter) in self.listens() {
+                if filter.wants(list) {
+                    self.to_host(format!(
+                        r#"{{"jsonrpc":"2.0","method":"{method}","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}}}"#
+                    ).into());
+                }
+            }
+        } else {
+            self.to_host(format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#).into());
+        }
+    }
+}

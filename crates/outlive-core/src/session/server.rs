@@ -1,0 +1,327 @@
+//! A message from the server.
+
+use bytes::Bytes;
+
+use crate::error::{Error, Outcome};
+use crate::event::{Direction, DropReason, State};
+use crate::framer::{Frame, TooLong};
+use crate::ledger::{Entry, Place};
+use crate::link::Generation;
+use crate::memory::promise_list_changed;
+use crate::message::{Defect, DefectKind, Id, Kind, Message, read_batch};
+use crate::time::Time;
+
+use super::Session;
+use super::link::{Ask, Link};
+
+/// The beginning of a line, for the log.
+fn excerpt(line: &[u8]) -> String {
+    let mut text = String::from_utf8_lossy(&line[..line.len().min(80)])
+        .escape_default()
+        .to_string();
+    if line.len() > 80 {
+        text.push('…');
+    }
+    text
+}
+
+impl Session {
+    /// A frame from the link in service.
+    pub(super) fn from_server(&mut self, now: Time, frame: Frame) {
+        match frame {
+            Frame::Line(line) => match Message::read(line.clone()) {
+                Ok(message) => self.server_message(now, message),
+                Err(defect) if defect.what == DefectKind::Batch => {
+                    for element in read_batch(&line).unwrap_or_default() {
+                        match element {
+                            Ok(message) => self.server_message(now, message),
+                            Err(defect) => self.server_defect(now, defect, &line),
+                        }
+                    }
+                }
+                Err(defect) => self.server_defect(now, defect, &line),
+            },
+            Frame::TooLong(line) => self.server_too_long(now, line),
+        }
+    }
+
+    fn server_message(&mut self, now: Time, message: Message) {
+        match message.kind() {
+            Kind::Response => self.server_answer(now, message),
+            Kind::Request => self.server_request(now, message),
+            Kind::Notification => match message.method() {
+                "notifications/progress" => self.server_progress(now, message),
+                "notifications/cancelled" => self.server_cancel(message),
+                "notifications/subscriptions/acknowledged" => self.server_acknowledges(message),
+                _ => self.to_host(message.bytes().clone()),
+            },
+        }
+    }
+
+    fn server_answer(&mut self, now: Time, message: Message) {
+        let id = message.id().cloned().unwrap_or(Id::Null);
+        let Some(link) = &mut self.link else { return };
+        if let Some(own) = link.own.remove(&id) {
+            return self.own_answer(now, &id, own, message);
+        }
+        if let Some(host_id) = self.find_request(&id, message.is_error()) {
+            return self.answer(now, &host_id, message);
+        }
+        let Some(link) = &mut self.link else { return };
+        let reason = match link.tombstones.contains(&id) {
+            true => {
+                // Answering what was cancelled is against the specification, and the mark of
+                // servers that later die of it: keep a closer eye on this one.
+                Self::answered_the_dead(&mut link.pulse, now);
+                DropReason::LateAnswer
+            }
+            false => DropReason::UnknownAnswer,
+        };
+        self.dropped(Direction::ToHost, reason, format!("id {id}"));
+    }
+
+    /// The request in flight on the link in service that an answer with this id is for.
+    fn find_request(&self, id: &Id, is_error: bool) -> Option<Id> {
+        let link = self.link.as_ref()?;
+        let exact = |id: &Id| -> Option<Id> {
+            if let Some(host_id) = link.aliases.get(id) {
+                return Some(host_id.clone());
+            }
+            let entry = self.ledger.get(id)?;
+            (self.in_flight_on(entry, link.generation) && !link.is_busy(id)).then(|| id.clone())
+        };
+        if let Some(found) = exact(id) {
+            return Some(found);
+        }
+        if link.is_busy(id) {
+            return None;
+        }
+        // FM-61: some servers answer 7 with "7".
+        if let Some(found) = id.other_type().and_then(|id| exact(&id)) {
+            return Some(found);
+        }
+        // An error that answers nothing in particular can only be about the one request there is.
+        if *id == Id::Null && is_error && self.ledger.len() == 1 {
+            let (id, entry) = self.ledger.iter().next()?;
+            return self
+                .in_flight_on(entry, link.generation)
+                .then(|| id.clone());
+        }
+        None
+    }
+
+    fn in_flight_on(&self, entry: &Entry, generation: Generation) -> bool {
+        matches!(entry.place, Place::InFlight { generation: on, .. } if on == generation)
+    }
+
+    /// Takes a request out of the ledger because its link has answered it.
+    fn take_answered(&mut self, host_id: &Id) -> Option<Entry> {
+        let entry = self.ledger.settle(host_id)?;
+        if let Some(link) = &mut self.link {
+            if !link.aliases.is_empty() {
+                link.aliases.retain(|_, host| host != host_id);
+            }
+            if !link.reissued.is_empty() {
+                link.reissued.remove(host_id);
+            }
+        }
+        Some(entry)
+    }
+
+    /// Passes an answer on.
+    fn answer(&mut self, now: Time, host_id: &Id, message: Message) {
+        let Some(entry) = self.take_answered(host_id) else {
+            return;
+        };
+        let mut bytes = if message.id_json() == entry.message.id_json() {
+            message.bytes().clone()
+        } else {
+            message.with_id(entry.message.id_json()).bytes().clone()
+        };
+        if let Some(result) = message.result() {
+            self.memory
+                .learn(&entry.message, result, self.policy.limits.subscriptions);
+            if matches!(entry.message.method(), "initialize" | "server/discover")
+                && let Some(promised) = promise_list_changed(&bytes)
+            {
+                bytes = promised;
+            }
+            self.note_service(now);
+        }
+        self.to_host(bytes);
+    }
+
+    /// The server has answered: it is in service, if the host's own handshake is not under way.
+    fn note_service(&mut self, now: Time) {
+        let waiting = || self.ledger.iter().any(|(_, e)| e.message.is("initialize"));
+        let Some(link) = &self.link else { return };
+        if link.is_open() && link.served.is_none() && !waiting() {
+            self.in_service(now);
+        }
+    }
+
+    /// Publishes that the link is in service.
+    pub(super) fn in_service(&mut self, now: Time) {
+        let Some(link) = &mut self.link else { return };
+        link.served = Some(now);
+        link.pulse.heard = now;
+        let generation = link.generation;
+        self.set_state(State::Ready { generation });
+        let server = self.memory.server.clone();
+        self.emit(crate::event::Event::Connected { generation, server });
+    }
+
+    /// A line that is no message. It is never forwarded and never answered; but if it was meant
+    /// as the answer to a request, that request must not wait for another one.
+    fn server_defect(&mut self, now: Time, defect: Defect, line: &Bytes) {
+        let meant = defect.id.as_ref().filter(|_| defect.looks_like_rpc);
+        if let Some(id) = meant {
+            let error = Error::Protocol {
+                what: defect.detail.clone(),
+                unreadable: defect.what != DefectKind::Ambiguous,
+                outcome: Outcome::Done,
+            };
+            if defect.has_method {
+                return self.answer_server(now, &defect.id_json, &error);
+            }
+            if let Some(host_id) = self.find_request(id, false)
+                && let Some(entry) = self.take_answered(&host_id)
+            {
+                return self.refuse(&entry, &error);
+            }
+        }
+        let detail = format!("{}: {}", defect.detail, excerpt(line));
+        self.dropped(Direction::ToHost, DropReason::NotAMessage, detail);
+    }
+
+    fn server_too_long(&mut self, now: Time, line: TooLong) {
+        let error = Error::TooLarge {
+            limit: self.policy.limits.message,
+            answer: true,
+        };
+        if let Some(id) = &line.id {
+            if line.has_method {
+                return self.answer_server(now, &line.id_json, &error);
+            }
+            if let Some(host_id) = self.find_request(id, false)
+                && let Some(entry) = self.take_answered(&host_id)
+            {
+                return self.refuse(&entry, &error);
+            }
+        }
+        self.dropped(
+            Direction::ToHost,
+            DropReason::TooLarge,
+            format!("{} bytes", line.len),
+        );
+    }
+
+    /// Answers a request of the server that cannot be passed on.
+    fn answer_server(&mut self, now: Time, id_json: &[u8], error: &Error) {
+        if self.link.as_ref().is_some_and(|link| link.is_alive()) {
+            let answer = error.to_response(id_json, "the request", self.current_generation());
+            self.to_link(now, answer);
+        }
+    }
+
+    /// A request of the server goes to the host under an id that no other link's request has.
+    fn server_request(&mut self, now: Time, message: Message) {
+        let Some(link) = self.link.as_mut().filter(|link| link.is_alive()) else {
+            return;
+        };
+        if link.asks.len() >= self.policy.limits.asks {
+            return self.answer_server(now, message.id_json(), &Error::Overloaded);
+        }
+        let server_id = message.id().cloned().unwrap_or(Id::Null);
+        // The first link's ids are the host's first, so they can pass as they are; a later
+        // link's may be those of an earlier one's requests, which the host may answer late.
+        let as_is = link.generation == Generation::FIRST && !link.asks.contains_key(&server_id);
+        let asks = &link.asks;
+        let id = if as_is {
+            server_id.clone()
+        } else {
+            let taken: Vec<Id> = asks.keys().cloned().collect();
+            link.fresh_id(|id| taken.contains(id))
+        };
+        let ask = Ask {
+            server_id,
+            server_id_json: Bytes::copy_from_slice(message.id_json()),
+            token: message.meta_progress_token(),
+        };
+        link.asks.insert(id.clone(), ask);
+        match as_is {
+            true => self.to_host(message.bytes().clone()),
+            false => {
+                let message = message.with_id(id.to_json().as_bytes());
+                self.to_host(message.bytes().clone());
+            }
+        }
+    }
+
+    /// Progress belongs to a request the host is waiting for, or nobody wants it (FM-62).
+    fn server_progress(&mut self, now: Time, message: Message) {
+        let id = message
+            .progress_token()
+            .and_then(|token| self.ledger.by_token(&token).cloned());
+        match id {
+            Some(id) => {
+                self.rearm(now, &id);
+                self.to_host(message.bytes().clone());
+            }
+            None => match message
+                .progress_token()
+                .is_some_and(|t| self.memory.task_tokens.contains(&t))
+            {
+                true => self.to_host(message.bytes().clone()),
+                false => self.dropped(
+                    Direction::ToHost,
+                    DropReason::LateProgress,
+                    "no such request",
+                ),
+            },
+        }
+    }
+
+    /// The server takes back a request of its own, or ends a subscription.
+    fn server_cancel(&mut self, message: Message) {
+        let Some(link) = &mut self.link else { return };
+        let request = message.request_id();
+        let asked = request
+            .as_ref()
+            .and_then(|id| link.ask_by_server_id(id).cloned());
+        if let Some(id) = asked {
+            let as_is = link.asks.remove(&id).is_some_and(|ask| ask.server_id == id);
+            let message = if as_is {
+                message
+            } else {
+                message.with_request_id(id.to_json().as_bytes())
+            };
+            return self.to_host(message.bytes().clone());
+        }
+        let listens = request
+            .as_ref()
+            .is_some_and(|id| self.ledger.get(id).is_some_and(Entry::is_listen));
+        match listens {
+            true => self.to_host(message.bytes().clone()),
+            false => self.dropped(
+                Direction::ToHost,
+                DropReason::UselessCancel,
+                "no such request",
+            ),
+        }
+    }
+
+    /// A subscription stands (2026-07-28). The host hears of it once, not after every restart.
+    fn server_acknowledges(&mut self, message: Message) {
+        let id = message.subscription_id();
+        let reissued = |link: &mut Link| id.as_ref().is_some_and(|id| link.reissued.remove(id));
+        if self.link.as_mut().is_some_and(reissued) {
+            let reason = DropReason::ReplayedAcknowledgement;
+            return self.dropped(Direction::ToHost, reason, message.method());
+        }
+        if let Some(id) = &id {
+            self.ledger.acknowledge(id);
+        }
+        self.to_host(message.bytes().clone());
+    }
+}
