@@ -25,7 +25,7 @@ pub enum Role {
 #[derive(Clone, Debug)]
 pub struct Contender {
     /// How it is called in tables.
-    pub name: &'static str,
+    pub name: String,
     /// What it is to the comparison.
     pub role: Role,
     /// The command and its arguments.
@@ -100,11 +100,19 @@ impl Programs {
     /// The peers that `bench/setup` installed in `folder`.
     pub fn peers(&self, folder: &Path) -> io::Result<Vec<Contender>> {
         let folder = folder.canonicalize()?;
+        // `bench/setup` writes the version last: where there is none, nothing whole was installed.
+        let named = |name: &str, file: &str| {
+            let version = fs::read_to_string(folder.join(file).with_extension("version"));
+            let missing = |_| io::Error::other(format!("{name} is missing; run bench/setup"));
+            version
+                .map(|version| format!("{name} {}", version.trim()))
+                .map_err(missing)
+        };
         // mcpmon watches a folder for changes; nothing ever changes in this one.
         let quiet = self.scratch.join("unwatched");
         fs::create_dir_all(&quiet)?;
         let mcpmon = contender(
-            "mcpmon 1.0.1",
+            named("mcpmon", "mcpmon")?,
             Role::Carrier,
             vec![
                 folder.join("mcpmon/bin/mcpmon").into(),
@@ -122,7 +130,7 @@ impl Programs {
             format!("[servers.echo]\ncommand = {:?}\n", self.echo),
         )?;
         let mut hub = contender(
-            "mcp-hub 0.3.0",
+            named("mcp-hub", "mcp-hub")?,
             Role::Reader,
             vec![
                 folder.join("mcp-hub/bin/mcp-hub").into(),
@@ -133,7 +141,7 @@ impl Programs {
         hub.variables.push(("RUST_LOG", "warn"));
 
         let fastmcp = contender(
-            "FastMCP proxy 4.1.2",
+            named("FastMCP proxy", "fastmcp")?,
             Role::Reader,
             vec![
                 folder.join("fastmcp/bin/python").into(),
@@ -141,22 +149,13 @@ impl Programs {
                 self.echo.clone().into(),
             ],
         );
-        let peers = vec![mcpmon, hub, fastmcp];
-        for peer in &peers {
-            if !Path::new(&peer.command[0]).exists() {
-                return Err(io::Error::other(format!(
-                    "{} is not installed; run bench/setup",
-                    peer.name
-                )));
-            }
-        }
-        Ok(peers)
+        Ok(vec![mcpmon, hub, fastmcp])
     }
 }
 
-fn contender(name: &'static str, role: Role, command: Vec<OsString>) -> Contender {
+fn contender(name: impl Into<String>, role: Role, command: Vec<OsString>) -> Contender {
     Contender {
-        name,
+        name: name.into(),
         role,
         command,
         variables: Vec::new(),

@@ -49,10 +49,7 @@ impl Host {
         host.and_then(|mut host| host.shake_hands().map(|()| host))
             .map_err(|error| {
                 let said = fs::read_to_string(&errors).unwrap_or_default();
-                io::Error::other(format!(
-                    "{} did not start: {error}\n{said}",
-                    contender.name
-                ))
+                io::Error::other(format!("{} did not start: {error}\n{said}", contender.name))
             })
     }
 

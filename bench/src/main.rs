@@ -1,40 +1,180 @@
-//! wip
+//! Measures what standing between a host and its server costs.
+//!
+//! ```text
+//! bench [--quick] [--check] [--peers DIR] [--docs DIR]
+//! bench gate
+//! ```
+//!
+//! The first compares the server alone, a bare relay, outlive and the peers installed in `DIR`, then lets outlive endure
+//! a million calls and a thousand restarts. It prints what it found; with `--docs` it writes it into `benchmarks.md`
+//! and `benchmarks.svg` there. `--quick` takes fewer rounds and shorter runs; `--check` fails if a target is missed.
+//!
+//! The second is the short gate of the test suite; see [`gate`].
+
+#![forbid(unsafe_code)]
+
+use std::env;
+use std::error::Error;
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use contender::Programs;
+use matrix::{Effort, Matrix};
+use report::Endurance;
+use target::{Margin, Target};
+
 mod contender;
+mod endurance;
+mod gate;
 mod host;
 mod matrix;
+mod picture;
 mod process;
+mod report;
+mod target;
 mod traffic;
-use std::time::Duration;
-fn main() -> std::io::Result<()> {
-    let p = contender::Programs::locate()?;
-    let mut c = vec![p.direct(), p.relay()];
-    if std::env::var_os("NO_OUTLIVE").is_none() {
-        c.push(p.outlive());
-    }
-    if let Some(d) = std::env::var_os("PEERS") {
-        c.extend(p.peers(std::path::Path::new(&d))?);
-    }
-    let m = matrix::Matrix::measure(
-        c,
-        matrix::all_cells(),
-        matrix::Effort { rounds: 5, turn: Duration::from_millis(200) },
-        &p.scratch,
-        |r| eprintln!("round {r}"),
-    )?;
-    for cell in &m.cells {
-        println!("{cell:?}");
-        for (i, c) in m.contenders.iter().enumerate() {
-            println!(
-                "   {:20} p50 {:8.1} p99 {:8.1} rate {:8.0} cpu {:8.2} MB {:6.1} ratio {:.3}",
-                c.name,
-                m.median(i, *cell, |t| t.p50).unwrap_or(0.0),
-                m.median(i, *cell, |t| t.p99).unwrap_or(0.0),
-                m.median(i, *cell, |t| t.rate).unwrap_or(0.0),
-                m.median(i, *cell, |t| t.processor).unwrap_or(0.0),
-                m.resident(i).unwrap_or(0.0) / 1e6,
-                m.median_of_pairs([i, 1], *cell, |t| t.rate, |a, b| a / b).unwrap_or(0.0),
-            );
+
+const USAGE: &str =
+    "usage: bench [--quick] [--check] [--peers DIR] [--docs DIR]\n       bench gate";
+
+/// What outlive promises against the bare relay.
+const PROMISE: Margin = Margin {
+    round_trip: 1.15,
+    throughput: 0.85,
+};
+
+fn main() -> ExitCode {
+    let outcome = Order::read(env::args_os().skip(1)).and_then(|order| order.carry_out());
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("bench: {error}");
+            ExitCode::from(2)
         }
     }
-    Ok(())
+}
+
+/// What the command line asks for.
+#[derive(Default)]
+struct Order {
+    gate: bool,
+    quick: bool,
+    check: bool,
+    peers: Option<PathBuf>,
+    docs: Option<PathBuf>,
+}
+
+impl Order {
+    fn read(mut words: impl Iterator<Item = OsString>) -> Result<Order, Box<dyn Error>> {
+        let mut order = Order::default();
+        while let Some(word) = words.next() {
+            let mut folder = || words.next().map(PathBuf::from).ok_or(USAGE);
+            match word.to_str() {
+                Some("gate") => order.gate = true,
+                Some("--quick") => order.quick = true,
+                Some("--check") => order.check = true,
+                Some("--peers") => order.peers = Some(folder()?),
+                Some("--docs") => order.docs = Some(folder()?),
+                _ => return Err(USAGE.into()),
+            }
+        }
+        Ok(order)
+    }
+
+    /// Whether all that was to be checked holds.
+    fn carry_out(self) -> Result<bool, Box<dyn Error>> {
+        let programs = Programs::locate()?;
+        if self.gate {
+            return Ok(judge(&gate::run(&programs)?));
+        }
+        let matrix = self.compare(&programs)?;
+        let endurance = self.endure(&programs)?;
+        let targets = targets(&matrix, &endurance, endurance::idle(&programs)?);
+        let measured = report::markdown(&matrix, &endurance, &targets);
+        println!("{measured}");
+        if let Some(docs) = &self.docs {
+            report::write_into(&docs.join("benchmarks.md"), &measured)?;
+            fs::write(docs.join("benchmarks.svg"), picture::svg(&matrix))?;
+        }
+        Ok(judge(&targets) || !self.check)
+    }
+
+    fn compare(&self, programs: &Programs) -> Result<Matrix, Box<dyn Error>> {
+        let mut contenders = vec![programs.direct(), programs.relay(), programs.outlive()];
+        if let Some(folder) = &self.peers {
+            contenders.extend(programs.peers(folder)?);
+        }
+        let effort = match self.quick {
+            true => Effort {
+                rounds: 5,
+                turn: Duration::from_millis(100),
+            },
+            false => Effort {
+                rounds: 11,
+                turn: Duration::from_millis(250),
+            },
+        };
+        let progress = |round| eprintln!("round {} of {}", round + 1, effort.rounds);
+        let cells = matrix::all_cells();
+        let matrix = Matrix::measure(contenders, cells, effort, &programs.scratch, progress)?;
+        Ok(matrix)
+    }
+
+    fn endure(&self, programs: &Programs) -> Result<Endurance, Box<dyn Error>> {
+        let (calls, restarts, tries) = match self.quick {
+            true => (100_000, 100, 3),
+            false => (1_000_000, 1_000, 15),
+        };
+        eprintln!("{calls} calls");
+        let over_calls = endurance::calls(programs, calls)?;
+        eprintln!("{restarts} restarts");
+        let over_restarts = endurance::restarts(programs, restarts)?;
+        eprintln!("deaths at rest");
+        let echo: OsString = programs.echo.clone().into();
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/server.py");
+        let servers: [(_, Vec<OsString>); 2] = [
+            (
+                "echo, 200 ms late",
+                vec![echo, "--start-delay".into(), "200ms".into()],
+            ),
+            ("a Python script", vec!["python3".into(), script.into()]),
+        ];
+        let mut recoveries = Vec::new();
+        for (name, command) in servers {
+            recoveries.push(endurance::recovery(programs, name, command, tries)?);
+        }
+        Ok(Endurance {
+            calls: (calls, over_calls),
+            restarts: (restarts, over_restarts),
+            recoveries,
+        })
+    }
+}
+
+fn targets(matrix: &Matrix, endurance: &Endurance, idle: u64) -> Vec<Target> {
+    let mut targets = target::against_relay(matrix, &PROMISE);
+    targets.extend(target::against_peers(matrix));
+    targets.push(target::idle(idle));
+    let (calls, over_calls) = &endurance.calls;
+    let (restarts, over_restarts) = &endurance.restarts;
+    targets.push(target::flat(&format!("{calls} calls"), over_calls));
+    targets.push(target::flat(&format!("{restarts} restarts"), over_restarts));
+    targets.push(target::no_leak(
+        &format!("{restarts} restarts"),
+        over_restarts,
+    ));
+    targets.extend(endurance.recoveries.iter().map(target::back));
+    targets
+}
+
+/// Prints the verdicts; true if all are good.
+fn judge(targets: &[Target]) -> bool {
+    for target in targets {
+        println!("{target}");
+    }
+    targets.iter().all(Target::met)
 }

@@ -56,10 +56,7 @@ impl Process {
                 continue;
             };
             // A process that has gone in the meantime is nobody's child.
-            if Process(pid)
-                .stat()
-                .is_ok_and(|stat| stat.parent == self.0)
-            {
+            if Process(pid).stat().is_ok_and(|stat| stat.parent == self.0) {
                 children.push(Process(pid));
             }
         }

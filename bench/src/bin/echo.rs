@@ -131,15 +131,15 @@ impl Request {
                         b"arguments" => scanner.object(|scanner, key| {
                             match key {
                                 b"text" => request.text = scanner.string()?,
-                                _ => drop(scanner.value()?),
+                                _ => scanner.skip()?,
                             }
                             Some(())
                         })?,
-                        _ => drop(scanner.value()?),
+                        _ => scanner.skip()?,
                     }
                     Some(())
                 })?,
-                _ => drop(scanner.value()?),
+                _ => scanner.skip()?,
             }
             Some(())
         })?;
@@ -155,10 +155,7 @@ struct Scanner<'a> {
 
 impl<'a> Scanner<'a> {
     /// Visits the members of an object; `member` has to step over each value.
-    fn object(
-        &mut self,
-        mut member: impl FnMut(&mut Self, &'a [u8]) -> Option<()>,
-    ) -> Option<()> {
+    fn object(&mut self, mut member: impl FnMut(&mut Self, &'a [u8]) -> Option<()>) -> Option<()> {
         if self.next()? != b'{' {
             return None;
         }
@@ -193,6 +190,11 @@ impl<'a> Scanner<'a> {
             }
             self.at += 2;
         }
+    }
+
+    /// Steps over any value that is of no interest.
+    fn skip(&mut self) -> Option<()> {
+        self.value().map(|_| ())
     }
 
     /// Steps over any value.

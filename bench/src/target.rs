@@ -1,0 +1,218 @@
+//! What outlive promises, with what was measured beside it.
+
+use std::fmt;
+
+use crate::contender::Role;
+use crate::endurance::{Recovery, Span};
+use crate::matrix::{Cell, Matrix, Turn};
+
+/// On which side of its bound a number has to be.
+#[derive(Clone, Copy, Debug)]
+pub enum Bound {
+    /// No more than this.
+    AtMost(f64),
+    /// No less than this.
+    AtLeast(f64),
+}
+
+/// A promise and what became of it.
+pub struct Target {
+    /// What is promised.
+    pub what: String,
+    /// The bound.
+    pub bound: Bound,
+    /// What was measured.
+    pub measured: f64,
+}
+
+impl Target {
+    /// A promise about a number.
+    pub fn new(what: impl Into<String>, bound: Bound, measured: f64) -> Target {
+        Target {
+            what: what.into(),
+            bound,
+            measured,
+        }
+    }
+
+    /// Whether it was kept. What could not be measured was not.
+    pub fn met(&self) -> bool {
+        match self.bound {
+            Bound::AtMost(most) => self.measured <= most,
+            Bound::AtLeast(least) => self.measured >= least,
+        }
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Bound::AtMost(most) => out.pad(&format!("≤ {most}")),
+            Bound::AtLeast(least) => out.pad(&format!("≥ {least}")),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = if self.met() { "pass" } else { "FAIL" };
+        let Target {
+            what,
+            bound,
+            measured,
+        } = self;
+        write!(out, "{verdict}  {measured:7.2} {bound:8}  {what}")
+    }
+}
+
+fn cell(text: usize, in_flight: u64) -> Cell {
+    Cell { text, in_flight }
+}
+
+fn p50(turn: &Turn) -> f64 {
+    turn.p50
+}
+
+fn rate(turn: &Turn) -> f64 {
+    turn.rate
+}
+
+/// The workload in words.
+pub fn named(cell: Cell) -> String {
+    let size = match cell.text {
+        text @ 1_000_000.. => format!("{} MB", text / 1_000_000),
+        text @ 1_000.. => format!("{} KB", text / 1_000),
+        text => format!("{text} B"),
+    };
+    match cell.in_flight {
+        1 => format!("{size}, one at a time"),
+        many => format!("{size}, {many} in flight"),
+    }
+}
+
+/// The share of the relay's round trip and throughput that outlive may cost.
+pub struct Margin {
+    /// Round trip, outlive over relay, at most.
+    pub round_trip: f64,
+    /// Throughput, outlive over relay, at least.
+    pub throughput: f64,
+}
+
+/// outlive against the bare relay, in the cells that were measured.
+pub fn against_relay(matrix: &Matrix, margin: &Margin) -> Vec<Target> {
+    let mut targets = Vec::new();
+    let (Some(outlive), Some(relay)) = (matrix.find(Role::Outlive), matrix.find(Role::Relay))
+    else {
+        return targets;
+    };
+    let mut compare = |cell, what: fn(&Turn) -> f64, name, bound| {
+        let ratio = matrix.median_of_pairs([outlive, relay], cell, what, |a, b| a / b);
+        if let Some(ratio) = ratio {
+            let what = format!("{name}, outlive / bare relay: {}", named(cell));
+            targets.push(Target::new(what, bound, ratio));
+        }
+    };
+    for text in crate::matrix::TEXTS {
+        let bound = Bound::AtMost(margin.round_trip);
+        compare(cell(text, 1), p50, "round trip", bound);
+    }
+    for cell in [
+        cell(100, 64),
+        cell(10_000, 64),
+        cell(1_000_000, 16),
+        cell(1_000_000, 64),
+    ] {
+        compare(cell, rate, "throughput", Bound::AtLeast(margin.throughput));
+    }
+    targets
+}
+
+/// outlive against the peers that took part.
+pub fn against_peers(matrix: &Matrix) -> Vec<Target> {
+    let mut targets = Vec::new();
+    let (Some(outlive), Some(direct)) = (matrix.find(Role::Outlive), matrix.find(Role::Direct))
+    else {
+        return targets;
+    };
+    for (who, peer) in matrix.contenders.iter().enumerate() {
+        match peer.role {
+            Role::Reader => {
+                for cell in [cell(100, 1), cell(10_000, 1)] {
+                    let added = |who| {
+                        matrix
+                            .median_of_pairs([who, direct], cell, p50, |a, b| a - b)
+                            .unwrap_or(f64::NAN)
+                    };
+                    targets.push(Target::new(
+                        format!("latency added, {} / outlive: {}", peer.name, named(cell)),
+                        Bound::AtLeast(5.0),
+                        added(who) / added(outlive),
+                    ));
+                }
+            }
+            Role::Carrier => {
+                let compare = |cell, what| {
+                    matrix
+                        .median_of_pairs([outlive, who], cell, what, |a, b| a / b)
+                        .unwrap_or(f64::NAN)
+                };
+                targets.push(Target::new(
+                    format!(
+                        "round trip, outlive / {}: {}",
+                        peer.name,
+                        named(cell(100, 1))
+                    ),
+                    Bound::AtMost(1.0),
+                    compare(cell(100, 1), p50),
+                ));
+                targets.push(Target::new(
+                    format!(
+                        "throughput, outlive / {}: {}",
+                        peer.name,
+                        named(cell(100, 64))
+                    ),
+                    Bound::AtLeast(1.0),
+                    compare(cell(100, 64), rate),
+                ));
+            }
+            Role::Direct | Role::Relay | Role::Outlive => {}
+        }
+    }
+    targets
+}
+
+/// Resident memory at rest.
+pub fn idle(bytes: u64) -> Target {
+    Target::new(
+        "resident memory at rest, MB",
+        Bound::AtMost(10.0),
+        bytes as f64 / 1e6,
+    )
+}
+
+/// Memory over many calls or restarts.
+pub fn flat(over: &str, span: &Span) -> Target {
+    Target::new(
+        format!("memory over {over}, highest / early"),
+        Bound::AtMost(1.1),
+        span.growth(),
+    )
+}
+
+/// Files, threads and processes over many restarts.
+pub fn no_leak(over: &str, span: &Span) -> Target {
+    Target::new(
+        format!("files, threads and processes leaked over {over}"),
+        Bound::AtMost(0.0),
+        span.leaked() as f64,
+    )
+}
+
+/// The time to be back after a death.
+pub fn back(recovery: &Recovery) -> Target {
+    Target::new(
+        format!("death to ready / own start: {}", recovery.server),
+        Bound::AtMost(1.2),
+        recovery.ratio,
+    )
+}
