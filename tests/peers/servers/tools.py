@@ -81,6 +81,16 @@ async def roots(ctx: Context) -> str:
     return ", ".join(str(root.uri) for root in answer.roots)
 
 
+@server.tool()
+async def announce(ctx: Context) -> str:
+    """Say that the list of tools has changed, the way this version does it."""
+    if hasattr(ctx, "notify_tools_changed"):
+        await ctx.notify_tools_changed()
+    else:
+        await ctx.session.send_tool_list_changed()
+    return "announced"
+
+
 @server.resource("memo://greeting")
 def greeting() -> str:
     """A text resource."""
