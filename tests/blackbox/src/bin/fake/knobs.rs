@@ -29,6 +29,8 @@ pub enum OnCancel {
     Die,
     /// It stops answering, looks alive, and exits when the next line arrives.
     LookAlive,
+    /// It answers with an error at once, and lets the handler answer too.
+    AnswerTwice,
 }
 
 /// All knobs.
@@ -106,6 +108,7 @@ impl Knobs {
                 "--ping-error" => knobs.ping_error = true,
                 "--die-of-cancel" => knobs.on_cancel = OnCancel::Die,
                 "--die-of-cancel-but-look-alive" => knobs.on_cancel = OnCancel::LookAlive,
+                "--answer-cancelled" => knobs.on_cancel = OnCancel::AnswerTwice,
                 "--ignore-eof" => knobs.ignore_eof = true,
                 "--trickle" => knobs.trickle = true,
                 "--framing" => {

@@ -17,6 +17,7 @@ use std::io::{BufRead, BufReader};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use knobs::Knobs;
 use server::Server;
@@ -53,18 +54,21 @@ fn main() -> ExitCode {
     let mut input = BufReader::new(std::io::stdin());
     let mut line = Vec::new();
     loop {
-        while server.is_deaf() {
-            thread::park();
-        }
         line.clear();
         match input.read_until(b'\n', &mut line) {
             Ok(0) | Err(_) => break,
-            Ok(_) => server.take(&line),
+            Ok(_) => {}
         }
+        while server.is_deaf() {
+            thread::sleep(Duration::from_millis(10));
+        }
+        server.take(&line);
     }
     server.tap.note("eof", serde_json::Value::Null);
-    while server.knobs.ignore_eof {
-        thread::park();
+    if server.knobs.ignore_eof {
+        loop {
+            thread::park();
+        }
     }
     ExitCode::SUCCESS
 }

@@ -199,6 +199,7 @@ impl Server {
                 eprintln!("AssertionError: Request already responded to");
                 std::process::exit(1);
             }
+            OnCancel::AnswerTwice => self.fail(&call.id, 0, "Request cancelled"),
             OnCancel::LookAlive => self.dying.store(true, Ordering::SeqCst),
         }
     }
@@ -281,6 +282,7 @@ impl Server {
         thread::spawn(move || {
             let outcome = tools::run(&server, &call, &name, &arguments);
             lock(&server.calls).remove(&key);
+            server.tap.note("done", call.id.clone());
             match outcome {
                 tools::Outcome::Result(mut result) => {
                     if modern {

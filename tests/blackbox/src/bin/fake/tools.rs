@@ -36,6 +36,7 @@ pub fn list(set: &str) -> Value {
         "ping",
         "echo",
         "sleep",
+        "racy",
         "stubborn",
         "crash",
         "append",
@@ -43,6 +44,8 @@ pub fn list(set: &str) -> Value {
         "junk",
         "close_stdout",
         "deaf",
+        "block",
+        "tick",
         "mute",
         "flood",
         "orphan",
@@ -101,6 +104,10 @@ pub fn run(server: &Arc<Server>, call: &Call, name: &str, args: &Value) -> Outco
                 text("slept")
             }
         }
+        "racy" => {
+            thread::sleep(Duration::from_micros(number("us").unwrap_or(0)));
+            text("raced")
+        }
         "stubborn" => stubborn(server, call, args["how"].as_str().unwrap_or("result")),
         "crash" => {
             thread::sleep(pause());
@@ -138,7 +145,13 @@ pub fn run(server: &Arc<Server>, call: &Call, name: &str, args: &Value) -> Outco
         }
         "deaf" => {
             server.deaf.store(true, Ordering::SeqCst);
-            text("deaf from the line after the next")
+            text("deaf")
+        }
+        "block" => {
+            server.deaf.store(true, Ordering::SeqCst);
+            thread::sleep(pause());
+            server.deaf.store(false, Ordering::SeqCst);
+            text("unblocked")
         }
         "mute" => {
             server.mute.store(true, Ordering::SeqCst);
@@ -168,6 +181,17 @@ pub fn run(server: &Arc<Server>, call: &Call, name: &str, args: &Value) -> Outco
             }
         }
         "progress" => progress(server, call),
+        "tick" => {
+            for n in 1..=number("ticks").unwrap_or(1) {
+                if call.cancelled_within(pause()) {
+                    return Outcome::Nothing;
+                }
+                let token = call.progress_token.clone();
+                let params = json!({ "progressToken": token, "progress": n });
+                server.notify("notifications/progress", params);
+            }
+            text("ticked")
+        }
         "huge" => text(&"h".repeat(number("bytes").unwrap_or(0) as usize)),
         "answer_as" => answer_as(server, call, args["as"].as_str().unwrap_or_default()),
         "twice" => {
@@ -345,6 +369,15 @@ fn answer_as(server: &Server, call: &Call, how: &str) -> Outcome {
         "missing" => server.send(json!({ "jsonrpc": "2.0", "error": error })),
         "server-error" => {
             server.send(json!({ "jsonrpc": "2.0", "id": "server-error", "error": error }))
+        }
+        "bad-utf8" => {
+            let line = format!(
+                "{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{{\"x\":\"",
+                call.id
+            );
+            server
+                .output
+                .raw(&[line.as_bytes(), b"\xff\xfe\"}}\n"].concat());
         }
         "both" => server
             .send(json!({ "jsonrpc": "2.0", "id": call.id, "result": result, "error": error })),

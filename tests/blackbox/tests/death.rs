@@ -1,0 +1,238 @@
+//! A server dies: it is noticed, what was in flight is settled, the next call works.
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::rig::{Host, Setup, tree};
+
+/// Longer than any test.
+const FOR_EVER: u64 = 3_600_000;
+
+/// FM-01: an idle server is killed. The loss is reported, and a new server is ready, before
+/// anybody has called anything; the next call works on it.
+#[test]
+fn fm_01_idle_death_is_noticed_and_repaired_without_a_call() {
+    let mut host = Host::ready(Setup::new());
+    let first = host.ping();
+    tree::kill(first, Signal::KILL);
+
+    let lost = host.event("the loss of generation 1", |e| e["event"] == "lost");
+    assert_eq!(lost["generation"], 1);
+    assert_eq!(lost["cause"]["kind"], "exited");
+    assert_eq!(lost["cause"]["signal"], 9);
+    assert_eq!(lost["in_flight"], 0);
+    host.ready_event(2);
+    let states: Vec<_> = host
+        .events()
+        .iter()
+        .filter(|e| e["event"] == "state")
+        .cloned()
+        .collect();
+    let down = states
+        .iter()
+        .position(|e| e["state"] == "down")
+        .expect("down was reported");
+    let ready = states
+        .iter()
+        .rposition(|e| e["state"] == "ready")
+        .expect("ready was reported");
+    assert!(down < ready);
+
+    assert_eq!(host.ping(), host.server(2));
+    assert_eq!(host.tap().pids().len(), 2);
+}
+
+/// FM-02: a tool exits its server. The call gets one error; a tool the host knew before works
+/// at once, in the same session, and the host hears of no change because nothing changed.
+#[test]
+fn fm_02_tools_survive_a_crash() {
+    let mut host = Host::ready(Setup::new());
+    let first = host.ping();
+    let crash = host.ask("crash", json!({ "code": 1 }));
+    crash.refused("connection_lost");
+    let second = host.ping();
+    assert_ne!(first, second);
+    assert_eq!(host.list_tools().len(), host.list_tools().len());
+
+    // The new server was greeted with the host's own words, in order, before anything else.
+    let greeted = host.tap().received(2);
+    assert_eq!(greeted[0]["method"], "initialize");
+    assert_eq!(greeted[0]["params"], host.tap().received(1)[0]["params"]);
+    assert_eq!(greeted[1]["method"], "notifications/initialized");
+    assert!(host.notified("notifications/tools/list_changed").is_empty());
+}
+
+/// FM-05: a call whose server dies under it is settled at once, with the cause and what is
+/// known of the outcome, not by a timeout (there is none).
+#[test]
+fn fm_05_call_in_flight_is_settled_when_its_server_dies() {
+    let mut host = Host::ready(Setup::new());
+    let answer = host.ask("crash", json!({ "signal": 9, "say": "last words" }));
+    let about = answer.refused("connection_lost");
+    assert_eq!(about["cause"]["kind"], "exited");
+    assert_eq!(about["cause"]["phase"], "service");
+    assert_eq!(about["cause"]["signal"], 9);
+    assert_eq!(about["cause"]["stderr_tail"], json!(["last words"]));
+    assert_eq!(about["outcome"], "unknown");
+    assert_eq!(about["generation"], 1);
+    assert_eq!(about["retryable"], false);
+    assert!(answer.message().contains("SIGKILL"), "{}", answer.message());
+    assert!(answer.message().contains("crash"), "{}", answer.message());
+    assert!(
+        answer.message().contains("last words"),
+        "{}",
+        answer.message()
+    );
+}
+
+/// FM-05: death is also noticed when a descendant of the dead server keeps its output open, so
+/// that there is no end of file.
+#[test]
+fn fm_05_death_is_noticed_though_a_grandchild_holds_the_pipe() {
+    let mut host = Host::ready(Setup::new());
+    let pending = host.call("sleep", json!({ "ms": FOR_EVER }));
+    let orphan = host.call("orphan", json!({ "code": 7 }));
+    assert_eq!(
+        host.answer(pending).refused("connection_lost")["cause"]["exit_code"],
+        7
+    );
+    assert_eq!(
+        host.answer(orphan).refused("connection_lost")["cause"]["exit_code"],
+        7
+    );
+    assert_eq!(host.ping(), host.server(2));
+}
+
+/// FM-05: a server that closes its output and lives on is as good as dead: it is replaced, and
+/// its process does not stay.
+#[test]
+fn fm_05_closed_output_is_a_death() {
+    let mut host = Host::ready(Setup::new().knobs(&["--ignore-eof"]));
+    let first = host.ping();
+    let pending = host.call("sleep", json!({ "ms": FOR_EVER }));
+    let closing = host.call("close_stdout", json!({}));
+    assert_eq!(
+        host.answer(pending).refused("connection_lost")["cause"]["kind"],
+        "eof"
+    );
+    assert_eq!(
+        host.answer(closing).refused("connection_lost")["cause"]["kind"],
+        "eof"
+    );
+    assert_eq!(host.ping(), host.server(2));
+    assert!(
+        !host.tree().contains(&first),
+        "the mute server is still there"
+    );
+}
+
+/// FM-16: five crashes, each leaving a descendant that escaped to its own session and writes to
+/// the old pipe when the new server is up. State and answers always belong to the newest
+/// generation, and the stale line never reaches the host.
+#[test]
+fn fm_16_only_the_newest_generation_is_heard() {
+    let setup = Setup::new().flags(&["--backoff-base", "1ms", "--breaker-failures", "50"]);
+    let mut host = Host::ready(setup);
+    let stale = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"stale":true}}"#;
+    for generation in 1..=5 {
+        let crash = host.ask(
+            "orphan",
+            json!({ "code": 1, "own_session": true, "say": stale, "ms": 50 }),
+        );
+        assert_eq!(crash.refused("connection_lost")["generation"], generation);
+        host.ready_event(generation + 1);
+        assert_eq!(host.ping(), host.server(generation as usize + 1));
+        let last = host
+            .events()
+            .into_iter()
+            .rfind(|e| e["event"] == "state")
+            .expect("a state");
+        assert_eq!(
+            (&last["state"], &last["generation"]),
+            (&json!("ready"), &json!(generation + 1))
+        );
+        assert_eq!(host.list_tools().len(), host.list_tools().len());
+    }
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    host.ping();
+    assert!(host.notified("notifications/message").is_empty());
+    assert_eq!(host.tap().pids().len(), 6);
+}
+
+/// FM-37: fifty calls in flight and twenty made while the server is away. One new server, one
+/// handshake; the fifty fail once each, the twenty are held and succeed.
+#[test]
+fn fm_37_concurrent_calls_share_one_restart() {
+    let mut host = Host::ready(Setup::new().knobs(&["--start-delay", "300"]));
+    let first = host.server(1);
+    let pending: Vec<i64> = (0..50)
+        .map(|_| host.call("sleep", json!({ "ms": FOR_EVER })))
+        .collect();
+    crate::rig::until("fifty calls at the server", || {
+        (host.tap().method("tools/call").len() == 50).then_some(())
+    });
+    tree::kill(first, Signal::KILL);
+    let held: Vec<i64> = (0..20).map(|_| host.call("ping", json!({}))).collect();
+    for id in &pending {
+        host.answer(*id).refused("connection_lost");
+    }
+    for id in &held {
+        host.answer(*id).result();
+    }
+    host.ping();
+    for id in pending.iter().chain(&held) {
+        assert_eq!(host.answers(*id), 1, "answers to {id}");
+    }
+    assert_eq!(host.tap().pids().len(), 2);
+    assert_eq!(host.tap().method("initialize").len(), 2);
+}
+
+/// FM-38: recovery settles everything that was in flight: what is safe to repeat is repeated
+/// and succeeds, the rest fails.
+#[test]
+fn fm_38_recovery_leaves_no_request_behind() {
+    let mut host = Host::ready(Setup::new());
+    let unsafe_calls: Vec<i64> = (0..5)
+        .map(|_| host.call("sleep", json!({ "ms": FOR_EVER })))
+        .collect();
+    let safe_calls: Vec<i64> = (0..5)
+        .map(|_| host.call("sleep_read", json!({ "ms": 1000 })))
+        .collect();
+    let crash = host.call("crash", json!({ "code": 1 }));
+    for id in unsafe_calls.iter().chain([&crash]) {
+        host.answer(*id).refused("connection_lost");
+    }
+    for id in &safe_calls {
+        assert_eq!(host.answer(*id).text(), "slept");
+    }
+    host.ping();
+    for id in unsafe_calls.iter().chain(&safe_calls).chain([&crash]) {
+        assert_eq!(host.answers(*id), 1, "answers to {id}");
+    }
+}
+
+/// The session dies of nothing the server does: ten deaths in ten ways, each followed by a call
+/// that works.
+#[test]
+fn any_exit_is_survived() {
+    let setup = Setup::new().flags(&["--backoff-base", "1ms", "--breaker-failures", "50"]);
+    let mut host = Host::ready(setup);
+    for args in [
+        json!({ "code": 0 }),
+        json!({ "code": 1 }),
+        json!({ "code": 255 }),
+        json!({ "signal": 1 }),
+        json!({ "signal": 2 }),
+        json!({ "signal": 6 }),
+        json!({ "signal": 11 }),
+        json!({ "signal": 13 }),
+        json!({ "signal": 15 }),
+        json!({ "signal": 9 }),
+    ] {
+        let answer = host.ask("crash", args.clone());
+        let cause = &answer.refused("connection_lost")["cause"];
+        assert_eq!(cause["exit_code"], args["code"], "{cause}");
+        assert_eq!(cause["signal"], args["signal"], "{cause}");
+        host.ping();
+    }
+}

@@ -1,0 +1,499 @@
+//! The host's side of a session, byte by byte.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::setup::Setup;
+use super::tap::Tap;
+use super::{PATIENCE, tree, until};
+
+/// Everything `outlive` has written to the host so far.
+#[derive(Default)]
+struct Inbox {
+    lines: Mutex<(Vec<Vec<u8>>, bool)>,
+    change: Condvar,
+    paused: Mutex<bool>,
+    resumed: Condvar,
+}
+
+/// The answer to a request.
+#[derive(Clone, Debug)]
+pub struct Answer(pub Value);
+
+impl Answer {
+    /// The result; anything else fails the test.
+    #[track_caller]
+    pub fn result(&self) -> &Value {
+        assert!(
+            self.0.get("error").is_none(),
+            "expected a result, got {}",
+            self.0
+        );
+        self.0.get("result").expect("a result")
+    }
+
+    /// The error; anything else fails the test.
+    #[track_caller]
+    pub fn error(&self) -> &Value {
+        self.0
+            .get("error")
+            .unwrap_or_else(|| panic!("expected an error, got {}", self.0))
+    }
+
+    /// The text of a tool's result.
+    #[track_caller]
+    pub fn text(&self) -> &str {
+        self.result()["content"][0]["text"]
+            .as_str()
+            .expect("a text")
+    }
+
+    /// The kind of an error that `outlive` made; `None` for a result or the server's own error.
+    pub fn kind(&self) -> Option<&str> {
+        self.0["error"]["data"]["outlive"]["kind"].as_str()
+    }
+
+    /// Asserts that `outlive` answered with an error of this kind; returns its `data.outlive`.
+    #[track_caller]
+    pub fn refused(&self, kind: &str) -> &Value {
+        assert_eq!(self.kind(), Some(kind), "{}", self.0);
+        let code = match kind {
+            "connection_lost" => -31001,
+            "unavailable" => -31002,
+            "timeout" => -31003,
+            "shutting_down" => -31005,
+            "too_large" => -31008,
+            "protocol" => self.0["error"]["code"].as_i64().unwrap_or_default(),
+            other => panic!("no such kind: {other}"),
+        };
+        assert_eq!(self.0["error"]["code"], code, "{}", self.0);
+        &self.0["error"]["data"]["outlive"]
+    }
+
+    /// The sentence of an error.
+    #[track_caller]
+    pub fn message(&self) -> &str {
+        self.error()["message"].as_str().expect("a sentence")
+    }
+}
+
+/// A host with one `outlive` under it. Whatever happens, nothing of it outlives the test.
+pub struct Host {
+    pub setup: Setup,
+    child: Child,
+    input: Option<Sender<Vec<u8>>>,
+    inbox: Arc<Inbox>,
+    stderr: Arc<Mutex<Vec<u8>>>,
+    next_id: i64,
+}
+
+impl Host {
+    /// Starts the command, whose input and error streams are pipes.
+    pub fn spawn(setup: Setup, mut command: Command) -> Host {
+        let mut child = command
+            .spawn()
+            .unwrap_or_else(|e| panic!("{:?}: {e}", command.get_program()));
+        let inbox = Arc::new(Inbox::default());
+        let stderr = Arc::new(Mutex::new(Vec::new()));
+        let mut stdin = child.stdin.take().expect("a pipe");
+        let (input, queue) = mpsc::channel::<Vec<u8>>();
+        // A thread, so that a test never hangs in a write: a stuck outlive shows as a missing answer.
+        thread::spawn(move || {
+            for bytes in queue {
+                if stdin.write_all(&bytes).is_err() {
+                    return;
+                }
+            }
+        });
+        // A test may have kept the output to itself.
+        if let Some(stdout) = child.stdout.take() {
+            let filled = inbox.clone();
+            thread::spawn(move || filled.fill(stdout));
+        }
+        let mut pipe = child.stderr.take().expect("a pipe");
+        let kept = stderr.clone();
+        thread::spawn(move || {
+            let mut piece = [0; 8192];
+            while let Ok(n @ 1..) = pipe.read(&mut piece) {
+                lock(&kept).extend_from_slice(&piece[..n]);
+            }
+        });
+        Host {
+            setup,
+            child,
+            input: Some(input),
+            inbox,
+            stderr,
+            next_id: 1,
+        }
+    }
+
+    // ---- sending
+
+    /// Sends bytes as they are.
+    pub fn send_raw(&mut self, bytes: impl Into<Vec<u8>>) {
+        if let Some(input) = &self.input {
+            // A refusal means outlive is gone; the missing answer will tell.
+            let _ = input.send(bytes.into());
+        }
+    }
+
+    /// Sends a message.
+    pub fn send(&mut self, message: &Value) {
+        self.send_raw(format!("{message}\n"));
+    }
+
+    /// Sends a notification.
+    pub fn notify(&mut self, method: &str, params: Value) {
+        self.send(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
+    }
+
+    /// Sends a request under the next id, which is returned.
+    pub fn request(&mut self, method: &str, params: Value) -> i64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        id
+    }
+
+    /// Calls a tool; the id of the request is returned.
+    pub fn call(&mut self, tool: &str, arguments: Value) -> i64 {
+        self.request(
+            "tools/call",
+            json!({ "name": tool, "arguments": arguments }),
+        )
+    }
+
+    /// Cancels a request.
+    pub fn cancel(&mut self, id: i64) {
+        self.notify(
+            "notifications/cancelled",
+            json!({ "requestId": id, "reason": "enough" }),
+        );
+    }
+
+    /// Ends the host's side: no more input for `outlive`.
+    pub fn hang_up(&mut self) {
+        self.input = None;
+    }
+
+    /// Stops reading what `outlive` writes, until [`Host::resume_reading`].
+    pub fn pause_reading(&self) {
+        *lock(&self.inbox.paused) = true;
+    }
+
+    /// Reads on.
+    pub fn resume_reading(&self) {
+        *lock(&self.inbox.paused) = false;
+        self.inbox.resumed.notify_all();
+    }
+
+    // ---- whole exchanges
+
+    /// `initialize` and `notifications/initialized`; returns the result.
+    pub fn initialize(&mut self) -> Value {
+        let id = self.request(
+            "initialize",
+            json!({
+                "protocolVersion": "2025-11-25",
+                "capabilities": { "elicitation": {} },
+                "clientInfo": { "name": "rig", "version": "0" },
+            }),
+        );
+        let result = self.answer(id).result().clone();
+        self.notify("notifications/initialized", json!({}));
+        result
+    }
+
+    /// Starts with a handshake and `tools/list`, as hosts do.
+    pub fn ready(setup: Setup) -> Host {
+        let mut host = setup.start();
+        host.initialize();
+        host.list_tools();
+        host
+    }
+
+    /// `tools/list`: the tools by name.
+    pub fn list_tools(&mut self) -> Vec<Value> {
+        let id = self.request("tools/list", json!({}));
+        self.answer(id).result()["tools"]
+            .as_array()
+            .expect("tools")
+            .clone()
+    }
+
+    /// Calls a tool and waits for its answer.
+    pub fn ask(&mut self, tool: &str, arguments: Value) -> Answer {
+        let id = self.call(tool, arguments);
+        self.answer(id)
+    }
+
+    /// Calls `ping`, which must work, and returns the process id of the server that answered.
+    /// Whatever was on its way to the host before is there when this returns.
+    #[track_caller]
+    pub fn ping(&mut self) -> u32 {
+        let answer = self.ask("ping", json!({}));
+        answer.result()["structuredContent"]["pid"]
+            .as_u64()
+            .expect("a pid") as u32
+    }
+
+    // ---- receiving
+
+    /// The answer to this request, once it is there.
+    #[track_caller]
+    pub fn answer(&self, id: impl Into<Value>) -> Answer {
+        let id = id.into();
+        Answer(self.wait_for(&format!("the answer to {id}"), |m| is_answer(m, &id)))
+    }
+
+    /// The first message that fits, once it is there.
+    #[track_caller]
+    pub fn wait_for(&self, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
+        let start = Instant::now();
+        let mut seen = 0;
+        let mut lines = lock(&self.inbox.lines);
+        loop {
+            while seen < lines.0.len() {
+                if let Ok(message) = serde_json::from_slice(&lines.0[seen])
+                    && fits(&message)
+                {
+                    return message;
+                }
+                seen += 1;
+            }
+            assert!(!lines.1, "outlive closed its output before {what} came");
+            let left = PATIENCE.saturating_sub(start.elapsed());
+            assert!(!left.is_zero(), "waited in vain for {what}");
+            lines = match self.inbox.change.wait_timeout(lines, left) {
+                Ok((lines, _)) => lines,
+                Err(poisoned) => poisoned.into_inner().0,
+            };
+        }
+    }
+
+    /// Everything that came so far, line by line.
+    pub fn lines(&self) -> Vec<Vec<u8>> {
+        lock(&self.inbox.lines).0.clone()
+    }
+
+    /// Everything that came so far; a line that is not JSON fails the test.
+    pub fn received(&self) -> Vec<Value> {
+        self.lines()
+            .iter()
+            .map(|line| {
+                serde_json::from_slice(line).unwrap_or_else(|e| {
+                    panic!(
+                        "the host got a line that is not JSON ({e}): {}",
+                        lossy(line)
+                    )
+                })
+            })
+            .collect()
+    }
+
+    /// How many answers to this request came so far.
+    pub fn answers(&self, id: impl Into<Value>) -> usize {
+        let id = id.into();
+        self.received()
+            .iter()
+            .filter(|message| is_answer(message, &id))
+            .count()
+    }
+
+    /// The notifications of this method that came so far.
+    pub fn notified(&self, method: &str) -> Vec<Value> {
+        let mut messages = self.received();
+        messages.retain(|message| message["method"] == method && message.get("id").is_none());
+        messages
+    }
+
+    /// Waits until `outlive` has closed its output.
+    pub fn wait_for_end(&self) {
+        until("the end of outlive's output", || {
+            lock(&self.inbox.lines).1.then_some(())
+        });
+    }
+
+    // ---- looking behind
+
+    /// The log lines so far.
+    pub fn events(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.setup.path("log.jsonl")).unwrap_or_default();
+        text.lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect()
+    }
+
+    /// The first log line that fits, once it is there.
+    #[track_caller]
+    pub fn event(&self, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
+        let start = Instant::now();
+        loop {
+            if let Some(event) = self.events().into_iter().find(&fits) {
+                return event;
+            }
+            assert!(
+                start.elapsed() < PATIENCE,
+                "waited in vain for the event: {what}"
+            );
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Waits until this generation is reported ready.
+    #[track_caller]
+    pub fn ready_event(&self, generation: u64) -> Value {
+        self.event(&format!("ready, generation {generation}"), |e| {
+            e["event"] == "state" && e["state"] == "ready" && e["generation"] == generation
+        })
+    }
+
+    /// The log lines that say a message was dropped for this reason.
+    pub fn dropped(&self, reason: &str) -> Vec<Value> {
+        let mut events = self.events();
+        events.retain(|event| event["event"] == "dropped" && event["reason"] == reason);
+        events
+    }
+
+    /// What the servers recorded.
+    pub fn tap(&self) -> Tap {
+        self.setup.tap()
+    }
+
+    /// The process id of the newest server, once there are `n`.
+    pub fn server(&self, n: usize) -> u32 {
+        until(&format!("server {n}"), || {
+            self.tap().pids().get(n - 1).copied()
+        })
+    }
+
+    /// What came out of `outlive`'s standard error so far.
+    pub fn stderr(&self) -> Vec<u8> {
+        lock(&self.stderr).clone()
+    }
+
+    /// `outlive`'s process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends `outlive` a signal.
+    pub fn signal(&self, signal: Signal) {
+        tree::kill(self.child.id(), signal);
+    }
+
+    /// Waits until `outlive` has exited.
+    #[track_caller]
+    pub fn exit(&mut self) -> ExitStatus {
+        let child = &mut self.child;
+        until("outlive's exit", || child.try_wait().expect("its status"))
+    }
+
+    /// Processes of this test other than `outlive` itself.
+    pub fn tree(&self) -> Vec<u32> {
+        let mut pids = tree::marked(&self.setup.mark);
+        pids.retain(|pid| *pid != self.child.id());
+        pids
+    }
+
+    /// Waits until no process of this test is left but `outlive`.
+    pub fn wait_for_empty_tree(&self) {
+        until("the end of all descendants", || {
+            self.tree().is_empty().then_some(())
+        });
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.explain();
+        }
+        self.input = None;
+        self.resume_reading();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        // A descendant may be making another one while we look.
+        for _ in 0..100 {
+            let left = tree::marked(&self.setup.mark);
+            if left.is_empty() {
+                break;
+            }
+            left.iter().for_each(|pid| tree::kill(*pid, Signal::KILL));
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Host {
+    /// Prints what is known, for whoever has to find out why a test failed.
+    fn explain(&self) {
+        let short = |text: String| text.chars().take(600).collect::<String>();
+        let last = |lines: Vec<String>| {
+            let from = lines.len().saturating_sub(25);
+            lines
+                .into_iter()
+                .skip(from)
+                .map(|line| format!("  {}\n", short(line)))
+        };
+        let events = last(self.events().iter().map(Value::to_string).collect());
+        let heard = last(self.lines().iter().map(|line| lossy(line)).collect());
+        let tapped = last(self.tap().records().iter().map(Value::to_string).collect());
+        eprintln!("--- {}", self.setup.command_line().join(" "));
+        eprintln!("--- log (last lines)\n{}", events.collect::<String>());
+        eprintln!(
+            "--- the host received (last lines)\n{}",
+            heard.collect::<String>()
+        );
+        eprintln!("--- tap (last lines)\n{}", tapped.collect::<String>());
+        let stderr = lossy(&self.stderr());
+        let tail: String = stderr.chars().rev().take(2000).collect();
+        eprintln!("--- stderr\n{}", tail.chars().rev().collect::<String>());
+    }
+}
+
+impl Inbox {
+    fn fill(&self, stdout: impl Read) {
+        let mut stdout = BufReader::new(stdout);
+        loop {
+            {
+                let mut paused = lock(&self.paused);
+                while *paused {
+                    paused = self.resumed.wait(paused).unwrap_or_else(|e| e.into_inner());
+                }
+            }
+            let mut line = Vec::new();
+            let end = !matches!(stdout.read_until(b'\n', &mut line), Ok(1..));
+            let mut lines = lock(&self.lines);
+            if end {
+                lines.1 = true;
+            } else {
+                lines.0.push(line);
+            }
+            self.change.notify_all();
+            if end {
+                return;
+            }
+        }
+    }
+}
+
+fn is_answer(message: &Value, id: &Value) -> bool {
+    message.get("method").is_none() && message.get("id") == Some(id)
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
+}

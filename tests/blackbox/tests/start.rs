@@ -1,0 +1,209 @@
+//! A server that does not come up says why, each in its own words.
+
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::json;
+
+use crate::rig::{Answer, Host, Setup};
+
+/// Gives up soon.
+const SOON: [&str; 6] = [
+    "--backoff-base",
+    "1ms",
+    "--breaker-failures",
+    "2",
+    "--start-timeout",
+    "1s",
+];
+
+/// Starts, says `initialize`, and returns the error it gets.
+fn refused(setup: Setup) -> (Answer, Host) {
+    let mut host = setup.flags(&SOON).start();
+    let id = host.request(
+        "initialize",
+        json!({
+            "protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": { "name": "hopeful", "version": "0" },
+        }),
+    );
+    (host.answer(id), host)
+}
+
+/// FM-14: a program that does not exist, a file that may not be executed, an exit with a message,
+/// a clean exit at once, a refusal and a hang: each reads differently, and names the command.
+#[test]
+fn fm_14_start_failures_say_what_happened() {
+    let (missing, _host) = refused(Setup::new().server(&["/nonexistent/mcp-server", "--flag"]));
+    let about = missing.refused("unavailable");
+    assert_eq!(about["cause"]["kind"], "spawn_failed");
+    assert_eq!(about["cause"]["phase"], "spawn");
+    assert!(
+        missing.message().contains("no such program"),
+        "{}",
+        missing.message()
+    );
+    assert!(
+        missing.message().contains("/nonexistent/mcp-server"),
+        "{}",
+        missing.message()
+    );
+
+    let setup = Setup::new();
+    let script = setup.file("server.sh", "#!/bin/sh\n");
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o644)).expect("its mode");
+    let (forbidden, _host) = refused(setup.server(&[&script]));
+    assert_eq!(
+        forbidden.refused("unavailable")["cause"]["kind"],
+        "spawn_failed"
+    );
+    assert!(
+        forbidden.message().contains("not executable"),
+        "{}",
+        forbidden.message()
+    );
+    assert!(
+        forbidden.message().contains("server.sh"),
+        "{}",
+        forbidden.message()
+    );
+
+    let knobs = ["--exit-at-start", "3", "--say", "DATABASE_URL is not set"];
+    let (failed, _host) = refused(Setup::new().knobs(&knobs));
+    let about = failed.refused("unavailable");
+    assert_eq!(about["cause"]["exit_code"], 3);
+    assert_eq!(about["cause"]["phase"], "handshake");
+    assert_eq!(
+        about["cause"]["stderr_tail"],
+        json!(["DATABASE_URL is not set"])
+    );
+    assert!(failed.message().contains("code 3"), "{}", failed.message());
+    assert!(
+        failed.message().contains("DATABASE_URL is not set"),
+        "{}",
+        failed.message()
+    );
+
+    let knobs = ["--exit-at-start", "0", "--banner", "usage: server PORT"];
+    let (ended, _host) = refused(Setup::new().knobs(&knobs));
+    assert_eq!(ended.refused("unavailable")["cause"]["exit_code"], 0);
+    assert!(ended.message().contains("code 0"), "{}", ended.message());
+    assert!(ended.message().contains("handshake"), "{}", ended.message());
+
+    let (hung, host) = refused(Setup::new().knobs(&["--hang-in-initialize"]));
+    assert_eq!(
+        hung.refused("unavailable")["cause"]["kind"],
+        "start_timeout"
+    );
+    assert!(
+        hung.message().contains("did not answer `initialize`"),
+        "{}",
+        hung.message()
+    );
+    drop(host);
+
+    let all = [missing, forbidden, failed, ended, hung];
+    for (n, one) in all.iter().enumerate() {
+        for other in &all[..n] {
+            assert_ne!(one.message(), other.message());
+        }
+    }
+}
+
+/// FM-14: a server's own refusal of the handshake reaches the host in the server's words.
+#[test]
+fn fm_14_refused_handshake_keeps_the_servers_words() {
+    let (answer, _host) = refused(Setup::new().knobs(&["--refuse-initialize", "licence expired"]));
+    assert!(
+        answer.message().contains("licence expired"),
+        "{}",
+        answer.message()
+    );
+}
+
+/// FM-14: control characters in a server's last words are escaped.
+#[test]
+fn fm_14_last_words_are_made_harmless() {
+    let knobs = ["--exit-at-start", "3", "--say", "\u{1b}[31mred\u{7}"];
+    let (answer, _host) = refused(Setup::new().knobs(&knobs));
+    let raw = answer.refused("unavailable")["cause"]["stderr_tail"][0]
+        .as_str()
+        .expect("a line");
+    assert!(raw.contains("red"), "{raw:?}");
+    assert!(!raw.chars().any(char::is_control), "{raw:?}");
+    assert!(
+        !answer.message().chars().any(char::is_control),
+        "{:?}",
+        answer.message()
+    );
+}
+
+/// A server that starts slowly is waited for: one spawn, and the handshake and a call sent
+/// behind it at once are answered.
+#[test]
+fn slow_start_is_waited_for() {
+    let setup = Setup::new()
+        .flags(&["--start-soft", "200ms"])
+        .knobs(&["--start-delay", "1500"]);
+    let mut host = setup.start();
+    host.initialize();
+    host.ping();
+    assert_eq!(host.tap().pids().len(), 1);
+    host.event("the report", |e| e["event"] == "slow_start");
+}
+
+/// A server that is broken when the host says `initialize` and mended later: the host can say it
+/// again on the same session.
+#[test]
+fn initialize_can_be_tried_again() {
+    let setup = Setup::new();
+    let broken = setup.file("broken", "");
+    let (answer, mut host) =
+        refused(setup.knobs(&["--exit-at-start", "3", "--only-while", &broken]));
+    answer.refused("unavailable");
+    std::fs::remove_file(&broken).expect("the fault");
+    host.initialize();
+    host.ping();
+}
+
+/// Values of variables that look like secrets appear in no log and no error, though the server
+/// prints them and though they stand on its command line.
+#[test]
+fn secrets_appear_nowhere() {
+    const SECRET: &str = "sk-live-4f1e0c9d2b7a";
+    for format in ["json", "text"] {
+        let setup = Setup::new().no_log();
+        let log = setup.path("log.jsonl");
+        let setup = setup
+            .env("EXAMPLE_API_KEY", SECRET)
+            .flags(&[
+                "--log-format",
+                format,
+                "--log-file",
+                &log,
+                "--log-level",
+                "debug",
+            ])
+            .flags(&["--stderr", "capture", "--backoff-base", "1ms"])
+            .knobs(&["--token", SECRET]);
+        let mut host = Host::ready(setup);
+        let answer = host.ask("leak", json!({ "name": "EXAMPLE_API_KEY" }));
+        answer.refused("connection_lost");
+        assert!(
+            answer.message().contains("cannot log in with"),
+            "{}",
+            answer.message()
+        );
+        assert!(!answer.0.to_string().contains(SECRET), "{}", answer.0);
+        host.ping();
+        let junk: String = SECRET.bytes().map(|byte| format!("{byte:02x}")).collect();
+        host.ask("junk", json!({ "hex": [junk] })).result();
+        host.ping();
+        let logged = std::fs::read_to_string(&log).expect("the log");
+        assert!(
+            logged.contains("cannot log in with"),
+            "the last words are in the log"
+        );
+        assert!(!logged.contains(SECRET), "{logged}");
+        assert!(!String::from_utf8_lossy(&host.stderr()).contains(SECRET));
+    }
+}
