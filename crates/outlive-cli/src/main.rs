@@ -1,2 +1,102 @@
-//! outlive
-fn main() {}
+//! The `outlive` command.
+//!
+//! One file per command; the settings of `run` are in [`settings`]. This crate is the only place
+//! that prints.
+
+mod config;
+mod demo;
+mod eras;
+mod log;
+mod run;
+mod scribe;
+mod settings;
+mod units;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use settings::Settings;
+
+/// The usage or a setting was wrong.
+const USAGE: u8 = 1;
+
+/// MCP sessions that outlive their servers.
+#[derive(Debug, Parser)]
+#[command(version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run an MCP server so that its session outlives it: stdio in, stdio out
+    Run(Box<Settings>),
+
+    /// Watch a session survive its server: killed idle, killed in a call, junk, a hang
+    Demo(demo::Args),
+
+    /// The server of the demo
+    #[command(hide = true)]
+    DemoServer,
+}
+
+fn main() -> ExitCode {
+    let cli = match parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
+    match cli.command {
+        Command::Run(settings) => run::run(&settings).unwrap_or_else(|why| {
+            eprintln!("outlive: {why}");
+            ExitCode::from(USAGE)
+        }),
+        Command::Demo(args) => demo::run(args),
+        Command::DemoServer => demo::server::main(),
+    }
+}
+
+/// The command line as it is defined, before any file has its say.
+fn cli() -> clap::Command {
+    Cli::command()
+}
+
+/// Reads the command line, and what it says about a settings file.
+fn parse() -> Result<Cli, clap::Error> {
+    let matches = cli().try_get_matches()?;
+    let path = matches
+        .subcommand_matches("run")
+        .and_then(|run| run.get_one::<std::path::PathBuf>("config"));
+    let matches = match path {
+        Some(path) => configured(path)?.try_get_matches()?,
+        None => matches,
+    };
+    Cli::from_arg_matches(&matches)
+}
+
+fn configured(path: &std::path::Path) -> Result<clap::Command, clap::Error> {
+    let mut why = None;
+    let cli = cli().mut_subcommand("run", |run| {
+        config::apply(run.clone(), path).unwrap_or_else(|error| {
+            why = Some(error);
+            run
+        })
+    });
+    match why {
+        Some(why) => Err(clap::Error::raw(
+            clap::error::ErrorKind::ValueValidation,
+            why + "\n",
+        )),
+        None => Ok(cli),
+    }
+}
+
+/// Help and version are what was asked for; everything else is wrong usage.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    match error.use_stderr() {
+        true => ExitCode::from(USAGE),
+        false => ExitCode::SUCCESS,
+    }
+}

@@ -1,0 +1,402 @@
+//! The settings of `outlive run`: each is defined once, here.
+//!
+//! A setting `--some-name` is also the variable `OUTLIVE_SOME_NAME` and the key `some-name` of the
+//! file given with `--config`. A flag wins over a variable, a variable over the file, the file over
+//! the default: what the file says simply takes the place of the default (see [`crate::config`]).
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::BoolishValueParser;
+use clap::{Args, ValueEnum};
+use outlive_core::policy::{self, Policy};
+
+use crate::units::{MaybeDuration, duration, duration_or_off, size};
+
+/// What a flag's value is called in the help.
+const DURATION: &str = "DURATION";
+
+/// Keep a server's session alive, whatever happens to the server.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = EXAMPLES)]
+pub struct Settings {
+    /// The server: a program and its arguments.
+    #[arg(trailing_var_arg = true, value_name = "COMMAND", num_args = 1..)]
+    pub command: Vec<OsString>,
+
+    /// How long a request waits for a server that is down.
+    #[arg(long, env = "OUTLIVE_HOLD", value_name = DURATION, default_value = "30s", value_parser = duration, help_heading = "Calls")]
+    pub hold: Duration,
+
+    /// How many requests may wait for a server that is down.
+    #[arg(
+        long,
+        env = "OUTLIVE_MAX_HELD",
+        value_name = "N",
+        default_value = "1024",
+        help_heading = "Calls"
+    )]
+    pub max_held: usize,
+
+    /// How many bytes of messages may wait for a server that is down.
+    #[arg(long, env = "OUTLIVE_MAX_HELD_BYTES", value_name = "SIZE", default_value = "64MiB", value_parser = size, help_heading = "Calls")]
+    pub max_held_bytes: usize,
+
+    /// Which calls are repeated when the server died over them and nobody knows whether they ran.
+    #[arg(
+        long,
+        env = "OUTLIVE_RETRY",
+        value_enum,
+        default_value = "safe",
+        help_heading = "Calls"
+    )]
+    pub retry: Retry,
+
+    /// What happens to the host's cancellations.
+    #[arg(
+        long,
+        env = "OUTLIVE_CANCEL",
+        value_enum,
+        default_value = "auto",
+        help_heading = "Calls"
+    )]
+    pub cancel: Cancel,
+
+    /// A request silent for this long fails; progress starts the time anew.
+    #[arg(long, env = "OUTLIVE_REQUEST_TIMEOUT", value_name = "DURATION|off", default_value = "off", value_parser = duration_or_off, help_heading = "Calls")]
+    pub request_timeout: MaybeDuration,
+
+    /// A request that takes longer fails, progress or not.
+    #[arg(long, env = "OUTLIVE_REQUEST_CEILING", value_name = "DURATION|off", default_value = "off", value_parser = duration_or_off, help_heading = "Calls")]
+    pub request_ceiling: MaybeDuration,
+
+    /// A start that takes longer is reported.
+    #[arg(long, env = "OUTLIVE_START_SOFT", value_name = DURATION, default_value = "60s", value_parser = duration, help_heading = "Starting")]
+    pub start_soft: Duration,
+
+    /// A first start that takes longer is given up.
+    #[arg(long, env = "OUTLIVE_START_TIMEOUT", value_name = DURATION, default_value = "300s", value_parser = duration, help_heading = "Starting")]
+    pub start_timeout: Duration,
+
+    /// A handshake repeated after a restart that takes longer is given up.
+    #[arg(long, env = "OUTLIVE_HANDSHAKE_TIMEOUT", value_name = DURATION, default_value = "60s", value_parser = duration, help_heading = "Starting")]
+    pub handshake_timeout: Duration,
+
+    /// A `server/discover` that takes longer is answered as unsupported.
+    #[arg(long, env = "OUTLIVE_DISCOVER_TIMEOUT", value_name = DURATION, default_value = "10s", value_parser = duration, help_heading = "Starting")]
+    pub discover_timeout: Duration,
+
+    /// The delay before the second restart in a row; the first is immediate.
+    #[arg(long, env = "OUTLIVE_BACKOFF_BASE", value_name = DURATION, default_value = "200ms", value_parser = duration, help_heading = "Restarts")]
+    pub backoff_base: Duration,
+
+    /// No delay before a restart is longer.
+    #[arg(long, env = "OUTLIVE_BACKOFF_CAP", value_name = DURATION, default_value = "15s", value_parser = duration, help_heading = "Restarts")]
+    pub backoff_cap: Duration,
+
+    /// This many failures in a row open the breaker …
+    #[arg(
+        long,
+        env = "OUTLIVE_BREAKER_FAILURES",
+        value_name = "N",
+        default_value = "8",
+        help_heading = "Restarts"
+    )]
+    pub breaker_failures: u32,
+
+    /// … if they happen within this time.
+    #[arg(long, env = "OUTLIVE_BREAKER_WINDOW", value_name = DURATION, default_value = "60s", value_parser = duration, help_heading = "Restarts")]
+    pub breaker_window: Duration,
+
+    /// While the breaker is open, the server is tried this often without being asked.
+    #[arg(long, env = "OUTLIVE_BREAKER_RETRY", value_name = DURATION, default_value = "30s", value_parser = duration, help_heading = "Restarts")]
+    pub breaker_retry: Duration,
+
+    /// A server in service this long was healthy: its end counts as the first.
+    #[arg(long, env = "OUTLIVE_HEALTHY_AFTER", value_name = DURATION, default_value = "10s", value_parser = duration, help_heading = "Restarts")]
+    pub healthy_after: Duration,
+
+    /// Leave with exit code 3 when the breaker opens.
+    #[arg(long, env = "OUTLIVE_EXIT_ON_FAILED", value_parser = BoolishValueParser::new(), help_heading = "Restarts")]
+    pub exit_on_failed: bool,
+
+    /// Probe an idle server after this much silence.
+    #[arg(long, env = "OUTLIVE_PROBE_INTERVAL", value_name = "DURATION|off", default_value = "30s", value_parser = duration_or_off, help_heading = "Liveness")]
+    pub probe_interval: MaybeDuration,
+
+    /// A server that leaves a probe unanswered this long is replaced.
+    #[arg(long, env = "OUTLIVE_PROBE_PATIENCE", value_name = DURATION, default_value = "30s", value_parser = duration, help_heading = "Liveness")]
+    pub probe_patience: Duration,
+
+    /// The longest message, in either direction.
+    #[arg(long, env = "OUTLIVE_MESSAGE_LIMIT", value_name = "SIZE", default_value = "64MiB", value_parser = size, help_heading = "Limits")]
+    pub message_limit: usize,
+
+    /// With this many requests in flight the host is no longer read.
+    #[arg(
+        long,
+        env = "OUTLIVE_MAX_IN_FLIGHT",
+        value_name = "N",
+        default_value = "4096",
+        help_heading = "Limits"
+    )]
+    pub max_in_flight: usize,
+
+    /// With this many bytes of requests in flight the host is no longer read.
+    #[arg(long, env = "OUTLIVE_MAX_IN_FLIGHT_BYTES", value_name = "SIZE", default_value = "64MiB", value_parser = size, help_heading = "Limits")]
+    pub max_in_flight_bytes: usize,
+
+    /// How long accepted requests may still take once the host has left.
+    #[arg(long, env = "OUTLIVE_DRAIN", value_name = DURATION, default_value = "5s", value_parser = duration, help_heading = "Stopping")]
+    pub drain: Duration,
+
+    /// How long a server may take to leave once its input is closed.
+    #[arg(long, env = "OUTLIVE_STOP_GRACE", value_name = DURATION, default_value = "2s", value_parser = duration, help_heading = "Stopping")]
+    pub stop_grace: Duration,
+
+    /// How long it may then take to leave after SIGTERM.
+    #[arg(long, env = "OUTLIVE_TERM_GRACE", value_name = DURATION, default_value = "3s", value_parser = duration, help_heading = "Stopping")]
+    pub term_grace: Duration,
+
+    /// Where the server's standard error goes: `inherit`, `capture` (only into error messages) or
+    /// a file to append to.
+    #[arg(
+        long,
+        env = "OUTLIVE_STDERR",
+        value_name = "inherit|capture|FILE",
+        default_value = "inherit",
+        help_heading = "Output"
+    )]
+    pub stderr: PathBuf,
+
+    /// How events are written.
+    #[arg(
+        long,
+        env = "OUTLIVE_LOG_FORMAT",
+        value_enum,
+        default_value = "text",
+        help_heading = "Output"
+    )]
+    pub log_format: LogFormat,
+
+    /// Append events to this file instead of standard error.
+    #[arg(
+        long,
+        env = "OUTLIVE_LOG_FILE",
+        value_name = "FILE",
+        help_heading = "Output"
+    )]
+    pub log_file: Option<PathBuf>,
+
+    /// Which events are written.
+    #[arg(
+        long,
+        env = "OUTLIVE_LOG_LEVEL",
+        value_enum,
+        default_value = "normal",
+        help_heading = "Output"
+    )]
+    pub log_level: LogLevel,
+
+    /// A TOML file with settings: `hold = "10s"`, `command = ["npx", "-y", "some-server"]`.
+    #[arg(long, env = "OUTLIVE_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  outlive run -- npx -y @modelcontextprotocol/server-everything
+  outlive run --hold 10s --retry never -- python server.py
+  outlive run --log-format json --log-file outlive.log -- ./server
+  OUTLIVE_REQUEST_TIMEOUT=2m outlive run --config outlive.toml
+
+Signals:
+  SIGTERM, SIGINT   stop: accepted requests may finish; a second one stops at once
+  SIGHUP            restart the server under the same session
+
+Exit codes:
+  0   the host left, or a signal stopped the session
+  1   a setting or the usage was wrong
+  3   the server kept failing, and --exit-on-failed was given";
+
+/// See [`policy::Retry`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Retry {
+    /// None
+    Never,
+    /// Read-only methods, and tools whose annotations say that repeating is safe
+    Safe,
+    /// All
+    Always,
+}
+
+/// See [`policy::Cancel`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Cancel {
+    /// They are passed on
+    Forward,
+    /// They are kept from the server; its late answers are dropped
+    Absorb,
+    /// They are passed on until this server has died of one, then absorbed
+    Auto,
+}
+
+/// How events are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Sentences
+    Text,
+    /// One JSON object per line
+    Json,
+}
+
+/// Which events are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogLevel {
+    /// None
+    Quiet,
+    /// Those a person would want to see
+    Normal,
+    /// All
+    Debug,
+}
+
+impl Settings {
+    /// The policy these settings describe, or why they make none.
+    pub fn policy(&self) -> Result<Policy, String> {
+        self.check()?;
+        let mut policy = Policy {
+            hold: self.hold,
+            retry: match self.retry {
+                Retry::Never => policy::Retry::Never,
+                Retry::Safe => policy::Retry::Safe,
+                Retry::Always => policy::Retry::Always,
+            },
+            cancel: match self.cancel {
+                Cancel::Forward => policy::Cancel::Forward,
+                Cancel::Absorb => policy::Cancel::Absorb,
+                Cancel::Auto => policy::Cancel::Auto,
+            },
+            start_soft: self.start_soft,
+            start_hard: self.start_timeout,
+            handshake: self.handshake_timeout,
+            discover: self.discover_timeout,
+            request_timeout: self.request_timeout.0,
+            request_ceiling: self.request_ceiling.0,
+            backoff: policy::Backoff {
+                base: self.backoff_base,
+                cap: self.backoff_cap,
+            },
+            breaker: policy::Breaker {
+                failures: self.breaker_failures,
+                window: self.breaker_window,
+                healthy_after: self.healthy_after,
+                retry: self.breaker_retry,
+            },
+            stop_grace: self.stop_grace,
+            term_grace: self.term_grace,
+            drain: self.drain,
+            ..Policy::default()
+        };
+        policy.liveness.interval = self.probe_interval.0;
+        policy.liveness.patience = self.probe_patience;
+        policy.limits.message = self.message_limit;
+        policy.limits.in_flight = self.max_in_flight;
+        policy.limits.in_flight_bytes = self.max_in_flight_bytes;
+        policy.limits.held = self.max_held;
+        policy.limits.held_bytes = self.max_held_bytes;
+        Ok(policy)
+    }
+
+    /// What a single value cannot tell: whether the settings make sense.
+    fn check(&self) -> Result<(), String> {
+        let zero = [
+            (
+                "max-in-flight",
+                self.max_in_flight == 0,
+                "no request could ever be sent",
+            ),
+            (
+                "max-in-flight-bytes",
+                self.max_in_flight_bytes == 0,
+                "no request could ever be sent",
+            ),
+            (
+                "breaker-failures",
+                self.breaker_failures == 0,
+                "the server would never be started",
+            ),
+            (
+                "breaker-window",
+                self.breaker_window.is_zero(),
+                "the breaker could never open",
+            ),
+            (
+                "breaker-retry",
+                self.breaker_retry.is_zero(),
+                "a broken server would be started without a pause",
+            ),
+            (
+                "start-timeout",
+                self.start_timeout.is_zero(),
+                "no server starts in no time",
+            ),
+            (
+                "handshake-timeout",
+                self.handshake_timeout.is_zero(),
+                "no server answers in no time",
+            ),
+            (
+                "discover-timeout",
+                self.discover_timeout.is_zero(),
+                "no server answers in no time",
+            ),
+            (
+                "probe-patience",
+                self.probe_patience.is_zero(),
+                "no server answers in no time",
+            ),
+            (
+                "probe-interval",
+                self.probe_interval.0 == Some(Duration::ZERO),
+                "use \"off\" for no probes",
+            ),
+            (
+                "request-timeout",
+                self.request_timeout.0 == Some(Duration::ZERO),
+                "use \"off\" for no limit",
+            ),
+            (
+                "request-ceiling",
+                self.request_ceiling.0 == Some(Duration::ZERO),
+                "use \"off\" for no limit",
+            ),
+        ];
+        if let Some((name, _, why)) = zero.iter().find(|(_, is_zero, _)| *is_zero) {
+            return Err(format!("{name} is 0: {why}"));
+        }
+        let contrary = [
+            (
+                self.message_limit < 1024,
+                "message-limit is below 1KiB: not even a handshake fits",
+            ),
+            (
+                self.backoff_cap < self.backoff_base,
+                "backoff-cap is below backoff-base: the first delay would be longer than the longest",
+            ),
+            (
+                self.start_timeout < self.start_soft,
+                "start-timeout is below start-soft: a start would be given up before it is reported as slow",
+            ),
+            (
+                matches!((self.request_timeout.0, self.request_ceiling.0), (Some(timeout), Some(ceiling)) if ceiling < timeout),
+                "request-ceiling is below request-timeout: the timeout could never be reached",
+            ),
+        ];
+        match contrary.iter().find(|(is_contrary, _)| *is_contrary) {
+            Some((_, why)) => Err((*why).into()),
+            None => Ok(()),
+        }
+    }
+}
