@@ -8,6 +8,8 @@
 //! message nobody can hold is answered.
 
 mod skim;
+#[cfg(test)]
+mod tests;
 
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::memchr;
@@ -24,8 +26,11 @@ const COPY_BELOW: usize = 4 * 1024;
 
 /// Longer lines take the whole buffer with them and a fresh one is begun, so that the memory of a
 /// large message is gone when the message is.
-const GROWTH: usize = 7;
 const KEEP_BELOW: usize = 4 * READ_SIZE;
+
+/// How many times its length a long line is given in new room when it fills the buffer: each time
+/// may copy all there is.
+const GROWTH: usize = 3;
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
@@ -82,7 +87,6 @@ impl Framer {
     /// The buffer to append to, with room for [`READ_SIZE`] bytes at least.
     pub fn spare(&mut self) -> &mut BytesMut {
         if self.buffer.capacity() - self.buffer.len() < READ_SIZE {
-            // In a long line grow in large steps: each may copy all there is.
             let step = self.buffer.len().saturating_mul(GROWTH).min(self.limit);
             self.buffer.reserve(step.max(READ_SIZE));
         }

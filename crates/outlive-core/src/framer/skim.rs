@@ -8,7 +8,7 @@ use crate::message::Id;
 
 /// Longest key or id that is looked at, quotes and escapes included. Longer ones are no key of
 /// ours, and no id anybody sends.
-const TOKEN_LIMIT: usize = 4 * 1024;
+pub(super) const TOKEN_LIMIT: usize = 4 * 1024;
 
 /// An automaton over the bytes of one line that can stop and go on anywhere. It holds one token.
 #[derive(Debug)]

@@ -31,7 +31,6 @@ impl Id {
 
     /// Reads one JSON scalar. `None` if it is malformed or cannot be an id (`true`, `{}`, `[]`).
     pub fn read(json: &[u8]) -> Option<Id> {
-        let json = json.trim_ascii();
         match json.first()? {
             b'"' => Some(Id::Text(text(json)?.into())),
             b'n' => (json == b"null").then_some(Id::Null),
@@ -159,9 +158,183 @@ fn plain(significant: &str, scale: i64) -> String {
     } else if scale < 0 && point > 0 {
         let (whole, fraction) = significant.split_at(point as usize);
         format!("{whole}.{fraction}")
-    } else if scale < 0 && -point <= PLAIN_ZEROS {
+    } else if scale < 0 && point >= -PLAIN_ZEROS {
         format!("0.{}{significant}", "0".repeat(-point as usize))
     } else {
         format!("{significant}e{scale}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(json: &str) -> Option<Id> {
+        Id::read(json.as_bytes())
+    }
+
+    fn number(json: &str) -> Id {
+        Id::Number(json.into())
+    }
+
+    #[test]
+    fn one_value_in_many_spellings_is_one_id() {
+        for json in [
+            "1", "1.0", "1e0", "1E+0", "10e-1", "0.1e1", "0.001e3", "1.000",
+        ] {
+            assert_eq!(read(json), Some(Id::Int(1)), "{json}");
+        }
+        for json in ["0", "-0", "0.0", "-0e7", "0e99999999999999999999"] {
+            assert_eq!(read(json), Some(Id::Int(0)), "{json}");
+        }
+        for json in ["1.5", "15e-1", "1.50", "0.15e1", "150E-2"] {
+            assert_eq!(read(json), Some(number("1.5")), "{json}");
+        }
+        assert_eq!(read("-12.5e1"), Some(Id::Int(-125)));
+        assert_eq!(read(r#""\u0061\/""#), Some(Id::text("a/")));
+        assert_eq!(read(r#""\ud83d\ude00""#), Some(Id::text("😀")));
+    }
+
+    #[test]
+    fn the_type_is_part_of_the_value() {
+        assert_ne!(read("1"), read(r#""1""#));
+        assert_ne!(read("null"), read(r#""null""#));
+        assert_ne!(read("1.5"), read(r#""1.5""#));
+    }
+
+    #[test]
+    fn numbers_of_any_size_are_told_apart() {
+        assert_eq!(read("9223372036854775807"), Some(Id::Int(i64::MAX)));
+        assert_eq!(read("-9223372036854775808"), Some(Id::Int(i64::MIN)));
+        assert_eq!(
+            read("9223372036854775808"),
+            Some(number("9223372036854775808"))
+        );
+        assert_ne!(
+            read("123456789012345678901234567890"),
+            read("123456789012345678901234567891")
+        );
+        assert_eq!(
+            read("999999999999999999"),
+            Some(Id::Int(999999999999999999))
+        );
+        assert_eq!(read("1e20"), Some(number("100000000000000000000")));
+        assert_eq!(read("1e21"), Some(number("1e21")));
+        assert_eq!(read("10e20"), Some(number("1e21")));
+        assert_eq!(read("0.00001"), Some(number("0.00001")));
+        assert_eq!(read("1e-21"), Some(number("0.000000000000000000001")));
+        assert_eq!(read("1e-22"), Some(number("1e-22")));
+        let absurd = "1e99999999999999999999";
+        assert_eq!(read(absurd), Some(number(absurd)));
+        let absurd = format!("1e{}", i64::MIN);
+        assert_eq!(read(&absurd), Some(number(&absurd)));
+    }
+
+    #[test]
+    fn what_is_no_id() {
+        for json in [
+            "",
+            " ",
+            "true",
+            "false",
+            "{}",
+            "[]",
+            "nul",
+            "nulls",
+            "01",
+            "-",
+            "+1",
+            "1.",
+            ".5",
+            "1e",
+            "1e+",
+            "1.e1",
+            "0x1",
+            "1 ",
+            " 1",
+            "1a",
+            "NaN",
+            "Infinity",
+            "--1",
+            "\"",
+            "\"a",
+            "a\"",
+            "\"a\"b",
+            "\"a\"b\"",
+            r#""\x""#,
+            r#""\ud800""#,
+            "\"a\tb\"",
+            r#""a\""#,
+            "1.5.2",
+            "1e5e5",
+            "-a",
+            "1-",
+        ] {
+            assert_eq!(read(json), None, "{json}");
+        }
+        assert_eq!(Id::read(b"\"\xff\""), None);
+        assert_eq!(Id::read(b"\"\\n\xff\""), None);
+    }
+
+    #[test]
+    fn people_and_peers_read_the_same_text() {
+        for json in [
+            "null",
+            "7",
+            "-7",
+            "1.5",
+            "1e300",
+            r#""""#,
+            r#""a\"\\\n""#,
+            r#""7""#,
+        ] {
+            let id = read(json).expect(json);
+            assert_eq!(id.to_json(), json);
+            assert_eq!(id.to_string(), json);
+        }
+    }
+
+    #[test]
+    fn the_other_type_is_mutual_or_not_there() {
+        let seven = Id::Int(7);
+        assert_eq!(seven.other_type(), Some(Id::text("7")));
+        assert_eq!(Id::text("7").other_type(), Some(seven));
+        assert_eq!(Id::text("-1.5").other_type(), Some(number("-1.5")));
+        assert_eq!(number("-1.5").other_type(), Some(Id::text("-1.5")));
+        for id in ["", "abc", "007", "7.0", " 7", "7 ", "null", "1e2", "-0"] {
+            assert_eq!(Id::text(id).other_type(), None, "{id}");
+        }
+        assert_eq!(Id::Null.other_type(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_reads_the_same(n in any::<i64>(), s in any::<String>(), f in any::<f64>()) {
+            prop_assert_eq!(read(&n.to_string()), Some(Id::Int(n)));
+            let text = Id::text(s);
+            prop_assert_eq!(read(&text.to_json()), Some(text));
+            if f.is_finite() {
+                let plain = read(&format!("{f}")).expect("a number");
+                let scientific = read(&format!("{f:e}")).expect("a number");
+                prop_assert_eq!(&plain, &scientific);
+                prop_assert_eq!(plain.to_json().parse::<f64>().ok(), Some(f));
+            }
+        }
+
+        #[test]
+        fn numbers_are_accepted_as_json_accepts_them(s in "-?[0-9]{0,3}\\.?[0-9]{0,3}[eE]?[-+]?[0-9]{0,2}") {
+            let valid = serde_json::from_str::<serde_json::Value>(&s).is_ok();
+            prop_assert_eq!(read(&s).is_some(), valid, "{}", s);
+        }
+
+        #[test]
+        fn the_other_of_the_other_is_the_same(s in "[-0-9.e]{1,6}") {
+            let id = Id::text(s);
+            if let Some(other) = id.other_type() {
+                prop_assert_eq!(other.other_type(), Some(id));
+            }
+        }
     }
 }

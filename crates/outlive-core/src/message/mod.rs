@@ -5,9 +5,13 @@
 //! came, byte for byte. A line that cannot be passed on becomes a [`Defect`], which keeps what is
 //! needed to answer it all the same: a request whose id can be read is always answered.
 
+#[cfg(test)]
+pub(crate) mod arbitrary;
 mod envelope;
 mod id;
 mod scan;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 
@@ -329,6 +333,7 @@ impl Draft {
                 let walked = self.envelope.read(&mut cursor);
                 walked.and_then(|()| cursor.end())
             }
+            // Nothing else is told of at byte 0, so this is known again below.
             _ => Err(Broken::Unexpected(0)),
         };
         self.id = Id::read(self.envelope.id.of(line)).filter(|id| *id != Id::Null);
