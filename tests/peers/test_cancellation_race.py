@@ -11,8 +11,8 @@ import tempfile
 import time
 import unittest
 from pathlib import Path
-from typing import Any
 
+from events import EventLog
 from peers import outlive, tools
 from wire import Wire
 
@@ -22,9 +22,8 @@ class Session:
 
     def __init__(self, case: unittest.TestCase, server: str, *flags: str) -> None:
         self.scratch = Path(case.enterContext(tempfile.TemporaryDirectory()))
-        self.log = self.scratch / "log"
-        logging = ("--log-format", "json", "--log-file", str(self.log), "--log-level", "debug")
-        self.wire = case.enterContext(Wire(outlive(tools(server), *logging, *flags)))
+        self.log = EventLog(self.scratch / "log")
+        self.wire = case.enterContext(Wire(outlive(tools(server), *self.log.flags, *flags)))
         self.wire.initialize()
         self._last_id = 0
 
@@ -51,24 +50,8 @@ class Session:
     def cancel(self, id: int) -> None:
         self.wire.notify("notifications/cancelled", requestId=id, reason="the user changed their mind")
 
-    def events(self, name: str) -> list[dict[str, Any]]:
-        lines = self.log.read_text().splitlines() if self.log.exists() else []
-        return [event for event in map(json.loads, lines) if event["event"] == name]
-
-    def wait_for_event(self, name: str, patience: float, ordinal: int = 1) -> dict[str, Any]:
-        deadline = time.monotonic() + patience
-        while len(found := self.events(name)) < ordinal:
-            if time.monotonic() > deadline:
-                raise AssertionError(f"no event {name} within {patience} s")
-            time.sleep(0.02)
-        return found[ordinal - 1]
-
     def was_answered(self, id: int) -> bool:
         return any(message.get("id") == id for message in map(json.loads, self.wire.received))
-
-
-# The ordinary probe of an idle server comes after 30 s; being found out well before that is the claim.
-SOON = 10.0
 
 
 class CancellationRace(unittest.TestCase):
@@ -80,9 +63,9 @@ class CancellationRace(unittest.TestCase):
         self.assertEqual(session.use("ping"), "pong")
 
         # Nobody calls anything now: outlive finds the dead server by itself.
-        lost = session.wait_for_event("lost", SOON)
+        lost = session.log.wait_for("lost")
         self.assertEqual(lost["cause"].get("exit_code"), 1, lost)
-        session.wait_for_event("absorbing_cancels", SOON)
+        session.log.wait_for("absorbing_cancels")
         second = session.use("pid")
         self.assertNotEqual(first, second)
 
@@ -92,8 +75,8 @@ class CancellationRace(unittest.TestCase):
             self.assertEqual(session.use("ping"), "pong")
             time.sleep(0.6)
             self.assertEqual(session.use("pid"), second, "a cancellation still reached the server")
-        self.assertEqual(len(session.events("lost")), 1)
-        self.assertEqual(len(session.events("absorbing_cancels")), 1)
+        self.assertEqual(len(session.log.all("lost")), 1)
+        self.assertEqual(len(session.log.all("absorbing_cancels")), 1)
         for id in cancelled:
             self.assertFalse(session.was_answered(id), "the host was sent an answer to a call it had cancelled")
 
@@ -108,7 +91,7 @@ class CancellationRace(unittest.TestCase):
             time.sleep(pause)
             self.assertEqual(session.use("ping"), "pong", f"pause of {pause} s")
             # Watched in the log: another call could meet the server in the very moment of its death.
-            session.wait_for_event("lost", SOON, deaths)
+            session.log.wait_for("lost", deaths)
             self.assertFalse(session.was_answered(call))
 
     def assert_sibling_is_told(self, server: str) -> None:
@@ -149,5 +132,5 @@ class CancellationRace(unittest.TestCase):
             time.sleep(0.4)
             self.assertFalse(session.was_answered(call))
         self.assertEqual(session.use("pid"), pid)
-        self.assertEqual(session.events("lost"), [])
-        self.assertEqual(session.events("absorbing_cancels"), [])
+        self.assertEqual(session.log.all("lost"), [])
+        self.assertEqual(session.log.all("absorbing_cancels"), [])

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from conversations import modern
+from events import EventLog
 from peers import TEE, outlive, tools
 from wire import Wire
 
@@ -20,7 +21,8 @@ class ModernSession(unittest.TestCase):
     def setUp(self) -> None:
         self.scratch = Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.record = self.scratch / "stdin"
-        self.wire = self.enterContext(Wire(outlive([*TEE, str(self.record), *tools("2.3.0")])))
+        self.log = EventLog(self.scratch / "log")
+        self.wire = self.enterContext(Wire(outlive([*TEE, str(self.record), *tools("2.3.0")], *self.log.flags)))
         self.wire.request(1, "server/discover", _meta=modern())
 
     def use(self, id: str, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -43,6 +45,7 @@ class ModernSession(unittest.TestCase):
         self.wire.notification(ACKNOWLEDGED)
         first = self.text("a", "pid")
         os.kill(int(first), signal.SIGKILL)
+        self.log.wait_for("lost")
 
         self.assertNotEqual(self.text("b", "pid"), first)
         asked = self.listens_received()
