@@ -3,13 +3,14 @@
 //! ```text
 //! bench [--quick] [--check] [--peers DIR] [--docs DIR]
 //! bench gate
+//! bench drive BYTES IN_FLIGHT SECONDS COMMAND...
 //! ```
 //!
 //! The first compares the server alone, a bare relay, outlive and the peers installed in `DIR`, then lets outlive endure
 //! a million calls and a thousand restarts. It prints what it found; with `--docs` it writes it into `benchmarks.md`
 //! and `benchmarks.svg` there. `--quick` takes fewer rounds and shorter runs; `--check` fails if a target is missed.
 //!
-//! The second is the short gate of the test suite; see [`gate`].
+//! The second is the short gate of the test suite; see [`gate`]. The third keeps one command busy, for a profiler to look at.
 
 #![forbid(unsafe_code)]
 
@@ -21,10 +22,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use contender::Programs;
-use matrix::{Effort, Matrix};
+use contender::{Contender, Programs};
+use host::Host;
+use matrix::{Cell, Effort, Matrix};
 use report::Endurance;
 use target::{Margin, Target};
+use traffic::Batch;
 
 mod contender;
 mod endurance;
@@ -47,7 +50,11 @@ const PROMISE: Margin = Margin {
 };
 
 fn main() -> ExitCode {
-    let outcome = Order::read(env::args_os().skip(1)).and_then(|order| order.carry_out());
+    let words: Vec<OsString> = env::args_os().skip(1).collect();
+    let outcome = match words.split_first() {
+        Some((first, rest)) if first == "drive" => drive(rest),
+        _ => Order::read(words.into_iter()).and_then(Order::carry_out),
+    };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -91,8 +98,8 @@ impl Order {
         if self.gate {
             return Ok(judge(&gate::run(&programs)?));
         }
-        let matrix = self.compare(&programs)?;
         let endurance = self.endure(&programs)?;
+        let matrix = self.compare(&programs)?;
         let targets = targets(&matrix, &endurance, endurance::idle(&programs)?);
         let measured = report::markdown(&matrix, &endurance, &targets);
         println!("{measured}");
@@ -169,6 +176,37 @@ fn targets(matrix: &Matrix, endurance: &Endurance, idle: u64) -> Vec<Target> {
     ));
     targets.extend(endurance.recoveries.iter().map(target::back));
     targets
+}
+
+/// Keeps one command busy and prints how fast it was.
+fn drive(words: &[OsString]) -> Result<bool, Box<dyn Error>> {
+    let [bytes, in_flight, seconds, command @ ..] = words else {
+        return Err(USAGE.into());
+    };
+    if command.is_empty() {
+        return Err(USAGE.into());
+    }
+    let number = |word: &OsString| word.to_string_lossy().parse::<u64>();
+    let programs = Programs::locate()?;
+    let contender = Contender {
+        command: command.to_vec(),
+        ..programs.relay()
+    };
+    let mut host = Host::start(&contender, &programs.scratch)?;
+    let cell = Cell {
+        text: number(bytes)? as usize,
+        in_flight: number(in_flight)?,
+    };
+    let time = Duration::from_secs(number(seconds)?);
+    let turn = matrix::turn(
+        &mut host,
+        contender.role,
+        &mut Batch::new(cell.text),
+        cell,
+        time,
+    )?;
+    println!("{turn:.2?}");
+    Ok(true)
 }
 
 /// Prints the verdicts; true if all are good.

@@ -5,6 +5,7 @@
 //! in one round and backwards in the next. What is compared is then a ratio of neighbours in time, and what is reported
 //! is the median over the rounds.
 
+use std::fmt;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -20,6 +21,20 @@ pub struct Cell {
     pub text: usize,
     /// Calls in flight.
     pub in_flight: u64,
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.text {
+            text @ 1_000_000.. => write!(out, "{} MB, ", text / 1_000_000)?,
+            text @ 1_000.. => write!(out, "{} KB, ", text / 1_000)?,
+            text => write!(out, "{text} B, ")?,
+        }
+        match self.in_flight {
+            1 => out.write_str("one at a time"),
+            many => write!(out, "{many} in flight"),
+        }
+    }
 }
 
 /// Small, middling and large texts.
@@ -119,15 +134,16 @@ impl Matrix {
         for (index, cell) in self.cells.iter().enumerate() {
             let mut batch = Batch::new(cell.text);
             for &who in &order {
+                let contender = &self.contenders[who];
                 let turn = match self.sits_out(who, *cell) {
                     true => None,
-                    false => Some(turn(
-                        &mut hosts[who],
-                        self.contenders[who].role,
-                        &mut batch,
-                        cell.in_flight,
-                        time,
-                    )?),
+                    false => Some(
+                        turn(&mut hosts[who], contender.role, &mut batch, *cell, time).map_err(
+                            |error| {
+                                io::Error::other(format!("{}, {cell}: {error}", contender.name))
+                            },
+                        )?,
+                    ),
                 };
                 self.turns[who][index].push(turn);
             }
@@ -193,11 +209,12 @@ impl Matrix {
     }
 }
 
-fn turn(
+/// Takes one turn.
+pub fn turn(
     host: &mut Host,
     role: Role,
     batch: &mut Batch,
-    in_flight: u64,
+    Cell { in_flight, .. }: Cell,
     time: Duration,
 ) -> io::Result<Turn> {
     let before = processor_time(host, role)?;

@@ -8,7 +8,7 @@ use std::{fs, thread};
 use crate::contender::Role;
 use crate::endurance::{Recovery, Span};
 use crate::matrix::{Cell, FLIGHTS, Matrix, TEXTS, Turn};
-use crate::target::{Target, named};
+use crate::target::Target;
 
 const BEGIN: &str = "<!-- measured: begin -->\n";
 const END: &str = "<!-- measured: end -->\n";
@@ -128,7 +128,7 @@ fn flights() -> Vec<Cell> {
 
 fn throughput(matrix: &Matrix) -> String {
     let cells = flights();
-    let names: Vec<String> = cells.iter().copied().map(named).collect();
+    let names: Vec<String> = cells.iter().map(Cell::to_string).collect();
     let heads: Vec<&str> = std::iter::once("")
         .chain(names.iter().map(String::as_str))
         .collect();
@@ -142,7 +142,7 @@ fn processor(matrix: &Matrix) -> String {
         .into_iter()
         .flat_map(|text| [1, 64].map(|in_flight| Cell { text, in_flight }));
     let cells: Vec<Cell> = cells.collect();
-    let names: Vec<String> = cells.iter().copied().map(named).collect();
+    let names: Vec<String> = cells.iter().map(Cell::to_string).collect();
     let heads: Vec<&str> = std::iter::once("")
         .chain(names.iter().map(String::as_str))
         .collect();

@@ -77,19 +77,6 @@ fn rate(turn: &Turn) -> f64 {
     turn.rate
 }
 
-/// The workload in words.
-pub fn named(cell: Cell) -> String {
-    let size = match cell.text {
-        text @ 1_000_000.. => format!("{} MB", text / 1_000_000),
-        text @ 1_000.. => format!("{} KB", text / 1_000),
-        text => format!("{text} B"),
-    };
-    match cell.in_flight {
-        1 => format!("{size}, one at a time"),
-        many => format!("{size}, {many} in flight"),
-    }
-}
-
 /// The share of the relay's round trip and throughput that outlive may cost.
 pub struct Margin {
     /// Round trip, outlive over relay, at most.
@@ -108,7 +95,7 @@ pub fn against_relay(matrix: &Matrix, margin: &Margin) -> Vec<Target> {
     let mut compare = |cell, what: fn(&Turn) -> f64, name, bound| {
         let ratio = matrix.median_of_pairs([outlive, relay], cell, what, |a, b| a / b);
         if let Some(ratio) = ratio {
-            let what = format!("{name}, outlive / bare relay: {}", named(cell));
+            let what = format!("{name}, outlive / bare relay: {}", cell);
             targets.push(Target::new(what, bound, ratio));
         }
     };
@@ -144,7 +131,7 @@ pub fn against_peers(matrix: &Matrix) -> Vec<Target> {
                             .unwrap_or(f64::NAN)
                     };
                     targets.push(Target::new(
-                        format!("latency added, {} / outlive: {}", peer.name, named(cell)),
+                        format!("latency added, {} / outlive: {}", peer.name, cell),
                         Bound::AtLeast(5.0),
                         added(who) / added(outlive),
                     ));
@@ -157,20 +144,12 @@ pub fn against_peers(matrix: &Matrix) -> Vec<Target> {
                         .unwrap_or(f64::NAN)
                 };
                 targets.push(Target::new(
-                    format!(
-                        "round trip, outlive / {}: {}",
-                        peer.name,
-                        named(cell(100, 1))
-                    ),
+                    format!("round trip, outlive / {}: {}", peer.name, cell(100, 1)),
                     Bound::AtMost(1.0),
                     compare(cell(100, 1), p50),
                 ));
                 targets.push(Target::new(
-                    format!(
-                        "throughput, outlive / {}: {}",
-                        peer.name,
-                        named(cell(100, 64))
-                    ),
+                    format!("throughput, outlive / {}: {}", peer.name, cell(100, 64)),
                     Bound::AtLeast(1.0),
                     compare(cell(100, 64), rate),
                 ));
