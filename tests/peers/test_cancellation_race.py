@@ -13,7 +13,7 @@ import unittest
 from pathlib import Path
 
 from events import EventLog
-from peers import outlive, tools
+from peers import HERE, outlive, play, python, tools
 from wire import Wire
 
 
@@ -121,6 +121,15 @@ class CancellationRace(unittest.TestCase):
 
     def test_fastmcp_1_30_0_takes_a_sibling_call_with_it_and_the_host_is_told(self) -> None:
         self.assert_sibling_is_told("1.30.0")
+
+    def test_mcp_2_3_0_client_that_times_out_on_fastmcp_1_30_0_keeps_its_session(self) -> None:
+        host = [python("mcp-2.3.0"), str(HERE / "hosts/timeout_host.py")]
+        with tempfile.TemporaryDirectory() as scratch:
+            seen = play([*host, scratch], tools("1.30.0"))
+        self.assertEqual(seen["then"], ["pong"] * 3)
+        for words in seen["timed out"]:
+            self.assertIn("timed out", words)
+        self.assertEqual(len(seen["timed out"]), 3)
 
     def test_mcp_2_3_0_bears_cancellations_and_goes_on_getting_them(self) -> None:
         session = Session(self, "2.3.0")

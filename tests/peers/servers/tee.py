@@ -1,6 +1,6 @@
 """Stands between a host and a server and keeps every byte the server is sent. It ends when and how the server ends.
 
-usage: tee.py RECORD COMMAND ARG…
+usage: tee.py RECORD COMMAND ARG…      the server's process id is written to RECORD.pid
 """
 
 import os
@@ -10,6 +10,8 @@ import threading
 
 record, *command = sys.argv[1:]
 server = subprocess.Popen(command, stdin=subprocess.PIPE)
+with open(f"{record}.pid", "w") as pid:
+    pid.write(str(server.pid))
 
 
 def pump() -> None:
