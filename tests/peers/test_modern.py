@@ -6,11 +6,12 @@ import signal
 import tempfile
 import time
 import unittest
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from conversations import modern
-from events import EventLog
+from events import SOON, EventLog
 from peers import TEE, outlive, tools
 from wire import Wire
 
@@ -39,20 +40,19 @@ class ModernSession(unittest.TestCase):
     def received(self, method: str) -> list[dict[str, Any]]:
         return [message for message in map(json.loads, self.wire.received) if message.get("method") == method]
 
-    def test_mcp_2_3_0_listen_is_issued_again_under_its_own_id_after_a_sigkill(self) -> None:
+    def assert_listen_outlives(self, end: Callable[[int], None]) -> None:
+        """A stream is open while `end` ends the server with this process id."""
         listen = {"toolsListChanged": True}
         self.wire.begin("listen-1", "subscriptions/listen", notifications=listen, _meta=modern())
         self.wire.notification(ACKNOWLEDGED)
         first = self.text("a", "pid")
-        os.kill(int(first), signal.SIGKILL)
-        self.log.wait_for("lost")
+        end(int(first))
+        self.log.wait_for("connected", 2)
 
         self.assertNotEqual(self.text("b", "pid"), first)
-        asked = self.listens_received()
-        deadline = time.monotonic() + 30
-        while len(asked) < 2 and time.monotonic() < deadline:
+        deadline = time.monotonic() + SOON
+        while len(asked := self.listens_received()) < 2 and time.monotonic() < deadline:
             time.sleep(0.05)
-            asked = self.listens_received()
         self.assertEqual(len(asked), 2)
         self.assertEqual(asked[0], asked[1])
 
@@ -65,6 +65,13 @@ class ModernSession(unittest.TestCase):
         self.text("d", "ping")
         self.assertEqual(len(self.received(ACKNOWLEDGED)), 1)
         self.assertFalse([m for m in map(json.loads, self.wire.received) if m.get("id") == "listen-1"])
+
+    def test_mcp_2_3_0_listen_is_issued_again_under_its_own_id_after_a_sigkill(self) -> None:
+        self.assert_listen_outlives(lambda server: os.kill(server, signal.SIGKILL))
+
+    def test_mcp_2_3_0_listen_is_issued_again_under_its_own_id_after_a_requested_restart(self) -> None:
+        # Told to stop, this server answers its open streams with an error, which is not the host's to see.
+        self.assert_listen_outlives(lambda _: os.kill(self.wire.pid, signal.SIGHUP))
 
     def test_mcp_2_3_0_call_killed_in_the_middle_is_connection_lost(self) -> None:
         first = self.text("a", "pid")
