@@ -356,6 +356,7 @@ impl Stage {
                 ));
                 return;
             }
+            "absorbing_cancels" => (Tone::Plain, "no more cancellations are sent to it".into()),
             // The rest is shown already: a loss is followed by `down` and `connecting`, and a
             // `refused` call by its error.
             _ => return,
@@ -406,13 +407,13 @@ fn loss(event: &Value) -> String {
 }
 
 fn dropped(event: &Value) -> String {
+    let detail = bare(&event["detail"]);
     let what = match event["reason"].as_str() {
-        Some("not_a_message") => "junk",
-        Some("late_answer") => "late answer",
-        reason => reason.unwrap_or("line"),
+        Some("not_a_message") => detail,
+        Some("late_answer") => format!("late answer, {detail}"),
+        reason => format!("{}, {detail}", reason.unwrap_or("a line")),
     };
-    let detail = clipped(&bare(&event["detail"]), 28);
-    format!("{} dropped: {detail}", printable(what))
+    format!("dropped: {}", clipped(&what, 36))
 }
 
 /// A value without the quotes of JSON.
