@@ -23,7 +23,7 @@ const USAGE: u8 = 1;
 
 /// MCP sessions that outlive their servers.
 #[derive(Debug, Parser)]
-#[command(version, arg_required_else_help = true)]
+#[command(name = "outlive", version, arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -102,12 +102,7 @@ impl ChildLink {
         let Some(stdin) = &mut self.stdin else {
             return Ok(());
         };
-        let result = loop {
-            let result = stdin.flush(&mut self.outbox);
-            if result.is_err() || !stdin.is_blocked() || stdin.poll_room(cx).is_pending() {
-                break result;
-            }
-        };
+        let result = stdin.flush(cx, &mut self.outbox);
         if result.is_err() || self.closing && self.outbox.is_empty() {
             self.stdin = None;
             self.outbox.clear();

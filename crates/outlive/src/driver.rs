@@ -260,20 +260,15 @@ impl<O: Observer> Driver<O> {
         if self.host_gone {
             return;
         }
-        loop {
-            let failed = self.host.output.flush(&mut self.host_outbox).is_err();
-            if failed || self.host.output.poll_closed(cx).is_ready() {
-                // FM-10: nobody will ever read what we write, so nobody is there to be served.
-                self.host_gone = true;
-                self.host_outbox.clear();
-                if !self.host_ended {
-                    self.host_ended = true;
-                    self.feed(Input::HostClosed);
-                }
-                break;
-            }
-            if self.host.output.is_blocked() || self.host_outbox.is_empty() {
-                break;
+        if self.host.output.poll_closed(cx).is_ready()
+            || self.host.output.flush(cx, &mut self.host_outbox).is_err()
+        {
+            // FM-10: nobody will ever read what we write, so nobody is there to be served.
+            self.host_gone = true;
+            self.host_outbox.clear();
+            if !self.host_ended {
+                self.host_ended = true;
+                self.feed(Input::HostClosed);
             }
         }
         let blocked = match self.host_outbox.len() {

@@ -124,7 +124,7 @@ impl Sink {
         })
     }
 
-    /// Ready when the reader is gone. Also takes note when it makes room again.
+    /// Ready when the reader is gone.
     pub(crate) fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while self.kind == Kind::Socket
             && let Poll::Ready(guard) = self.fd.poll_read_ready(cx)
@@ -138,7 +138,7 @@ impl Sink {
     }
 
     /// Takes note when the reader makes room again. Ready when it never will.
-    pub(crate) fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             let Ok(mut guard) = ready!(self.fd.poll_write_ready(cx)) else {
                 return Poll::Ready(());
@@ -152,13 +152,22 @@ impl Sink {
         }
     }
 
-    /// Whether the last write was refused.
-    pub(crate) fn is_blocked(&self) -> bool {
-        self.blocked
+    /// Writes until the outbox is empty or the reader takes no more; then `cx` is woken when it
+    /// does again.
+    pub(crate) fn flush(&mut self, cx: &mut Context<'_>, outbox: &mut Outbox) -> io::Result<()> {
+        loop {
+            self.write(outbox)?;
+            if self.blocked {
+                let _ = self.poll_room(cx);
+            }
+            // Room that was made in the meantime is an edge already spent: it is used now.
+            if self.blocked || outbox.is_empty() {
+                return Ok(());
+            }
+        }
     }
 
-    /// Writes until the outbox is empty or the reader takes no more.
-    pub(crate) fn flush(&mut self, outbox: &mut Outbox) -> io::Result<()> {
+    fn write(&mut self, outbox: &mut Outbox) -> io::Result<()> {
         while !self.blocked && !outbox.is_empty() {
             let mut offered = 0;
             let result = outbox.write_with(|slices| {
