@@ -16,12 +16,31 @@ const ID_DIGITS: usize = 10;
 /// How far into an answer its id is looked for. Every contender writes it before the result.
 const HEAD: usize = 64;
 
-/// Text as tools return it: words, escapes, and letters outside ASCII. The tail keeps the exact length without cutting
-/// an escape or a letter in two.
+/// Text as tools return it most: source code, with an escape every 25 bytes and now and then a letter outside ASCII.
+const CODE: &str = concat!(
+    r#"def restock(shelf, orders):\n"#,
+    r#"    \"\"\"Moves whatever arrived to its place; what is broken goes back, as agreed with the café.\"\"\"\n"#,
+    r#"    for order in sorted(orders, key=lambda order: order.weight):\n"#,
+    r#"        if order.broken or shelf.is_full(order.kind):\n"#,
+    r#"            yield order.returned(reason=\"broken\")\n"#,
+    r#"        else:\n"#,
+    r#"            shelf.add(order.kind, order.quantity)\n"#,
+);
+
+/// So many bytes of it. Neither an escape nor a letter is cut in two; the end is filled up instead.
 fn text(length: usize) -> String {
-    const PHRASE: &str = "The naïve café said \\\"no\\\" to the quick brown fox, twice.\\n";
-    let mut text = PHRASE.repeat(length / PHRASE.len());
-    text.extend(std::iter::repeat_n('x', length - text.len()));
+    let mut text = String::with_capacity(length);
+    let mut code = CODE.chars().cycle();
+    while let Some(letter) = code.next() {
+        let escaped = (letter == '\\').then(|| code.next()).flatten();
+        let size = letter.len_utf8() + escaped.map_or(0, char::len_utf8);
+        if text.len() + size > length {
+            break;
+        }
+        text.push(letter);
+        text.extend(escaped);
+    }
+    text.extend(std::iter::repeat_n('.', length - text.len()));
     text
 }
 
