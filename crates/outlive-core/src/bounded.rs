@@ -4,11 +4,12 @@ use std::collections::{HashSet, VecDeque};
 use std::hash::Hash;
 
 /// A set that remembers the newest `limit` members and forgets the oldest.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct RecentSet<T> {
     members: HashSet<T>,
     order: VecDeque<T>,
     limit: usize,
+    forgetful: bool,
 }
 
 impl<T: Clone + Eq + Hash> Default for RecentSet<T> {
@@ -23,6 +24,7 @@ impl<T: Clone + Eq + Hash> RecentSet<T> {
             members: HashSet::new(),
             order: VecDeque::new(),
             limit,
+            forgetful: false,
         }
     }
 
@@ -33,6 +35,7 @@ impl<T: Clone + Eq + Hash> RecentSet<T> {
                 && let Some(oldest) = self.order.pop_front()
             {
                 self.members.remove(&oldest);
+                self.forgetful = true;
             }
         }
     }
@@ -42,13 +45,18 @@ impl<T: Clone + Eq + Hash> RecentSet<T> {
         !self.members.is_empty() && self.members.contains(member)
     }
 
+    /// Whether a member may have been forgotten.
+    pub(crate) fn is_forgetful(&self) -> bool {
+        self.forgetful
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.order.len()
     }
 }
 
 /// The last lines of a stream of text, bounded by lines and bytes, control characters escaped.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Tail {
     lines: VecDeque<String>,
     bytes: usize,
@@ -117,9 +125,12 @@ mod tests {
     #[test]
     fn recent_set_forgets_the_oldest() {
         let mut set = RecentSet::new(2);
-        for n in [1, 2, 2, 3] {
+        for n in [1, 2, 2] {
             set.insert(n);
         }
+        assert!(!set.is_forgetful());
+        set.insert(3);
+        assert!(set.is_forgetful());
         assert!(!set.contains(&1) && set.contains(&2) && set.contains(&3));
         assert_eq!(set.len(), 2);
         assert_eq!(set.members.len(), 2);

@@ -111,7 +111,7 @@ impl Page {
 }
 
 /// A list as it is being read page by page.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Reading {
     items: BTreeMap<String, u64>,
     /// Set once a page is missing: what follows cannot make the list whole.
@@ -137,7 +137,7 @@ impl Reading {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Catalog {
     seen: [Option<BTreeMap<String, u64>>; 4],
     host_reading: [Reading; 4],

@@ -19,12 +19,17 @@ pub(crate) struct Ticket(u64);
 pub(crate) enum Place {
     /// Waiting for a server, since then.
     Held { since: Time },
-    /// Sent on a link as its `frame`-th frame.
-    InFlight { generation: Generation, frame: u64 },
+    /// Sent on a link as its `frame`-th frame, under the host's id or, where the server could
+    /// have taken that for another request's, under a name of ours.
+    InFlight {
+        generation: Generation,
+        frame: u64,
+        alias: Option<Id>,
+    },
 }
 
 /// A request the host is waiting for.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) message: Message,
     pub(crate) ticket: Ticket,
@@ -60,7 +65,7 @@ impl Entry {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
     entries: HashMap<Id, Entry>,
     /// Progress tokens of requests in the table.

@@ -25,7 +25,7 @@ pub(crate) enum Era {
     Modern,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Memory {
     pub(crate) era: Era,
     /// The host's `initialize` request, once a server has accepted it.
@@ -102,6 +102,9 @@ impl Memory {
         match request.method() {
             "initialize" => {
                 let welcome = Welcome::read(result);
+                // A handshake begins a new session: what was asked for before it is void.
+                self.level = None;
+                self.subscriptions.clear();
                 self.era = Era::Legacy;
                 self.initialize = Some(request.clone());
                 self.version = welcome.version;

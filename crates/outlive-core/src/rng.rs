@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Rng(u64);
 
 impl Rng {

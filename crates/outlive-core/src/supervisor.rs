@@ -25,7 +25,7 @@ pub(crate) enum Verdict {
     OpenUntil(Time),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Supervisor {
     backoff: Backoff,
     breaker: Breaker,

@@ -165,11 +165,15 @@ impl Message {
     /// The subscription a message belongs to: from `result._meta` in responses, else from
     /// `params._meta`.
     pub fn subscription_id(&self) -> Option<Id> {
+        self.token(self.subscription_span())
+    }
+
+    fn subscription_span(&self) -> Span {
         let meta = match self.kind {
             Kind::Response => &self.envelope.result.meta,
             _ => &self.envelope.params.meta,
         };
-        self.token(meta.subscription_id)
+        meta.subscription_id
     }
 
     /// Whether `params.task` asks for a task: it is an object.
@@ -221,6 +225,15 @@ impl Message {
         let mut message = self.clone();
         if self.envelope.params.request_id.is_some() {
             message.replace(self.envelope.params.request_id, id_json);
+        }
+        message
+    }
+
+    /// The same message with another subscription id; unchanged if it has none.
+    pub fn with_subscription_id(&self, id_json: &[u8]) -> Message {
+        let mut message = self.clone();
+        if self.subscription_span().is_some() {
+            message.replace(self.subscription_span(), id_json);
         }
         message
     }

@@ -70,7 +70,7 @@ impl Session {
             stderr_tail: Default::default(),
         };
         for id in link.asks.keys() {
-            self.to_host(cancelled_by_us(id, &cause));
+            self.tell_host(cancelled_by_us(id, &cause));
         }
         self.set_state(State::Down {
             cause: cause.clone(),

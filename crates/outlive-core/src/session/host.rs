@@ -15,7 +15,7 @@ use super::link::Own;
 use super::{Ending, Session, Waiting};
 
 impl Session {
-    pub(super) fn from_host(&mut self, now: Time, frame: Frame) {
+    pub(super) fn on_host(&mut self, now: Time, frame: Frame) {
         match frame {
             Frame::Line(line) => match Message::read(line.clone()) {
                 Ok(message) => self.host_message(now, message),
@@ -198,17 +198,14 @@ impl Session {
         let frame = link.frames;
         // The host's id serves on the link too, unless the server may still answer an earlier
         // request of that id.
-        let bytes = if link.is_busy(id) {
+        let (alias, bytes) = if link.is_busy(id) {
             let ledger = &self.ledger;
             let alias = link.fresh_id(|id| ledger.contains(id));
             link.aliases.insert(alias.clone(), id.clone());
-            entry
-                .message
-                .with_id(alias.to_json().as_bytes())
-                .bytes()
-                .clone()
+            let renamed = entry.message.with_id(alias.to_json().as_bytes());
+            (Some(alias), renamed.bytes().clone())
         } else {
-            entry.message.bytes().clone()
+            (None, entry.message.bytes().clone())
         };
         if entry.acknowledged {
             link.reissued.insert(id.clone());
@@ -220,16 +217,23 @@ impl Session {
         });
         let opens = entry.message.is("initialize") && self.memory.initialize.is_none();
         let due = self.flight_due(entry, now);
-        self.ledger
-            .place(id, Place::InFlight { generation, frame }, due);
+        self.ledger.place(
+            id,
+            Place::InFlight {
+                generation,
+                frame,
+                alias,
+            },
+            due,
+        );
         if let Some(event) = again {
             self.emit(event);
         }
-        self.to_link(now, bytes);
+        self.tell_link(now, bytes);
         if opens && let Some(initialized) = &self.memory.initialized {
             // The host did not wait for the answer before it went on; neither do we.
             let bytes = initialized.bytes().clone();
-            self.to_link(now, bytes);
+            self.tell_link(now, bytes);
         }
     }
 
@@ -245,7 +249,7 @@ impl Session {
                 }
                 Some(Waiting::Notification(message, _)) => {
                     self.note_bytes -= message.bytes().len();
-                    self.to_link(now, message.bytes().clone());
+                    self.tell_link(now, message.bytes().clone());
                 }
                 None => break,
             }
@@ -267,11 +271,11 @@ impl Session {
             });
         match ask {
             Some(ask) if ask.server_id_json == message.id_json() => {
-                self.to_link(now, message.bytes().clone());
+                self.tell_link(now, message.bytes().clone());
             }
             Some(ask) => {
                 let message = message.with_id(&ask.server_id_json);
-                self.to_link(now, message.bytes().clone());
+                self.tell_link(now, message.bytes().clone());
             }
             None => {
                 self.dropped(
@@ -291,7 +295,6 @@ impl Session {
                 "no requestId",
             );
         };
-        // `initialize` must not be cancelled (2025-11-25, cancellation).
         let cancellable = |entry: &Entry| !entry.message.is("initialize");
         if !self.ledger.get(&id).is_some_and(cancellable) {
             let detail = format!("request {id}");
@@ -308,29 +311,26 @@ impl Session {
     /// The host no longer waits for a request. If it was sent, the server is told, with the
     /// host's own words or ours, and its answer will be dropped.
     pub(super) fn abandon(&mut self, now: Time, id: &Id, entry: &Entry, words: Option<Message>) {
-        let Place::InFlight { generation, .. } = entry.place else {
+        let Place::InFlight {
+            generation, alias, ..
+        } = &entry.place
+        else {
             return;
         };
         let Some(link) = self
             .link
             .as_mut()
-            .filter(|link| link.generation == generation)
+            .filter(|link| link.generation == *generation)
         else {
             return;
         };
-        let wire_id = link
-            .aliases
-            .iter()
-            .find(|(_, host)| *host == id)
-            .map(|(wire, _)| wire.clone());
-        if let Some(alias) = &wire_id {
+        if let Some(alias) = alias {
             link.aliases.remove(alias);
         }
         link.reissued.remove(id);
-        let renamed = wire_id.is_some();
-        let wire_id = wire_id.unwrap_or_else(|| id.clone());
-        link.tombstones.insert(wire_id.clone());
-        if !link.is_alive() {
+        link.tombstones.insert(alias.as_ref().unwrap_or(id).clone());
+        // `initialize` must not be cancelled (2025-11-25, cancellation).
+        if !link.is_alive() || entry.message.is("initialize") {
             return;
         }
         let absorb = match self.policy.cancel {
@@ -342,18 +342,21 @@ impl Session {
             let detail = format!("request {id}");
             return self.dropped(Direction::ToServer, DropReason::AbsorbedCancel, detail);
         }
+        let wire_id = match alias {
+            Some(alias) => alias.to_json().into(),
+            None => String::from_utf8_lossy(entry.message.id_json()),
+        };
         let bytes = match words {
-            Some(message) if renamed => {
-                message.with_request_id(wire_id.to_json().as_bytes()).bytes().clone()
+            Some(message) if alias.is_some() => {
+                message.with_request_id(wire_id.as_bytes()).bytes().clone()
             }
             Some(message) => message.bytes().clone(),
             None => format!(
-                r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{},"reason":"no longer waited for"}}}}"#,
-                if renamed { wire_id.to_json() } else { String::from_utf8_lossy(entry.message.id_json()).into_owned() }
+                r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{wire_id},"reason":"no longer waited for"}}}}"#
             )
             .into(),
         };
-        self.to_link(now, bytes);
+        self.tell_link(now, bytes);
         self.watch_after_cancel(now);
     }
 
@@ -367,7 +370,7 @@ impl Session {
                 token.is_some() && link.asks.values().any(|ask| ask.token == token)
             });
         if known {
-            self.to_link(now, message.bytes().clone());
+            self.tell_link(now, message.bytes().clone());
         } else {
             self.dropped(
                 Direction::ToServer,
@@ -387,7 +390,7 @@ impl Session {
         match &self.link {
             // It follows the `initialize` it belongs to; see `send`.
             _ if queued && !handshaken => {}
-            Some(link) if link.is_open() => self.to_link(now, message.bytes().clone()),
+            Some(link) if link.is_open() => self.tell_link(now, message.bytes().clone()),
             // The next link is told in its handshake.
             _ if handshaken => {}
             _ => self.host_notification(now, message),
@@ -400,7 +403,7 @@ impl Session {
             return self.dropped(Direction::ToServer, DropReason::Closing, message.method());
         }
         if self.queue.is_empty() && self.link.as_ref().is_some_and(|link| link.is_open()) {
-            return self.to_link(now, message.bytes().clone());
+            return self.tell_link(now, message.bytes().clone());
         }
         let limits = &self.policy.limits;
         let (held, bytes) = self.ledger.held();
@@ -411,8 +414,10 @@ impl Session {
             return self.dropped(Direction::ToServer, DropReason::NoServer, message.method());
         }
         self.note_bytes += size;
-        self.queue
-            .push_back(Waiting::Notification(message, now + self.policy.hold));
+        self.queue.push_back(Waiting::Notification(
+            message.into(),
+            now + self.policy.hold,
+        ));
     }
 
     pub(super) fn expire_notifications(&mut self, now: Time) {
@@ -493,7 +498,7 @@ impl Session {
         let id = link.fresh_id(|id| ledger.contains(id));
         link.own.insert(id.clone(), own);
         let bytes = make(self, &id);
-        self.to_link(now, bytes);
+        self.tell_link(now, bytes);
         Some(id)
     }
 }

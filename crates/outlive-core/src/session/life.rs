@@ -25,13 +25,13 @@ const KILL_PATIENCE: Duration = Duration::from_secs(1);
 const POISON: u32 = 2;
 
 impl Session {
-    pub(super) fn from_link(&mut self, now: Time, generation: Generation, input: LinkInput) {
+    pub(super) fn on_link(&mut self, now: Time, generation: Generation, input: LinkInput) {
         if self
             .link
             .as_ref()
             .is_none_or(|link| link.generation != generation)
         {
-            return self.from_old_link(generation, input);
+            return self.on_old_link(generation, input);
         }
         let Some(link) = &mut self.link else { return };
         match input {
@@ -42,7 +42,7 @@ impl Session {
             }
             LinkInput::Frame(frame) => {
                 link.pulse.heard = now;
-                self.from_server(now, frame);
+                self.on_server(now, frame);
             }
             LinkInput::Stderr(line) => {
                 link.pulse.heard = now;
@@ -65,19 +65,13 @@ impl Session {
     }
 
     /// Whatever a replaced link still says is ignored, but for the end of its process.
-    fn from_old_link(&mut self, generation: Generation, input: LinkInput) {
+    fn on_old_link(&mut self, generation: Generation, input: LinkInput) {
         match input {
-            LinkInput::Exited { .. } | LinkInput::Unmade(_) => {
-                if self
-                    .remains
-                    .as_ref()
-                    .is_some_and(|r| r.generation == generation)
-                {
-                    // What it left behind goes too (FM-09).
-                    self.out
-                        .push_back(Output::Link(generation, LinkOrder::Kill));
-                    self.remains = None;
-                }
+            LinkInput::Exited { .. } if self.is_remains(generation) => {
+                // What it left behind goes too (FM-09).
+                self.out
+                    .push_back(Output::Link(generation, LinkOrder::Kill));
+                self.remains = None;
             }
             LinkInput::Frame(_) => {
                 let detail = format!("generation {generation}");
@@ -85,6 +79,12 @@ impl Session {
             }
             _ => {}
         }
+    }
+
+    fn is_remains(&self, generation: Generation) -> bool {
+        self.remains
+            .as_ref()
+            .is_some_and(|remains| remains.generation == generation)
     }
 
     /// Whether another link is wanted.
@@ -150,7 +150,7 @@ impl Session {
         let generation = link.generation;
         self.last_cause = Some(cause.clone());
         self.memory.catalog.link_lost();
-        let in_flight = self.ledger.in_order(|e| on_link(e, generation));
+        let in_flight = self.ledger.in_order(|e| is_on(e, generation));
         self.emit(Event::Lost {
             generation,
             cause: cause.clone(),
@@ -183,7 +183,7 @@ impl Session {
         });
 
         for id in link.asks.keys() {
-            self.to_host(cancelled_by_us(id, &cause));
+            self.tell_host(cancelled_by_us(id, &cause));
         }
         let mut again = Vec::new();
         for id in in_flight {
@@ -512,7 +512,7 @@ fn is_hopeless(cause: &Cause) -> bool {
     matches!(cause.reason, Reason::SlowHandshake(_) | Reason::Unmade(_))
 }
 
-fn on_link(entry: &Entry, generation: Generation) -> bool {
+pub(super) fn is_on(entry: &Entry, generation: Generation) -> bool {
     matches!(entry.place, Place::InFlight { generation: on, .. } if on == generation)
 }
 

@@ -43,7 +43,7 @@ pub(super) enum Own {
 }
 
 /// A request of the server that the host has not answered.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Ask {
     /// Its id as the server wrote it.
     pub(super) server_id: Id,
@@ -69,7 +69,7 @@ pub(super) struct Probe {
 }
 
 /// What is known about a link's life.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Pulse {
     /// When something was last heard from it.
     pub(super) heard: Time,
@@ -90,7 +90,7 @@ pub(super) struct Pulse {
     pub(super) stopped_since: Option<Time>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Link {
     pub(super) generation: Generation,
     pub(super) stage: Stage,
@@ -154,14 +154,19 @@ impl Link {
         loop {
             self.next_name += 1;
             let id = Id::text(format!("outlive-{}-{}", self.generation, self.next_name));
-            if !self.is_busy(&id) && !taken(&id) {
+            if !self.is_known(&id) && !taken(&id) {
                 return id;
             }
         }
     }
 
-    /// Whether an answer to this id could be for something else than a new request.
+    /// Whether the server could take a new request of this id for another one, or has answers to
+    /// come for one. Once ids have been forgotten, that can be said of any.
     pub(super) fn is_busy(&self, id: &Id) -> bool {
+        self.is_known(id) || self.tombstones.is_forgetful()
+    }
+
+    fn is_known(&self, id: &Id) -> bool {
         self.tombstones.contains(id)
             || (!self.own.is_empty() && self.own.contains_key(id))
             || (!self.aliases.is_empty() && self.aliases.contains_key(id))
@@ -189,7 +194,7 @@ impl Link {
 }
 
 /// What is left of a link: a process that has not ended yet.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Remains {
     pub(super) generation: Generation,
     pub(super) step: StopStep,

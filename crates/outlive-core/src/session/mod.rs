@@ -88,10 +88,10 @@ pub enum Output {
 }
 
 /// Something that waits for a link to open, in the order it came.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Waiting {
     Request(Id, Ticket),
-    Notification(Message, Time),
+    Notification(Box<Message>, Time),
 }
 
 /// How the session is ending, if it is.
@@ -108,7 +108,7 @@ enum Ending {
 }
 
 /// A session. See the [crate page](crate) for how to drive it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Session {
     policy: Policy,
     out: VecDeque<Output>,
@@ -177,7 +177,7 @@ impl Session {
         let now = Time::after(now.since_start().saturating_sub(self.skipped));
         match input {
             Input::Start => self.retry_at = Some(now),
-            Input::Host(frame) => self.from_host(now, frame),
+            Input::Host(frame) => self.on_host(now, frame),
             Input::HostClosed => self.drain(now),
             Input::HostBlocked(blocked) => {
                 self.host_blocked = blocked;
@@ -185,7 +185,7 @@ impl Session {
                     link.pulse.heard = now;
                 }
             }
-            Input::Link(generation, input) => self.from_link(now, generation, input),
+            Input::Link(generation, input) => self.on_link(now, generation, input),
             Input::Tick => {}
             Input::Restart => self.restart(now),
             Input::Stop => self.stop(now),
@@ -260,12 +260,12 @@ impl Session {
         }
     }
 
-    fn to_host(&mut self, bytes: Bytes) {
+    fn tell_host(&mut self, bytes: Bytes) {
         self.out.push_back(Output::ToHost(bytes));
     }
 
     /// Sends a frame on the link in service.
-    fn to_link(&mut self, now: Time, bytes: Bytes) {
+    fn tell_link(&mut self, now: Time, bytes: Bytes) {
         if let Some(link) = &mut self.link {
             link.frames += 1;
             link.pulse.spoken = now;
@@ -302,7 +302,7 @@ impl Session {
             method: method.to_string(),
             kind: error.kind(),
         });
-        self.to_host(error.to_response(id_json, what, self.current_generation()));
+        self.tell_host(error.to_response(id_json, what, self.current_generation()));
     }
 }
 

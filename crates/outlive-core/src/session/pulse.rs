@@ -21,7 +21,7 @@ use crate::message::Id;
 use crate::time::Time;
 
 use super::link::{Own, Probe, ProbeMethod, Pulse, Stage};
-use super::{Output, Session};
+use super::{Ending, Output, Session};
 
 /// How often a suspect is asked for a sign of life: it is found out within a second.
 const SUSPECT_INTERVAL: Duration = Duration::from_millis(500);
@@ -52,7 +52,7 @@ impl Session {
 
     /// A cancellation was forwarded.
     pub(super) fn watch_after_cancel(&mut self, now: Time) {
-        if self.memory.era != Era::Legacy || self.no_ping {
+        if self.memory.era != Era::Legacy || self.no_ping || self.ending == Ending::Stopping {
             return;
         }
         let watch = self.policy.liveness.cancel_watch;

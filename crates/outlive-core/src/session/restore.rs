@@ -44,8 +44,8 @@ impl Session {
                 session.memory.request(id, "server/discover", None)
             });
         } else {
-            // The host's own handshake is still to come.
-            self.open(now);
+            // The host's own handshake is still to come: until then no list can be asked for.
+            self.restored(now);
         }
     }
 
@@ -72,7 +72,7 @@ impl Session {
             self.memory.server = Welcome::read(result).server;
             if let Some(initialized) = &self.memory.initialized {
                 let bytes = initialized.bytes().clone();
-                self.to_link(now, bytes);
+                self.tell_link(now, bytes);
             }
             let level = self.memory.level.iter();
             let replay: Vec<Message> = level
@@ -174,7 +174,7 @@ impl Session {
         let uris: Vec<String> = self.memory.subscriptions.keys().cloned().collect();
         for uri in uris {
             let uri = json!(uri);
-            self.to_host(
+            self.tell_host(
                 format!(r#"{{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{{"uri":{uri}}}}}"#)
                     .into(),
             );
@@ -182,7 +182,7 @@ impl Session {
         for (id, filter) in self.listens() {
             for uri in filter.resources {
                 let uri = json!(uri);
-                self.to_host(format!(
+                self.tell_host(format!(
                     r#"{{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}},"uri":{uri}}}}}"#
                 ).into());
             }
@@ -267,13 +267,13 @@ impl Session {
         if self.memory.era == Era::Modern {
             for (id, filter) in self.listens() {
                 if filter.wants(list) {
-                    self.to_host(format!(
+                    self.tell_host(format!(
                         r#"{{"jsonrpc":"2.0","method":"{method}","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}}}"#
                     ).into());
                 }
             }
         } else {
-            self.to_host(format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#).into());
+            self.tell_host(format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#).into());
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::message::{Defect, DefectKind, Id, Kind, Message, read_batch};
 use crate::time::Time;
 
 use super::Session;
+use super::life::is_on;
 use super::link::{Ask, Link};
 
 /// The beginning of a line, for the log.
@@ -27,7 +28,7 @@ fn excerpt(line: &[u8]) -> String {
 
 impl Session {
     /// A frame from the link in service.
-    pub(super) fn from_server(&mut self, now: Time, frame: Frame) {
+    pub(super) fn on_server(&mut self, now: Time, frame: Frame) {
         match frame {
             Frame::Line(line) => match Message::read(line.clone()) {
                 Ok(message) => self.server_message(now, message),
@@ -46,6 +47,7 @@ impl Session {
     }
 
     fn server_message(&mut self, now: Time, message: Message) {
+        let message = self.with_known_subscription(message);
         match message.kind() {
             Kind::Response => self.server_answer(now, message),
             Kind::Request => self.server_request(now, message),
@@ -53,8 +55,24 @@ impl Session {
                 "notifications/progress" => self.server_progress(now, message),
                 "notifications/cancelled" => self.server_cancel(message),
                 "notifications/subscriptions/acknowledged" => self.server_acknowledges(message),
-                _ => self.to_host(message.bytes().clone()),
+                _ => self.tell_host(message.bytes().clone()),
             },
+        }
+    }
+
+    /// A subscription is named after the request that opened it (2026-07-28). If that request had
+    /// to be given another id on this link, the host must not see that one.
+    fn with_known_subscription(&self, message: Message) -> Message {
+        let Some(link) = self.link.as_ref().filter(|link| !link.aliases.is_empty()) else {
+            return message;
+        };
+        let host_id = message
+            .subscription_id()
+            .and_then(|id| link.aliases.get(&id))
+            .and_then(|id| self.ledger.get(id));
+        match host_id {
+            Some(entry) => message.with_subscription_id(entry.message.id_json()),
+            None => message,
         }
     }
 
@@ -84,16 +102,17 @@ impl Session {
     fn find_request(&self, id: &Id, is_error: bool) -> Option<Id> {
         let link = self.link.as_ref()?;
         let exact = |id: &Id| -> Option<Id> {
-            if let Some(host_id) = link.aliases.get(id) {
-                return Some(host_id.clone());
-            }
-            let entry = self.ledger.get(id)?;
-            (self.in_flight_on(entry, link.generation) && !link.is_busy(id)).then(|| id.clone())
+            let known = link.aliases.get(id).or_else(|| {
+                let entry = self.ledger.get(id)?;
+                let direct = matches!(entry.place, Place::InFlight { alias: None, .. });
+                (direct && is_on(entry, link.generation)).then(|| entry.message.id())?
+            });
+            known.cloned()
         };
         if let Some(found) = exact(id) {
             return Some(found);
         }
-        if link.is_busy(id) {
+        if link.tombstones.contains(id) {
             return None;
         }
         // FM-61: some servers answer 7 with "7".
@@ -103,23 +122,20 @@ impl Session {
         // An error that answers nothing in particular can only be about the one request there is.
         if *id == Id::Null && is_error && self.ledger.len() == 1 {
             let (id, entry) = self.ledger.iter().next()?;
-            return self
-                .in_flight_on(entry, link.generation)
-                .then(|| id.clone());
+            return is_on(entry, link.generation).then(|| id.clone());
         }
         None
-    }
-
-    fn in_flight_on(&self, entry: &Entry, generation: Generation) -> bool {
-        matches!(entry.place, Place::InFlight { generation: on, .. } if on == generation)
     }
 
     /// Takes a request out of the ledger because its link has answered it.
     fn take_answered(&mut self, host_id: &Id) -> Option<Entry> {
         let entry = self.ledger.settle(host_id)?;
         if let Some(link) = &mut self.link {
-            if !link.aliases.is_empty() {
-                link.aliases.retain(|_, host| host != host_id);
+            if let Place::InFlight {
+                alias: Some(alias), ..
+            } = &entry.place
+            {
+                link.aliases.remove(alias);
             }
             if !link.reissued.is_empty() {
                 link.reissued.remove(host_id);
@@ -148,7 +164,7 @@ impl Session {
             }
             self.note_service(now);
         }
-        self.to_host(bytes);
+        self.tell_host(bytes);
     }
 
     /// The server has answered: it is in service, if the host's own handshake is not under way.
@@ -220,7 +236,7 @@ impl Session {
     fn answer_server(&mut self, now: Time, id_json: &[u8], error: &Error) {
         if self.link.as_ref().is_some_and(|link| link.is_alive()) {
             let answer = error.to_response(id_json, "the request", self.current_generation());
-            self.to_link(now, answer);
+            self.tell_link(now, answer);
         }
     }
 
@@ -250,10 +266,10 @@ impl Session {
         };
         link.asks.insert(id.clone(), ask);
         match as_is {
-            true => self.to_host(message.bytes().clone()),
+            true => self.tell_host(message.bytes().clone()),
             false => {
                 let message = message.with_id(id.to_json().as_bytes());
-                self.to_host(message.bytes().clone());
+                self.tell_host(message.bytes().clone());
             }
         }
     }
@@ -266,13 +282,13 @@ impl Session {
         match id {
             Some(id) => {
                 self.rearm(now, &id);
-                self.to_host(message.bytes().clone());
+                self.tell_host(message.bytes().clone());
             }
             None => match message
                 .progress_token()
                 .is_some_and(|t| self.memory.task_tokens.contains(&t))
             {
-                true => self.to_host(message.bytes().clone()),
+                true => self.tell_host(message.bytes().clone()),
                 false => self.dropped(
                     Direction::ToHost,
                     DropReason::LateProgress,
@@ -296,13 +312,13 @@ impl Session {
             } else {
                 message.with_request_id(id.to_json().as_bytes())
             };
-            return self.to_host(message.bytes().clone());
+            return self.tell_host(message.bytes().clone());
         }
         let listens = request
             .as_ref()
             .is_some_and(|id| self.ledger.get(id).is_some_and(Entry::is_listen));
         match listens {
-            true => self.to_host(message.bytes().clone()),
+            true => self.tell_host(message.bytes().clone()),
             false => self.dropped(
                 Direction::ToHost,
                 DropReason::UselessCancel,
@@ -322,6 +338,6 @@ impl Session {
         if let Some(id) = &id {
             self.ledger.acknowledge(id);
         }
-        self.to_host(message.bytes().clone());
+        self.tell_host(message.bytes().clone());
     }
 }

@@ -1,0 +1,231 @@
+//! Schedules: what happens in a simulated world, step by step, drawn from a seed.
+
+/// SplitMix64: small, fast, and the same everywhere.
+#[derive(Clone)]
+pub struct Dice(u64);
+
+impl Dice {
+    pub fn new(seed: u64) -> Dice {
+        Dice(seed)
+    }
+
+    pub fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.roll() % n
+    }
+}
+
+/// Something that happens. The numbers choose among what is there at that moment, so a step keeps
+/// its meaning, more or less, when others are taken away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// The host sends a request: which kind, which id.
+    Request(Method, u8),
+    /// The host cancels the n-th newest of its requests, finished or not.
+    Cancel(u8),
+    /// The host cancels something that never was.
+    CancelUnknown,
+    /// The host sends `notifications/initialized`.
+    Initialized,
+    /// The host sends some other notification.
+    HostNotification,
+    /// The host answers the n-th of the server's requests it knows of, perhaps too late.
+    HostAnswer(u8),
+    /// The host sends a line that is no message.
+    HostJunk,
+    /// The host sends a request too long to keep.
+    HostTooLong,
+    /// The link that was ordered comes up.
+    Up,
+    /// The link that was ordered cannot be made.
+    Unmade,
+    /// The server answers the n-th of what it was sent, with a result or an error.
+    Answer(u8, bool),
+    /// The server answers something it has answered before.
+    AnswerAgain(u8),
+    /// The server answers all that it was sent.
+    AnswerAll,
+    /// The server asks the host something.
+    Ask(u8),
+    /// The server takes back what it asked.
+    TakeBack(u8),
+    /// The server reports progress on the n-th newest of all requests there ever were.
+    Progress(u8),
+    /// The server sends a notification, a line of junk, or something on standard error.
+    ServerNotification,
+    ServerJunk,
+    Stderr,
+    /// The server closes its output; this many of the last frames had not been written.
+    Eof(u8),
+    /// Writing to the server fails.
+    WriteFails(u8),
+    /// The server's process ends: code or signal.
+    Exit(u8, bool),
+    /// A process that was told to end does so.
+    OldExit,
+    /// A replaced link still says something.
+    OldFrame,
+    /// The server is found stopped, or not.
+    Inspected(bool),
+    /// The next timer fires.
+    Tick,
+    /// Time passes, in milliseconds.
+    Wait(u16),
+    /// The machine sleeps, in seconds.
+    Sleep(u16),
+    HostBlocked(bool),
+    Restart,
+    Stop,
+    HostCloses,
+}
+
+/// What a host's request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Method {
+    Initialize,
+    Discover,
+    Listen,
+    ToolsList,
+    Read,
+    SetLevel,
+    Subscribe,
+    Unsubscribe,
+    /// A tool that says it is idempotent, in the even versions of the server only.
+    CallSafe,
+    /// A tool that says nothing.
+    CallUnsafe,
+    /// A method nobody has heard of.
+    Unheard,
+}
+
+impl Method {
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::Initialize => "initialize",
+            Method::Discover => "server/discover",
+            Method::Listen => "subscriptions/listen",
+            Method::ToolsList => "tools/list",
+            Method::Read => "resources/read",
+            Method::SetLevel => "logging/setLevel",
+            Method::Subscribe => "resources/subscribe",
+            Method::Unsubscribe => "resources/unsubscribe",
+            Method::CallSafe | Method::CallUnsafe => "tools/call",
+            Method::Unheard => "unheard/of",
+        }
+    }
+
+    /// Whether the method itself, whatever the server says, may be repeated.
+    pub fn is_read_only(self) -> bool {
+        !matches!(
+            self,
+            Method::CallSafe | Method::CallUnsafe | Method::Unheard
+        )
+    }
+}
+
+/// How many different ids the host uses: few, so that it uses them again.
+const IDS: u64 = 10;
+
+/// Draws a schedule. Most begin with a handshake, because little happens without one.
+pub fn draw(dice: &mut Dice, modern: bool, steps: usize) -> Vec<Step> {
+    let mut schedule = Vec::with_capacity(steps + 6);
+    if dice.below(8) > 0 {
+        schedule.push(Step::Up);
+        if modern {
+            schedule.extend([Step::Request(Method::Discover, 0), Step::AnswerAll]);
+        } else {
+            schedule.extend([Step::Request(Method::Initialize, 0), Step::AnswerAll]);
+            schedule.push(Step::Initialized);
+        }
+        if dice.below(2) == 0 {
+            schedule.extend([Step::Request(Method::ToolsList, 1), Step::AnswerAll]);
+        }
+    }
+    while schedule.len() < steps {
+        let step = draw_step(dice, modern);
+        schedule.push(step);
+    }
+    schedule
+}
+
+fn draw_step(dice: &mut Dice, modern: bool) -> Step {
+    let n = dice.below(6) as u8;
+    match dice.below(100) {
+        0..=23 => Step::Request(draw_method(dice, modern), dice.below(IDS) as u8),
+        24..=31 => Step::Cancel(n),
+        32 => Step::CancelUnknown,
+        33 => Step::Initialized,
+        34 => Step::HostNotification,
+        35..=36 => Step::HostAnswer(n),
+        37 => Step::HostJunk,
+        38 => Step::HostTooLong,
+        39..=46 => Step::Up,
+        47 => Step::Unmade,
+        48..=57 => Step::Answer(n, dice.below(4) > 0),
+        58 => Step::AnswerAgain(n),
+        59..=64 => Step::AnswerAll,
+        65..=66 => Step::Ask(n),
+        67 => Step::TakeBack(n),
+        68..=69 => Step::Progress(n),
+        70 => Step::ServerNotification,
+        71 => Step::ServerJunk,
+        72 => Step::Stderr,
+        73 => Step::Eof(n),
+        74 => Step::WriteFails(n),
+        75..=79 => Step::Exit(n, dice.below(2) == 0),
+        80..=83 => Step::OldExit,
+        84 => Step::OldFrame,
+        85 => Step::Inspected(dice.below(2) == 0),
+        86..=91 => Step::Tick,
+        92..=94 => Step::Wait(dice.below(3000) as u16),
+        95 => Step::Sleep(dice.below(40_000) as u16),
+        96 => Step::HostBlocked(dice.below(2) == 0),
+        97 => Step::Restart,
+        98 if dice.below(3) == 0 => Step::Stop,
+        99 if dice.below(3) == 0 => Step::HostCloses,
+        _ => Step::Tick,
+    }
+}
+
+fn draw_method(dice: &mut Dice, modern: bool) -> Method {
+    match dice.below(20) {
+        0 if !modern => Method::Initialize,
+        0 | 1 if modern => Method::Discover,
+        2 | 3 if modern => Method::Listen,
+        1 => Method::Unheard,
+        2 => Method::SetLevel,
+        3 => Method::Subscribe,
+        4 => Method::Unsubscribe,
+        5..=7 => Method::ToolsList,
+        8..=10 => Method::Read,
+        11..=14 => Method::CallSafe,
+        _ => Method::CallUnsafe,
+    }
+}
+
+/// The smallest schedule found that still fails: steps are taken away, in ever smaller runs, for
+/// as long as the failure remains.
+pub fn shrink(mut schedule: Vec<Step>, fails: impl Fn(&[Step]) -> bool) -> Vec<Step> {
+    let mut run = schedule.len() / 2;
+    while run > 0 {
+        let mut at = 0;
+        while at + run <= schedule.len() {
+            let mut shorter = schedule.clone();
+            shorter.drain(at..at + run);
+            if fails(&shorter) {
+                schedule = shorter;
+            } else {
+                at += run;
+            }
+        }
+        run /= 2;
+    }
+    schedule
+}
