@@ -125,11 +125,14 @@ impl<O: Observer> Driver<O> {
         for _ in 0..ROUNDS {
             self.poll_signals(cx);
             let mut again = self.poll_host(cx);
+            let read_host = self.reads_host();
             for index in 0..self.links.len() {
                 again |= self.poll_link(cx, index);
             }
             again |= self.flush(cx);
             again |= self.poll_alarm(cx);
+            // What was not read because a queue was long, or too much in flight, is read now.
+            again |= !read_host && self.reads_host();
             if let Some(ended) = self.ended() {
                 return Poll::Ready(ended);
             }
@@ -236,7 +239,6 @@ impl<O: Observer> Driver<O> {
 
     /// Writes what is queued. True if there is more to do because of it.
     fn flush(&mut self, cx: &mut Context<'_>) -> bool {
-        let read_host = self.reads_host();
         for index in 0..self.links.len() {
             if let Err(error) = self.links[index].flush(cx) {
                 let (generation, sent) = (
@@ -252,8 +254,7 @@ impl<O: Observer> Driver<O> {
         }
         let was_blocked = self.host_blocked;
         self.flush_host(cx);
-        // What was not read before because a queue was long is read now.
-        (!read_host && self.reads_host()) || (was_blocked && !self.host_blocked)
+        was_blocked && !self.host_blocked
     }
 
     fn flush_host(&mut self, cx: &mut Context<'_>) {
