@@ -129,13 +129,14 @@ fn fm_58_bad_utf8_from_the_host_is_survived() {
 /// from the host; headers as in the Language Server Protocol are named in the log.
 #[test]
 fn fm_59_framings_from_the_host() {
-    let mut host = Host::ready(Setup::new().flags(&["--drain", "30s"]));
+    let mut host = Setup::new().flags(&["--drain", "30s"]).start();
+    host.send_raw("\u{feff}");
+    host.initialize();
     let ping = |id: &str| json!({ "jsonrpc": "2.0", "id": id, "method": "ping" }).to_string();
     host.send_raw(format!("{}\r\n", ping("crlf")));
-    host.send_raw(format!("\u{feff}{}\n", ping("bom")));
     host.send_raw(format!("\n\r\n  \n{}\n\n", ping("blank")));
     host.send_raw(format!("  {}  \n", ping("padded")));
-    for id in ["crlf", "bom", "blank", "padded"] {
+    for id in ["crlf", "blank", "padded"] {
         host.answer(id).result();
     }
     assert!(

@@ -56,7 +56,7 @@ fn fm_21_every_end_has_its_own_kind() {
     assert_eq!(host.answers(cancelled), 0);
 
     std::fs::remove_file(&broken).expect("the fault");
-    host.ping();
+    host.call_until_up();
     let last = host.call("sleep", json!({ "ms": FOR_EVER }));
     until("the call at the server", || {
         host.tap()

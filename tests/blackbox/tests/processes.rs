@@ -76,7 +76,14 @@ fn fm_09_leftovers_of_a_dead_generation_are_ended() {
 fn fm_09_a_failed_start_leaves_nothing() {
     let setup = Setup::new()
         .flags(&BRISK)
-        .flags(&["--start-timeout", "500ms", "--breaker-failures", "1"])
+        .flags(&[
+            "--start-soft",
+            "1s",
+            "--start-timeout",
+            "1s",
+            "--breaker-failures",
+            "1",
+        ])
         .knobs(&["--hang-in-initialize"]);
     let mut host = setup.script("sleep 9999 & FAKE").start();
     let id = host.request("initialize", json!({ "protocolVersion": "2025-11-25" }));
@@ -128,7 +135,6 @@ fn fm_10_outlive_ends_when_its_host_is_killed() {
         setup.dress(&mut command);
         let mut host = Host::spawn(setup, command);
         host.server(1);
-        host.event("the start", |e| e["event"] == "state");
         let sleeper = until("the host", || {
             host.tree().into_iter().find(|pid| {
                 std::fs::read_to_string(format!("/proc/{pid}/comm"))

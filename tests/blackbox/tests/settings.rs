@@ -65,10 +65,7 @@ fn bad_values_are_refused_with_the_reason() {
         Setup::new().flags(&["--message-limit", "12 parsecs"]),
         &["message-limit", "parsecs"],
     );
-    refused(
-        Setup::new().flags(&["--max-held", "-3"]),
-        &["max-held", "-3"],
-    );
+    refused(Setup::new().flags(&["--max-held=-3"]), &["max-held", "-3"]);
     refused(
         Setup::new().flags(&["--breaker-failures", "0"]),
         &["breaker-failures"],
@@ -78,10 +75,7 @@ fn bad_values_are_refused_with_the_reason() {
         &["no-such-flag"],
     );
     refused(Setup::new().flags(&["--hold"]).server(&[]), &["hold"]);
-    refused(
-        Setup::new().env("OUTLIVE_HOLD", "soon"),
-        &["OUTLIVE_HOLD", "soon"],
-    );
+    refused(Setup::new().env("OUTLIVE_HOLD", "soon"), &["hold", "soon"]);
     refused(
         Setup::new().flags(&["--config", "/nonexistent.toml"]),
         &["/nonexistent.toml"],

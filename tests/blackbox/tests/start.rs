@@ -7,11 +7,13 @@ use serde_json::json;
 use crate::rig::{Answer, Host, Setup};
 
 /// Gives up soon.
-const SOON: [&str; 6] = [
+const SOON: [&str; 8] = [
     "--backoff-base",
     "1ms",
     "--breaker-failures",
     "2",
+    "--start-soft",
+    "500ms",
     "--start-timeout",
     "1s",
 ];
@@ -123,8 +125,8 @@ fn fm_14_refused_handshake_keeps_the_servers_words() {
 /// FM-14: control characters in a server's last words are escaped.
 #[test]
 fn fm_14_last_words_are_made_harmless() {
-    let knobs = ["--exit-at-start", "3", "--say", "\u{1b}[31mred\u{7}"];
-    let (answer, _host) = refused(Setup::new().knobs(&knobs));
+    let script = r"printf '\033[31mred\007\n' >&2; exit 3";
+    let (answer, _host) = refused(Setup::new().server(&["sh", "-c", script]));
     let raw = answer.refused("unavailable")["cause"]["stderr_tail"][0]
         .as_str()
         .expect("a line");
@@ -161,6 +163,10 @@ fn initialize_can_be_tried_again() {
         refused(setup.knobs(&["--exit-at-start", "3", "--only-while", &broken]));
     answer.refused("unavailable");
     std::fs::remove_file(&broken).expect("the fault");
+    let pause = answer.refused("unavailable")["retry_after_ms"].as_u64();
+    std::thread::sleep(std::time::Duration::from_millis(
+        pause.expect("a pause").min(2000),
+    ));
     host.initialize();
     host.ping();
 }

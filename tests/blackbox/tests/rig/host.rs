@@ -95,40 +95,43 @@ pub struct Host {
 }
 
 impl Host {
-    /// Starts the command, whose input and error streams are pipes.
+    /// Starts the command.
     pub fn spawn(setup: Setup, mut command: Command) -> Host {
         let mut child = command
             .spawn()
             .unwrap_or_else(|e| panic!("{:?}: {e}", command.get_program()));
         let inbox = Arc::new(Inbox::default());
         let stderr = Arc::new(Mutex::new(Vec::new()));
-        let mut stdin = child.stdin.take().expect("a pipe");
-        let (input, queue) = mpsc::channel::<Vec<u8>>();
-        // A thread, so that a test never hangs in a write: a stuck outlive shows as a missing answer.
-        thread::spawn(move || {
-            for bytes in queue {
-                if stdin.write_all(&bytes).is_err() {
-                    return;
+        // A test may have kept any of the streams to itself.
+        let input = child.stdin.take().map(|mut stdin| {
+            let (input, queue) = mpsc::channel::<Vec<u8>>();
+            // A thread, so that a test never hangs in a write: a stuck outlive shows as a missing answer.
+            thread::spawn(move || {
+                for bytes in queue {
+                    if stdin.write_all(&bytes).is_err() {
+                        return;
+                    }
                 }
-            }
+            });
+            input
         });
-        // A test may have kept the output to itself.
         if let Some(stdout) = child.stdout.take() {
             let filled = inbox.clone();
             thread::spawn(move || filled.fill(stdout));
         }
-        let mut pipe = child.stderr.take().expect("a pipe");
-        let kept = stderr.clone();
-        thread::spawn(move || {
-            let mut piece = [0; 8192];
-            while let Ok(n @ 1..) = pipe.read(&mut piece) {
-                lock(&kept).extend_from_slice(&piece[..n]);
-            }
-        });
+        if let Some(mut pipe) = child.stderr.take() {
+            let kept = stderr.clone();
+            thread::spawn(move || {
+                let mut piece = [0; 8192];
+                while let Ok(n @ 1..) = pipe.read(&mut piece) {
+                    lock(&kept).extend_from_slice(&piece[..n]);
+                }
+            });
+        }
         Host {
             setup,
             child,
-            input: Some(input),
+            input,
             inbox,
             stderr,
             next_id: 1,
@@ -243,6 +246,27 @@ impl Host {
         answer.result()["structuredContent"]["pid"]
             .as_u64()
             .expect("a pid") as u32
+    }
+
+    /// Calls `ping` as often as the refusals say, until a server is there. Callers of a failed
+    /// server bring attempts forward, but at a pace that cannot become a storm.
+    #[track_caller]
+    pub fn call_until_up(&mut self) {
+        let start = Instant::now();
+        loop {
+            let answer = self.ask("ping", json!({}));
+            if answer.kind().is_none() {
+                answer.result();
+                return;
+            }
+            let pause = answer.refused("unavailable")["retry_after_ms"].as_u64();
+            assert!(
+                start.elapsed() < PATIENCE,
+                "the server did not come back: {}",
+                answer.0
+            );
+            thread::sleep(Duration::from_millis(pause.expect("a pause").min(1000)));
+        }
     }
 
     // ---- receiving

@@ -11,7 +11,7 @@ pub enum Framing {
     Lf,
     /// CR LF.
     CrLf,
-    /// A byte order mark before each line.
+    /// A byte order mark before the first line.
     Bom,
     /// A blank line after each line.
     Blank,

@@ -1,6 +1,7 @@
 //! Standard output: whole frames, or torn as the knobs say.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
@@ -9,6 +10,7 @@ use crate::knobs::Framing;
 /// Writes frames; one at a time.
 pub struct Output {
     turn: Mutex<u64>,
+    first: AtomicBool,
     trickle: bool,
     framing: Framing,
 }
@@ -18,6 +20,7 @@ impl Output {
     pub fn new(trickle: bool, framing: Framing) -> Output {
         Output {
             turn: Mutex::new(1),
+            first: AtomicBool::new(true),
             trickle,
             framing,
         }
@@ -29,7 +32,10 @@ impl Output {
         let frame = match self.framing {
             Framing::Lf => format!("{body}\n"),
             Framing::CrLf => format!("{body}\r\n"),
-            Framing::Bom => format!("\u{feff}{body}\n"),
+            Framing::Bom if self.first.swap(false, Ordering::SeqCst) => {
+                format!("\u{feff}{body}\n")
+            }
+            Framing::Bom => format!("{body}\n"),
             Framing::Blank => format!("{body}\n\n"),
             Framing::ContentLength => format!("Content-Length: {}\r\n\r\n{body}\n", body.len()),
         };
