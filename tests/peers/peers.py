@@ -21,9 +21,9 @@ def python(venv: str) -> str:
     return str(HERE / ".venvs" / venv / "bin/python")
 
 
-def tools(mcp: str) -> list[str]:
+def tools(mcp: str, *args: str) -> list[str]:
     """The command of `servers/tools.py` on this version of the Python SDK."""
-    return [python(f"mcp-{mcp}"), str(HERE / "servers/tools.py")]
+    return [python(f"mcp-{mcp}"), str(HERE / "servers/tools.py"), *args]
 
 
 def outlive(server: list[str], *flags: str) -> list[str]:

@@ -20,10 +20,10 @@ from wire import Wire
 class Session:
     """A session through outlive, with its event log beside it."""
 
-    def __init__(self, case: unittest.TestCase, server: str, *flags: str) -> None:
+    def __init__(self, case: unittest.TestCase, server: list[str], *flags: str) -> None:
         self.scratch = Path(case.enterContext(tempfile.TemporaryDirectory()))
         self.log = EventLog(self.scratch / "log")
-        self.wire = case.enterContext(Wire(outlive(tools(server), *self.log.flags, *flags)))
+        self.wire = case.enterContext(Wire(outlive(server, *self.log.flags, *flags)))
         self.wire.initialize()
         self._last_id = 0
 
@@ -54,9 +54,13 @@ class Session:
         return any(message.get("id") == id for message in map(json.loads, self.wire.received))
 
 
+WHILE_ALIVE = (0.0, 0.3)
+WHEN_DEAD = (1.2, 1.3, 1.4, 1.5, 2.5)
+
+
 class CancellationRace(unittest.TestCase):
     def assert_first_death_is_the_last(self, server: str) -> None:
-        session = Session(self, server)
+        session = Session(self, tools(server))
         first = session.use("pid")
         cancelled = [session.begin("threaded", 0.3)]
         session.cancel(cancelled[0])
@@ -80,12 +84,11 @@ class CancellationRace(unittest.TestCase):
         for id in cancelled:
             self.assertFalse(session.was_answered(id), "the host was sent an answer to a call it had cancelled")
 
-    def assert_no_call_is_sacrificed(self, server: str) -> None:
-        """The user's next call comes while the tool still runs, and at several moments after the silent death."""
+    def assert_no_call_is_sacrificed(self, server: list[str], *pauses: float) -> None:
+        """The user's next call comes this many seconds after the cancellation of a tool that takes one second."""
         patient = ("--breaker-failures", "1000", "--backoff-base", "10ms", "--backoff-cap", "20ms")
         session = Session(self, server, "--cancel", "forward", *patient)
-        # At 0 and 0.3 s the server still lives; after 1 s it is dead and looks alive.
-        for deaths, pause in enumerate((0.0, 0.3, 1.2, 1.3, 1.4, 1.5, 2.5), 1):
+        for deaths, pause in enumerate(pauses, 1):
             call = session.begin("threaded", 1.0)
             session.cancel(call)
             time.sleep(pause)
@@ -96,7 +99,7 @@ class CancellationRace(unittest.TestCase):
 
     def assert_sibling_is_told(self, server: str) -> None:
         """A call that dies with the server is settled without any further word from the host."""
-        session = Session(self, server)
+        session = Session(self, tools(server))
         sibling = session.begin("linger", 300)
         session.cancel(session.begin("threaded", 0.3))
         error = session.wire.answer(sibling)["error"]
@@ -111,10 +114,13 @@ class CancellationRace(unittest.TestCase):
         self.assert_first_death_is_the_last("1.30.0")
 
     def test_fastmcp_1_27_0_dead_but_looking_alive_costs_no_call(self) -> None:
-        self.assert_no_call_is_sacrificed("1.27.0")
+        self.assert_no_call_is_sacrificed(tools("1.27.0"), *WHILE_ALIVE, *WHEN_DEAD)
 
     def test_fastmcp_1_30_0_dead_but_looking_alive_costs_no_call(self) -> None:
-        self.assert_no_call_is_sacrificed("1.30.0")
+        self.assert_no_call_is_sacrificed(tools("1.30.0"), *WHILE_ALIVE, *WHEN_DEAD)
+
+    def test_fastmcp_1_30_0_dead_and_slow_to_exit_costs_no_call(self) -> None:
+        self.assert_no_call_is_sacrificed(tools("1.30.0", "2.5"), 1.2)
 
     def test_fastmcp_1_27_0_takes_a_sibling_call_with_it_and_the_host_is_told(self) -> None:
         self.assert_sibling_is_told("1.27.0")
@@ -132,7 +138,7 @@ class CancellationRace(unittest.TestCase):
         self.assertEqual(len(seen["timed out"]), 3)
 
     def test_mcp_2_3_0_bears_cancellations_and_goes_on_getting_them(self) -> None:
-        session = Session(self, "2.3.0")
+        session = Session(self, tools("2.3.0"))
         pid = session.use("pid")
         for _ in range(3):
             call = session.begin("threaded", 0.2)

@@ -1,9 +1,13 @@
 """The server the host programs talk to: high-level Python SDK, any version from 1.20 to 2.x.
 
+usage: tools.py [SECONDS]      with SECONDS it takes that long to exit, as a server that tidies up does
+
 `FastMCP` of mcp 1.x is `MCPServer` of mcp 2.x; the rest of what is used here did not change.
 """
 
+import atexit
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -110,4 +114,6 @@ def review(code: str) -> str:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        atexit.register(time.sleep, float(sys.argv[1]))
     server.run()
