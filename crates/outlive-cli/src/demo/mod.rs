@@ -30,7 +30,7 @@ use tally::{Tally, median};
 use timeline::{Line, Painter, Timeline, Tone, brief, columns, heading, span};
 
 /// The pause between scenes when a person reads along.
-const READING: Duration = Duration::from_millis(400);
+const READING: Duration = Duration::from_millis(350);
 /// The pause when nobody does: longer than `--healthy-after`, so that restarts are not delayed.
 const BRISK: Duration = Duration::from_millis(120);
 

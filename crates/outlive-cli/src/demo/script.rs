@@ -37,6 +37,7 @@ fn start(stage: &mut Stage) -> Result<(), String> {
         "initialize",
         json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": host }),
     )?;
+    stage.ready(1)?;
     stage.notify("notifications/initialized", json!({}))?;
     stage.ask("tools/list", json!({}))?;
     stage.tally.handles = stage.tools().len();

@@ -225,9 +225,10 @@ pub fn millis(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 10_000.0).round() / 10.0
 }
 
-/// A duration for a person: "0.4 ms", "161 ms", "1.5 s".
+/// A duration for a person: "0.43 ms", "5.5 ms", "161 ms", "1.5 s".
 pub fn brief(duration: Duration) -> String {
     match duration.as_secs_f64() * 1000.0 {
+        ms if ms < 0.995 => format!("{ms:.2} ms"),
         ms if ms < 9.95 => format!("{ms:.1} ms"),
         ms if ms < 999.5 => format!("{ms:.0} ms"),
         ms => format!("{:.1} s", ms / 1000.0),
@@ -365,7 +366,8 @@ mod tests {
     #[test]
     fn durations_are_brief() {
         let cases = [
-            (0.44, "0.4 ms"),
+            (0.044, "0.04 ms"),
+            (0.996, "1.0 ms"),
             (9.9, "9.9 ms"),
             (9.96, "10 ms"),
             (161.4, "161 ms"),
