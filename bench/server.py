@@ -16,4 +16,5 @@ for line in sys.stdin:
         "tools/list": {"tools": []},
     }
     result = results.get(request["method"], {})
-    print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
+    answer = {"jsonrpc": "2.0", "id": request["id"], "result": result}
+    print(json.dumps(answer, separators=(",", ":")), flush=True)
