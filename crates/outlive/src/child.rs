@@ -29,6 +29,8 @@ pub(crate) struct ChildLink {
     /// Gone once closed, failed or killed.
     stdin: Option<Sink>,
     pub(crate) outbox: Outbox,
+    /// Bytes written that the server will certainly never read.
+    unread: usize,
     /// Close the input as soon as the outbox is empty.
     closing: bool,
     /// Gone after its end.
@@ -63,6 +65,7 @@ impl ChildLink {
             collected: false,
             stdin: None,
             outbox: Outbox::default(),
+            unread: 0,
             closing: false,
             stdout: None,
             framer: Framer::new(message_limit),
@@ -103,11 +106,21 @@ impl ChildLink {
             return Ok(());
         };
         let result = stdin.flush(cx, &mut self.outbox);
+        if result.is_err() {
+            // Nobody can read this pipe any more.
+            self.unread = stdin.unread();
+        }
         if result.is_err() || self.closing && self.outbox.is_empty() {
             self.stdin = None;
             self.outbox.clear();
         }
         result
+    }
+
+    /// How many of the frames queued here were written out in full, less those that were left
+    /// in the pipe unread when nobody was there to read them any more.
+    pub(crate) fn sent(&self) -> u64 {
+        self.outbox.sent(self.unread)
     }
 
     /// Closes the input once everything queued is written.
@@ -203,11 +216,15 @@ impl ChildLink {
         }
     }
 
-    /// Ends what is left of the group, then collects the process.
-    pub(crate) fn end(mut self) -> Exit {
+    /// Ends what is left of the group, then collects the process. Tells how it ended and what
+    /// [`ChildLink::sent`] is in the end.
+    pub(crate) fn end(mut self) -> (Exit, u64) {
         process::kill(self.pid);
         self.collected = true;
-        process::collect(self.pid)
+        if let Some(stdin) = &self.stdin {
+            self.unread = stdin.unread();
+        }
+        (process::collect(self.pid), self.sent())
     }
 }
 

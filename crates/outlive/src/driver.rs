@@ -58,6 +58,8 @@ struct Driver<O> {
     session: Session,
     /// Inputs that arose while outputs were carried out.
     arisen: VecDeque<Input>,
+    /// The session was told something since this was last cleared.
+    fed: bool,
 
     host: Host,
     host_framer: Framer,
@@ -71,6 +73,8 @@ struct Driver<O> {
 
     /// The link in service, and those on their way out.
     links: Vec<ChildLink>,
+    /// A link was made and may not have been polled yet.
+    connected: bool,
     /// Bytes queued for a link above which the host is not read.
     link_high: usize,
     message_limit: usize,
@@ -104,10 +108,12 @@ impl<O: Observer> Driver<O> {
             host_gone: false,
             host_blocked: false,
             links: Vec::new(),
+            connected: false,
             link_high: policy.limits.in_flight_bytes,
             message_limit: policy.limits.message,
             session: Session::new(policy, run.seed),
             arisen: VecDeque::new(),
+            fed: false,
             signals: Signals::new()?,
             begun,
             now: Time::ZERO,
@@ -133,6 +139,7 @@ impl<O: Observer> Driver<O> {
             again |= self.poll_alarm(cx);
             // What was not read because a queue was long, or too much in flight, is read now.
             again |= !read_host && self.reads_host();
+            again |= std::mem::take(&mut self.connected);
             if let Some(ended) = self.ended() {
                 return Poll::Ready(ended);
             }
@@ -212,7 +219,7 @@ impl<O: Observer> Driver<O> {
             };
             self.report_frames(index);
             if read == Read::End {
-                let sent = self.links[index].outbox.sent();
+                let sent = self.links[index].sent();
                 self.feed(Input::Link(generation, LinkInput::Eof { sent }));
                 break;
             }
@@ -239,12 +246,11 @@ impl<O: Observer> Driver<O> {
 
     /// Writes what is queued. True if there is more to do because of it.
     fn flush(&mut self, cx: &mut Context<'_>) -> bool {
+        self.fed = false;
         for index in 0..self.links.len() {
-            if let Err(error) = self.links[index].flush(cx) {
-                let (generation, sent) = (
-                    self.links[index].generation,
-                    self.links[index].outbox.sent(),
-                );
+            let link = &mut self.links[index];
+            if let Err(error) = link.flush(cx) {
+                let (generation, sent) = (link.generation, link.sent());
                 let error = error.to_string();
                 self.feed(Input::Link(
                     generation,
@@ -252,9 +258,9 @@ impl<O: Observer> Driver<O> {
                 ));
             }
         }
-        let was_blocked = self.host_blocked;
         self.flush_host(cx);
-        was_blocked && !self.host_blocked
+        // What the session said to that may be more to write.
+        self.fed
     }
 
     fn flush_host(&mut self, cx: &mut Context<'_>) {
@@ -313,6 +319,7 @@ impl<O: Observer> Driver<O> {
 
     /// Hands an input to the session and does what it says.
     fn feed(&mut self, input: Input) {
+        self.fed = true;
         self.session.handle(self.now, input);
         self.carry_out();
         while let Some(input) = self.arisen.pop_front() {
@@ -349,6 +356,7 @@ impl<O: Observer> Driver<O> {
         let input = match ChildLink::spawn(&self.run.command, generation, self.message_limit) {
             Ok(link) => {
                 self.links.push(link);
+                self.connected = true;
                 LinkInput::Up
             }
             Err(why) => LinkInput::Unmade(why),
@@ -390,8 +398,8 @@ impl<O: Observer> Driver<O> {
             self.report_lines(index);
             self.report_frames(index);
             let link = self.links.swap_remove(index);
-            let (generation, sent) = (link.generation, link.outbox.sent());
-            let exit = link.end();
+            let generation = link.generation;
+            let (exit, sent) = link.end();
             self.feed(Input::Link(generation, LinkInput::Exited { exit, sent }));
         }
         if self.run.owns_children {

@@ -2,8 +2,8 @@
 //!
 //! Frames go out in order, each with a line feed. Small ones are copied next to each other, so
 //! that all that happened in one turn leaves in one `write`; large ones are queued as they are.
-//! The outbox knows how many frames have left, because whether a request was sent decides
-//! whether it may be sent again.
+//! The outbox knows how many frames have left, and how many of those a reader can have read,
+//! because whether a request was sent decides whether it may be sent again.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -15,6 +15,10 @@ const SMALL: usize = 16 << 10;
 
 /// An idle outbox keeps no more memory than this.
 const KEEP: usize = 128 << 10;
+
+/// No pipe holds more than this (the default of `/proc/sys/fs/pipe-max-size`): what left longer
+/// ago has been read.
+const LARGEST_PIPE: u64 = 1 << 20;
 
 /// Slices in one `write`.
 const SLICES: usize = 32;
@@ -30,10 +34,11 @@ pub(crate) struct Outbox {
     len: usize,
     /// Bytes that have left.
     written: u64,
-    /// Where, counted in bytes since the beginning, each frame that is still here ends.
+    /// Where, counted in bytes since the beginning, each frame ends that is still here or may
+    /// be in the pipe.
     ends: VecDeque<u64>,
-    /// Frames that have left.
-    sent: u64,
+    /// Frames before those.
+    read: u64,
 }
 
 impl Outbox {
@@ -63,9 +68,10 @@ impl Outbox {
         self.len == 0
     }
 
-    /// Frames that have left in full.
-    pub(crate) fn sent(&self) -> u64 {
-        self.sent
+    /// Frames that have left in full, if the last `unread` bytes that left do not count.
+    pub(crate) fn sent(&self, unread: usize) -> u64 {
+        let taken = self.written.saturating_sub(unread as u64);
+        self.read + self.ends.partition_point(|end| *end <= taken) as u64
     }
 
     /// Hands the next bytes to `write`, which says how many it took.
@@ -93,16 +99,21 @@ impl Outbox {
     pub(crate) fn clear(&mut self) {
         self.parts.clear();
         self.tail = BytesMut::new();
-        self.ends.clear();
+        let left = self.ends.partition_point(|end| *end <= self.written);
+        self.ends.truncate(left);
         self.len = 0;
     }
 
     fn advance(&mut self, mut n: usize) {
         self.len -= n;
         self.written += n as u64;
-        while self.ends.front().is_some_and(|end| *end <= self.written) {
+        while self
+            .ends
+            .front()
+            .is_some_and(|end| end + LARGEST_PIPE < self.written)
+        {
             self.ends.pop_front();
-            self.sent += 1;
+            self.read += 1;
         }
         while let Some(part) = self.parts.front_mut() {
             let taken = n.min(part.len());
@@ -157,10 +168,10 @@ mod tests {
             }
             assert_eq!(outbox.len(), expected.len());
             assert!(drain(&mut outbox, limit) == expected, "limit {limit}");
-            assert_eq!(outbox.sent(), 6);
+            assert_eq!(outbox.sent(0), 6);
             outbox.push(Bytes::from_static(b"again"));
             assert_eq!(drain(&mut outbox, limit), b"again\n");
-            assert_eq!(outbox.sent(), 7);
+            assert_eq!(outbox.sent(0), 7);
         }
     }
 
@@ -171,7 +182,7 @@ mod tests {
         outbox.push(Bytes::from_static(b"two"));
         let mut take = |n| {
             let _ = outbox.write_with(|_| Ok::<_, ()>(n));
-            outbox.sent()
+            outbox.sent(0)
         };
         assert_eq!(take(2), 0);
         assert_eq!(take(1), 1);
@@ -186,6 +197,40 @@ mod tests {
         outbox.push(vec![b'x'; SMALL * 2].into());
         let _ = outbox.write_with(|_| Ok::<_, ()>(4));
         outbox.clear();
-        assert_eq!((outbox.len(), outbox.sent()), (0, 1));
+        assert_eq!((outbox.len(), outbox.sent(0)), (0, 1));
+    }
+
+    #[test]
+    fn what_was_left_unread_does_not_count_as_sent() {
+        let mut outbox = Outbox::default();
+        for frame in ["one", "two", "three"] {
+            outbox.push(Bytes::from_static(frame.as_bytes()));
+        }
+        drain(&mut outbox, usize::MAX);
+        for (unread, sent) in [
+            (0, 3),
+            (1, 3),
+            (2, 2),
+            (6, 2),
+            (7, 2),
+            (8, 1),
+            (14, 0),
+            (99, 0),
+        ] {
+            assert_eq!(outbox.sent(unread), sent, "{unread} unread");
+        }
+        outbox.clear();
+        assert_eq!(outbox.sent(6), 2);
+    }
+
+    #[test]
+    fn what_was_read_long_ago_takes_no_memory() {
+        let mut outbox = Outbox::default();
+        for _ in 0..100 {
+            outbox.push(vec![b'x'; LARGEST_PIPE as usize / 4].into());
+            drain(&mut outbox, usize::MAX);
+        }
+        assert!(outbox.ends.len() < 10);
+        assert_eq!(outbox.sent(0), 100);
     }
 }

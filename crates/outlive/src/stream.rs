@@ -167,6 +167,11 @@ impl Sink {
         }
     }
 
+    /// Bytes written that have not been read. (Where the system does not tell: none.)
+    pub(crate) fn unread(&self) -> usize {
+        rustix::io::ioctl_fionread(self.fd.get_ref()).map_or(0, |n| n as usize)
+    }
+
     fn write(&mut self, outbox: &mut Outbox) -> io::Result<()> {
         while !self.blocked && !outbox.is_empty() {
             let mut offered = 0;
