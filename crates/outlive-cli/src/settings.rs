@@ -148,7 +148,7 @@ pub struct Settings {
     pub max_in_flight_bytes: usize,
 
     /// How long accepted requests may still take once the host has left.
-    #[arg(long, env = "OUTLIVE_DRAIN", value_name = DURATION, default_value = "5s", value_parser = duration, help_heading = "Stopping")]
+    #[arg(long, env = "OUTLIVE_DRAIN", value_name = DURATION, default_value = "1s", value_parser = duration, help_heading = "Stopping")]
     pub drain: Duration,
 
     /// How long a server may take to leave once its input is closed.

@@ -74,10 +74,11 @@ impl Tail {
         }
     }
 
-    /// Adds a line. Blank ones are not worth a place.
+    /// Adds a line. One without a letter or digit (blank, or the rule under a traceback) is not
+    /// worth a place.
     pub(crate) fn push(&mut self, line: &str) {
         let mut line = escape(line.trim_end());
-        if line.is_empty() {
+        if !line.contains(char::is_alphanumeric) {
             return;
         }
         if line.len() > self.max_bytes {

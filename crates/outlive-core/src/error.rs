@@ -10,6 +10,7 @@
 //! | `session_expired` | −31006 | the remote server has forgotten the session |
 //! | `rejected` | −31007 | the remote server refused the request unexecuted |
 //! | `too_large` | −31008 | the message is longer than the limit |
+//! | `unsupported` | −32601 | the server does not take `server/discover`; `initialize` will do |
 //! | `protocol` | −32600, −32700 | the message breaks JSON-RPC |
 //!
 //! The codes lie outside −32768…−32000 because revision 2026-07-28 asks for that: −32000…−32019 take no
@@ -121,8 +122,12 @@ pub enum Error {
         /// What is known about the execution of the request.
         outcome: Outcome,
     },
-    /// The server does not know the method; said by us on its behalf.
-    MethodNotFound,
+    /// The server does not take `server/discover`; said by us on its behalf, in the words that
+    /// make a host fall back to `initialize`.
+    Unsupported {
+        /// What shows it.
+        why: String,
+    },
     /// The server answered with this JSON-RPC error object.
     Remote(Bytes),
 }
@@ -141,7 +146,7 @@ impl Error {
             Error::Rejected { .. } => "rejected",
             Error::TooLarge { .. } => "too_large",
             Error::Protocol { .. } => "protocol",
-            Error::MethodNotFound => "method_not_found",
+            Error::Unsupported { .. } => "unsupported",
             Error::Remote(_) => "remote",
         }
     }
@@ -163,7 +168,7 @@ impl Error {
             Error::Protocol {
                 unreadable: false, ..
             } => -32600,
-            Error::MethodNotFound => -32601,
+            Error::Unsupported { .. } => -32601,
             Error::Remote(_) => -32603,
         }
     }
@@ -178,7 +183,7 @@ impl Error {
             Error::Unavailable { .. } | Error::Overloaded => Outcome::NotSent,
             Error::TooLarge { answer: true, .. } | Error::Remote(_) => Outcome::Done,
             Error::TooLarge { answer: false, .. } => Outcome::NotSent,
-            Error::SessionExpired | Error::Rejected { .. } | Error::MethodNotFound => {
+            Error::SessionExpired | Error::Rejected { .. } | Error::Unsupported { .. } => {
                 Outcome::Rejected
             }
             Error::CancelledByPeer { .. } => Outcome::Unknown,
@@ -308,9 +313,7 @@ impl Error {
             Error::Protocol { what: words, .. } => {
                 format!("The request was not sent: {words}.")
             }
-            Error::MethodNotFound => {
-                format!("Method not found: {what} (this server is not asked).")
-            }
+            Error::Unsupported { why } => format!("Method not found: {what}. {why}"),
             Error::Remote(_) => format!("The server answered {what} with an error."),
         }
     }

@@ -236,7 +236,8 @@ impl Event {
     pub fn is_notable(&self) -> bool {
         !matches!(
             self,
-            Event::State(State::Connecting { .. } | State::Closed)
+            // A loss is told by `Lost`, with its cause.
+            Event::State(State::Connecting { .. } | State::Down { .. } | State::Closed)
                 | Event::Dropped {
                     reason: DropReason::LateAnswer
                         | DropReason::LateProgress
@@ -337,7 +338,7 @@ impl fmt::Display for Event {
             Event::State(State::Ready { generation }) => {
                 write!(f, "ready (generation {generation})")
             }
-            Event::State(State::Down { .. }) => f.write_str("down; a new server is on its way"),
+            Event::State(State::Down { .. }) => f.write_str("down"),
             Event::State(State::Failed { cause, .. }) => write!(
                 f,
                 "failed: the server {}; it is tried again now and then, and when it is called",

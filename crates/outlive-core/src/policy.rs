@@ -170,7 +170,7 @@ impl Default for Policy {
             },
             stop_grace: Duration::from_secs(2),
             term_grace: Duration::from_secs(3),
-            drain: Duration::from_secs(5),
+            drain: Duration::from_secs(1),
             refuse_discover: false,
         }
     }

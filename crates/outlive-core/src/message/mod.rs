@@ -15,7 +15,7 @@ mod tests;
 
 use std::borrow::Cow;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 
 pub use self::id::Id;
 pub use self::scan::MAX_DEPTH;
@@ -53,9 +53,13 @@ pub struct Message {
 impl Message {
     /// Reads a line. White space around the object (a stray CR too) is dropped.
     pub fn read(line: Bytes) -> Result<Message, Defect> {
-        let bytes = trim(line);
+        let mut bytes = line;
+        bytes.advance(bytes.iter().take_while(is_space).count());
         let mut draft = Draft::default();
         let verdict = draft.read(&bytes);
+        // Only now: a space tells that a number before it was not cut off.
+        let space = bytes.iter().rev().take_while(is_space).count();
+        bytes.truncate(bytes.len() - space);
         match verdict {
             Ok(kind) => Ok(Message {
                 id: draft.id.unwrap_or(Id::Null),
@@ -445,8 +449,8 @@ fn refuse<T>(what: DefectKind, detail: impl Into<String>) -> Result<T, (DefectKi
 }
 
 fn batch(line: &[u8]) -> Verdict {
-    let inner = line[1..line.len() - 1].trim_ascii();
-    if inner.is_empty() {
+    let inner = line[1..].trim_ascii_start();
+    if inner.starts_with(b"]") {
         return refuse(DefectKind::NotAMessage, "an empty batch");
     }
     refuse(DefectKind::Batch, "a batch of messages")
@@ -463,14 +467,6 @@ fn foreign(line: &[u8]) -> &'static str {
     }
 }
 
-fn trim(line: Bytes) -> Bytes {
-    let is_space = |b: &u8| matches!(b, b' ' | b'\t' | b'\r' | b'\n');
-    let Some(start) = line.iter().position(|b| !is_space(b)) else {
-        return Bytes::new();
-    };
-    let end = line.iter().rposition(|b| !is_space(b)).unwrap_or(start) + 1;
-    match end - start == line.len() {
-        true => line,
-        false => line.slice(start..end),
-    }
+fn is_space(byte: &&u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
 }

@@ -58,6 +58,8 @@ fn responses() {
     assert!(m.is_error());
     assert_eq!(m.error(), Some(&br#"{"code":1,"message":"no"}"#[..]));
 
+    // Only responses are errors.
+    assert!(!read(r#"{"id":1,"method":"m","error":{}}"#).is_error());
     // A result may be anything, even null.
     assert_eq!(
         read(r#"{"id":1,"result":null}"#).result(),
@@ -313,6 +315,7 @@ fn broken_text_keeps_what_was_read_before() {
             cut >= r#"{"jsonrpc":"2.0","id":17,"method":"x""#.len()
         );
     }
+    assert_eq!(refuse(r#"{"id":17 "#).id, Some(Id::Int(17)));
     for tail in ["}", "]", ",", "x", " {}", "\0"] {
         let d = refuse(format!("{whole}{tail}"));
         assert_eq!(d.what, DefectKind::NotAMessage);
@@ -382,6 +385,12 @@ fn nesting_has_a_limit_and_the_id_is_found_behind_it() {
         assert_eq!(d.what, DefectKind::TooDeep);
         assert_eq!((d.id, d.has_method), (Some(Id::Int(1)), true));
     }
+    // Objects that were entered and left do not count.
+    let deep = ["[", "]"].map(|bracket| bracket.repeat(MAX_DEPTH - 1));
+    read(&format!(
+        r#"{{"id":1,"method":"x","params":{{"_meta":{{}}}},"result":{{}},"y":{}{}}}"#,
+        deep[0], deep[1]
+    ));
     // Brackets are matched again once the depth is bearable.
     let d = refuse(nested("[", "]", MAX_DEPTH + 9).replacen("],\"id\"", "},\"id\"", 1));
     assert_eq!(d.what, DefectKind::NotAMessage);
@@ -454,6 +463,21 @@ fn another_id_changes_nothing_else() {
 }
 
 #[test]
+fn another_subscription_changes_nothing_else() {
+    let meta = r#""_meta":{"io.modelcontextprotocol/subscriptionId":7,"progressToken":5}"#;
+    for line in [
+        format!(r#"{{"jsonrpc":"2.0","method":"m","params":{{{meta},"name":"n"}}}}"#),
+        format!(r#"{{"result":{{{meta}}},"id":7}}"#),
+    ] {
+        let m = read(&line).with_subscription_id(br#""abc""#);
+        let expected = line.replace(r#"Id":7"#, r#"Id":"abc""#);
+        assert_eq!(m.bytes(), &expected);
+        assert_eq!(m.subscription_id(), Some(Id::text("abc")));
+        assert_eq!(format!("{m:?}"), format!("{:?}", read(&expected)));
+    }
+}
+
+#[test]
 fn an_id_is_given_to_an_error_that_had_none() {
     let m = read(r#"{"jsonrpc":"2.0","error":{"code":1}}"#).with_id(b"12");
     assert_eq!(
@@ -471,6 +495,7 @@ fn messages_without_the_field_stay_as_they_are() {
     let line = r#"{"jsonrpc":"2.0","method":"x"}"#;
     assert_eq!(read(line).with_id(b"1").bytes(), line);
     assert_eq!(read(line).with_request_id(b"1").bytes(), line);
+    assert_eq!(read(line).with_subscription_id(b"1").bytes(), line);
     let line = r#"{"id":1,"result":1}"#;
     assert_eq!(read(line).with_id(b"true").bytes(), line);
     assert_eq!(read(line).with_id(b"").bytes(), line);

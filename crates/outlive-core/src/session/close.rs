@@ -1,5 +1,7 @@
 //! The end: what was accepted may finish, then everything is settled and the server is stopped.
 
+use std::time::Duration;
+
 use crate::cause::{Cause, Phase, Reason};
 use crate::error::Error;
 use crate::event::{Event, State};
@@ -11,29 +13,56 @@ use super::link::{Stage, StopStep};
 use super::{Ending, Output, Session};
 
 impl Session {
-    /// The host has left, or the session is to end: nothing new is accepted.
-    pub(super) fn drain(&mut self, now: Time) {
-        if self.ending != Ending::No {
-            return;
+    /// The host has left. What it asked for may still finish, within a short time that begins when
+    /// there is a server to do it; what it was asked will not be answered.
+    pub(super) fn host_left(&mut self, now: Time) {
+        self.host_gone = true;
+        let served = self.link.as_ref().is_some_and(|link| link.served.is_some());
+        self.drain(
+            now,
+            match served {
+                true => self.policy.drain,
+                false => self.policy.drain.max(self.policy.hold),
+            },
+        );
+        let asks = self
+            .link
+            .as_mut()
+            .map(|link| std::mem::take(&mut link.asks));
+        for ask in asks.unwrap_or_default().into_values() {
+            self.answer_server(now, &ask.server_id_json, &Error::ShuttingDown);
         }
-        self.ending = Ending::Draining {
-            until: now + self.policy.drain,
-        };
-        self.emit(Event::Draining {
-            in_flight: self.ledger.awaited(),
-        });
+    }
+
+    /// Nothing new is accepted; what was accepted may finish.
+    fn drain(&mut self, now: Time, patience: Duration) {
+        if self.ending == Ending::No {
+            self.ending = Ending::Draining {
+                until: now + patience,
+            };
+            self.emit(Event::Draining {
+                in_flight: self.ledger.awaited(),
+            });
+        }
+    }
+
+    /// The server has come into service while the session is draining.
+    pub(super) fn drain_from(&mut self, now: Time) {
+        if let Ending::Draining { until } = &mut self.ending {
+            *until = (*until).min(now + self.policy.drain);
+        }
     }
 
     /// The user wants the end: gracefully the first time, at once the second.
     pub(super) fn stop(&mut self, now: Time) {
+        let again = std::mem::replace(&mut self.stop_asked, true);
         match self.ending {
-            Ending::No => self.drain(now),
-            Ending::Draining { .. } => {
-                self.finish(now);
-                self.kill_remains(now);
-            }
-            Ending::Stopping => self.kill_remains(now),
-            Ending::Closed => {}
+            Ending::No => self.drain(now, self.policy.drain),
+            Ending::Draining { .. } => self.finish(now),
+            Ending::Stopping | Ending::Closed => {}
+        }
+        if again {
+            self.kill_remains(now);
         }
     }
 
@@ -59,7 +88,10 @@ impl Session {
             let Some(entry) = self.ledger.settle(&id) else {
                 continue;
             };
-            self.refuse(&entry, &Error::ShuttingDown);
+            // A host that has left waits for nothing, and some break on being told (mcp 1.x).
+            if !self.host_gone {
+                self.refuse(&entry, &Error::ShuttingDown);
+            }
             self.abandon(now, &id, &entry, None);
         }
         let Some(link) = self.link.take() else { return };
@@ -69,8 +101,9 @@ impl Session {
             label: self.policy.label.clone(),
             stderr_tail: Default::default(),
         };
-        for id in link.asks.keys() {
-            self.tell_host(cancelled_by_us(id, &cause));
+        for id in link.asks.keys().filter(|_| !self.host_gone) {
+            let told = cancelled_by_us(id, &cause);
+            self.out.push_back(Output::ToHost(told));
         }
         self.set_state(State::Down {
             cause: cause.clone(),
@@ -87,7 +120,7 @@ impl Session {
             && remains.step != StopStep::Killed
         {
             remains.step = StopStep::Killed;
-            remains.until = now + std::time::Duration::from_secs(1);
+            remains.until = now + Duration::from_secs(1);
             self.out
                 .push_back(Output::Link(remains.generation, LinkOrder::Kill));
         }

@@ -1,5 +1,6 @@
 //! A message from the host.
 
+use crate::cause::seconds;
 use crate::error::{Bound, Error, Outcome};
 use crate::event::{Direction, DropReason, State};
 use crate::framer::Frame;
@@ -108,7 +109,9 @@ impl Session {
             && self.memory.era == Era::Unknown
             && message.is("server/discover")
         {
-            return Some(Error::MethodNotFound);
+            return Some(Error::Unsupported {
+                why: "This server is known not to take it; use `initialize`.".into(),
+            });
         }
         if let State::Failed { cause, retry_at } = &self.state {
             // An attempt is under way or due: wait for it. Otherwise only now and then.
@@ -462,13 +465,21 @@ impl Session {
             true => self.policy.request_ceiling,
             false => self.policy.request_timeout.or(Some(self.policy.discover)),
         };
-        let error = Error::Timeout {
-            after: after.unwrap_or_default(),
-            bound: if total { Bound::Total } else { Bound::Idle },
-        };
-        if self.is_unproven_discover(&entry) {
+        let after = after.unwrap_or_default();
+        let error = if self.is_unproven_discover(&entry) {
             self.emit(Event::LegacyOnly);
-        }
+            Error::Unsupported {
+                why: format!(
+                    "The server did not answer it within {}; use `initialize`.",
+                    seconds(after)
+                ),
+            }
+        } else {
+            Error::Timeout {
+                after,
+                bound: if total { Bound::Total } else { Bound::Idle },
+            }
+        };
         self.refuse(&entry, &error);
         self.abandon(now, id, &entry, None);
         if let Some(link) = &mut self.link {

@@ -283,10 +283,16 @@ impl Session {
             self.ledger.place(id, Place::Held { since: now }, due);
             return Some(Waiting::Request(id.clone(), ticket));
         }
+        let entry = self.ledger.settle(id)?;
         if probe_killed {
             self.emit(Event::LegacyOnly);
+            let why = format!(
+                "The server {} when it was asked; use `initialize`.",
+                cause.predicate()
+            );
+            self.refuse(&entry, &Error::Unsupported { why });
+            return None;
         }
-        let entry = self.ledger.settle(id)?;
         let outcome = if sent {
             Outcome::Unknown
         } else {
@@ -373,7 +379,7 @@ impl Session {
     fn blame_cancellation(&mut self, link: &Link, cause: &Cause) {
         let own_doing = match &cause.reason {
             Reason::Exited(exit) => !exit.is_external(),
-            Reason::Eof | Reason::WriteFailed(_) | Reason::Unresponsive(_) => true,
+            Reason::Eof | Reason::WriteFailed(_) => true,
             _ => false,
         };
         if self.policy.cancel == Cancel::Auto

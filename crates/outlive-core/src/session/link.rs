@@ -83,6 +83,8 @@ pub(super) struct Pulse {
     pub(super) urgent: bool,
     /// It was sent a cancellation and may die of it, at once or later, until then.
     pub(super) suspect_until: Option<Time>,
+    /// It has answered a probe.
+    pub(super) ponged: bool,
     /// It left a probe unanswered that requests were waiting for: they wait no more.
     pub(super) deaf: bool,
     pub(super) inspected: Option<Time>,

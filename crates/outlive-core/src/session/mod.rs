@@ -134,6 +134,9 @@ pub struct Session {
     /// This server does not answer `ping`.
     no_ping: bool,
     host_blocked: bool,
+    host_gone: bool,
+    /// The user has asked for the end.
+    stop_asked: bool,
     ending: Ending,
 }
 
@@ -159,6 +162,8 @@ impl Session {
             absorbing: false,
             no_ping: false,
             host_blocked: false,
+            host_gone: false,
+            stop_asked: false,
             ending: Ending::No,
         }
     }
@@ -178,7 +183,7 @@ impl Session {
         match input {
             Input::Start => self.retry_at = Some(now),
             Input::Host(frame) => self.on_host(now, frame),
-            Input::HostClosed => self.drain(now),
+            Input::HostClosed => self.host_left(now),
             Input::HostBlocked(blocked) => {
                 self.host_blocked = blocked;
                 if let Some(link) = &mut self.link {

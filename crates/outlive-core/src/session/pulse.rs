@@ -25,8 +25,11 @@ use super::{Ending, Output, Session};
 
 /// How often a suspect is asked for a sign of life: it is found out within a second.
 const SUSPECT_INTERVAL: Duration = Duration::from_millis(500);
-/// How long requests wait for a suspect's sign of life before they are sent all the same.
+/// How long requests wait for a suspect's sign of life before they are sent all the same: …
 const GATE_PATIENCE: Duration = Duration::from_secs(1);
+/// … longer if it has shown that it answers pings; one that does not is either dead, or so busy
+/// that it would not take the request any sooner than the ping.
+const PONGED_GATE_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a server that answers what was cancelled stays suspect.
 const LONG_WATCH: Duration = Duration::from_secs(600);
 /// A server that leaves a request unanswered is looked at after this time, …
@@ -117,6 +120,8 @@ impl Session {
             return;
         }
         let probe = link.pulse.probe.take();
+        link.pulse.ponged = true;
+        link.pulse.deaf = false;
         link.pulse.urgent = false;
         if probe.is_some_and(|probe| probe.method == ProbeMethod::Other) {
             // It lives and leaves pings unanswered: no use asking again.
@@ -190,7 +195,11 @@ impl Session {
     fn gate_due(&self) -> Option<Time> {
         let pulse = &self.link.as_ref()?.pulse;
         let probe = pulse.probe.as_ref()?;
-        (!self.queue.is_empty() && !pulse.deaf).then(|| probe.sent + GATE_PATIENCE)
+        let patience = match pulse.ponged {
+            true => PONGED_GATE_PATIENCE,
+            false => GATE_PATIENCE,
+        };
+        (!self.queue.is_empty() && !pulse.deaf).then(|| probe.sent + patience)
     }
 
     pub(super) fn pulse_on_time(&mut self, now: Time) {

@@ -149,7 +149,7 @@ impl Session {
         let Some(entry) = self.take_answered(host_id) else {
             return;
         };
-        let mut bytes = if message.id_json() == entry.message.id_json() {
+        let mut bytes = if message.id() == entry.message.id() {
             message.bytes().clone()
         } else {
             message.with_id(entry.message.id_json()).bytes().clone()
@@ -182,6 +182,7 @@ impl Session {
         link.served = Some(now);
         link.pulse.heard = now;
         let generation = link.generation;
+        self.drain_from(now);
         self.set_state(State::Ready { generation });
         let server = self.memory.server.clone();
         self.emit(crate::event::Event::Connected { generation, server });
@@ -233,7 +234,7 @@ impl Session {
     }
 
     /// Answers a request of the server that cannot be passed on.
-    fn answer_server(&mut self, now: Time, id_json: &[u8], error: &Error) {
+    pub(super) fn answer_server(&mut self, now: Time, id_json: &[u8], error: &Error) {
         if self.link.as_ref().is_some_and(|link| link.is_alive()) {
             let answer = error.to_response(id_json, "the request", self.current_generation());
             self.tell_link(now, answer);
@@ -247,6 +248,9 @@ impl Session {
         };
         if link.asks.len() >= self.policy.limits.asks {
             return self.answer_server(now, message.id_json(), &Error::Overloaded);
+        }
+        if self.host_gone {
+            return self.answer_server(now, message.id_json(), &Error::ShuttingDown);
         }
         let server_id = message.id().cloned().unwrap_or(Id::Null);
         // The first link's ids are the host's first, so they can pass as they are; a later

@@ -92,6 +92,9 @@ pub struct World {
     closed: bool,
     stopping: bool,
     host_closed: bool,
+    /// When the host left.
+    left: Time,
+    stop_asked: bool,
     /// What the host believes to have.
     greeted: bool,
     initialized: bool,
@@ -148,6 +151,8 @@ impl World {
             closed: false,
             stopping: false,
             host_closed: false,
+            left: Time::ZERO,
+            stop_asked: false,
             greeted: false,
             initialized: false,
             level: false,
@@ -240,7 +245,7 @@ impl World {
                 r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#.into(),
             ),
             Step::ServerJunk => self.server_line("Listening on stdio…".into()),
-            Step::Stderr => self.from_server(LinkInput::Stderr("a word\u{7}".into())),
+            Step::Stderr => self.server_says(LinkInput::Stderr("a word\u{7}".into())),
             Step::Eof(lost) => self.die(lost, |sent| LinkInput::Eof { sent }, false),
             Step::WriteFails(lost) => self.die(
                 lost,
@@ -266,7 +271,7 @@ impl World {
                 let line = Bytes::from_static(br#"{"id":1,"result":{"stale":true}}"#);
                 self.feed(Input::Link(generation, LinkInput::Frame(Frame::Line(line))))
             }
-            Step::Inspected(stopped) => self.from_server(LinkInput::Inspected { stopped }),
+            Step::Inspected(stopped) => self.server_says(LinkInput::Inspected { stopped }),
             Step::Tick => self.tick(),
             Step::Wait(ms) => {
                 self.now = self.now + Duration::from_millis(ms.into());
@@ -283,10 +288,14 @@ impl World {
             Step::Restart => self.feed(Input::Restart),
             Step::Stop => {
                 self.stopping = true;
+                self.stop_asked = true;
                 self.feed(Input::Stop)
             }
             Step::HostCloses => {
                 self.stopping = true;
+                if !self.host_closed {
+                    self.left = self.now;
+                }
                 self.host_closed = true;
                 self.feed(Input::HostClosed)
             }
@@ -332,10 +341,10 @@ impl World {
 
     fn server_line(&mut self, line: String) -> Result<(), Broken> {
         self.note(|| format!("server > {line}"));
-        self.from_server(LinkInput::Frame(Frame::Line(line.into())))
+        self.server_says(LinkInput::Frame(Frame::Line(line.into())))
     }
 
-    fn from_server(&mut self, input: LinkInput) -> Result<(), Broken> {
+    fn server_says(&mut self, input: LinkInput) -> Result<(), Broken> {
         match self.live().map(|s| s.generation) {
             Some(generation) => self.feed(Input::Link(generation, input)),
             None => Ok(()),
@@ -621,8 +630,8 @@ impl World {
 
     fn carry_out(&mut self, output: Output) -> Result<(), Broken> {
         match output {
-            Output::ToHost(bytes) => self.to_host(bytes),
-            Output::ToLink(generation, bytes) => self.to_server(generation, bytes),
+            Output::ToHost(bytes) => self.host_gets(bytes),
+            Output::ToLink(generation, bytes) => self.server_gets(generation, bytes),
             Output::Connect(generation) => self.connect(generation),
             Output::Link(generation, order) => self.order(generation, order),
             Output::Event(Event::State(state)) => {
@@ -733,7 +742,7 @@ impl World {
         Ok(())
     }
 
-    fn to_host(&mut self, bytes: Bytes) -> Result<(), Broken> {
+    fn host_gets(&mut self, bytes: Bytes) -> Result<(), Broken> {
         self.note(|| format!("host   < {}", String::from_utf8_lossy(&bytes)));
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let message = Message::read(bytes).map_err(|d| format!("junk to the host: {d:?}"))?;
@@ -864,7 +873,7 @@ impl World {
         }
     }
 
-    fn to_server(&mut self, generation: Generation, bytes: Bytes) -> Result<(), Broken> {
+    fn server_gets(&mut self, generation: Generation, bytes: Bytes) -> Result<(), Broken> {
         self.note(|| format!("server < {}", String::from_utf8_lossy(&bytes)));
         let message = Message::read(bytes).map_err(|d| format!("junk to the server: {d:?}"))?;
         let Some(server) = self.server.as_mut().filter(|s| s.generation == generation) else {
@@ -1057,6 +1066,16 @@ impl World {
             if size > limit {
                 return Err(format!("7: {what}: {size} > {limit}"));
             }
+        }
+        // A host that has left is owed nothing once the time to finish is over.
+        let awaited = self
+            .asked
+            .iter()
+            .any(|a| a.open && a.method != Method::Listen);
+        let over = !awaited || self.stop_asked || self.now - self.left >= self.policy.drain;
+        if self.host_closed && over && sizes.ledger.0 == 0 {
+            self.open.clear();
+            self.asked.iter_mut().for_each(|a| a.open = false);
         }
         let open = self.asked.iter().filter(|a| a.open).count();
         if sizes.ledger.0 != open {
