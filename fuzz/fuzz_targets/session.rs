@@ -423,7 +423,7 @@ impl<'a> World<'a> {
         while let Some(output) = self.session.poll() {
             assert!(!self.closed, "after the end: {output:?}");
             match output {
-                Output::ToHost(bytes) => self.to_host(bytes),
+                Output::ToHost(bytes) => self.reaches_host(bytes),
                 Output::ToLink(generation, bytes) => {
                     assert_eq!(Some(generation), self.newest, "a message to an old link");
                     let message = read(bytes);
@@ -448,7 +448,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn to_host(&mut self, bytes: Bytes) {
+    fn reaches_host(&mut self, bytes: Bytes) {
         let message = read(bytes);
         match (message.kind(), message.id()) {
             (Kind::Request, _) => {
