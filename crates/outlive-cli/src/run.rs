@@ -11,6 +11,9 @@ use crate::settings::Settings;
 /// The breaker opened, and `--exit-on-failed` was given.
 const FAILED: u8 = 3;
 
+/// The command of this program that is not for people: see [`outlive::warden`].
+pub const WARDEN: &str = "__warden";
+
 /// Runs until the host leaves; the reason if it could not even begin.
 pub fn run(settings: &Settings) -> Result<ExitCode, String> {
     let command = command(settings)?;
@@ -20,6 +23,9 @@ pub fn run(settings: &Settings) -> Result<ExitCode, String> {
     let log = Log::open(settings, Secrets::of(&command), eras)?;
     let mut run = Run::new(command, policy, log);
     run.exit_on_failed = settings.exit_on_failed;
+    run.warden = std::env::current_exe()
+        .ok()
+        .map(|exe| Command::new(exe, [WARDEN]));
     match outlive::run(run) {
         Ok(Ended::Closed) => Ok(ExitCode::SUCCESS),
         Ok(Ended::Failed) => Ok(ExitCode::from(FAILED)),

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use outlive_core::{
     Event, Framer, Generation, Input, LinkInput, LinkOrder, Output, Session, State, Time,
 };
+use rustix::process::Pid;
 use tokio::time::Sleep;
 
 use crate::child::{ChildLink, Read};
@@ -26,6 +27,7 @@ use crate::outbox::Outbox;
 use crate::process;
 use crate::secrets::Secrets;
 use crate::signals::{Signal, Signals};
+use crate::warden::Warden;
 use crate::{Ended, Observer, Run};
 
 /// Above this many bytes for the host, the server is not read …
@@ -73,6 +75,8 @@ struct Driver<O> {
 
     /// The link in service, and those on their way out.
     links: Vec<ChildLink>,
+    /// Started with the first link.
+    warden: Option<Warden>,
     /// A link was made and may not have been polled yet.
     connected: bool,
     /// Bytes queued for a link above which the host is not read.
@@ -108,6 +112,7 @@ impl<O: Observer> Driver<O> {
             host_gone: false,
             host_blocked: false,
             links: Vec::new(),
+            warden: None,
             connected: false,
             link_high: policy.limits.in_flight_bytes,
             message_limit: policy.limits.message,
@@ -355,6 +360,7 @@ impl<O: Observer> Driver<O> {
     fn connect(&mut self, generation: Generation) {
         let input = match ChildLink::spawn(&self.run.command, generation, self.message_limit) {
             Ok(link) => {
+                self.guard(link.pid());
                 self.links.push(link);
                 self.connected = true;
                 LinkInput::Up
@@ -362,6 +368,18 @@ impl<O: Observer> Driver<O> {
             Err(why) => LinkInput::Unmade(why),
         };
         self.arisen.push_back(Input::Link(generation, input));
+    }
+
+    fn guard(&mut self, server: Pid) {
+        if self.warden.is_none()
+            && let Some(command) = self.run.warden.take()
+        {
+            // Without one we go on as well as we can: it is only needed if we are killed.
+            self.warden = Warden::start(&command).ok();
+        }
+        if let Some(warden) = &mut self.warden {
+            warden.guard(server);
+        }
     }
 
     fn order(&mut self, generation: Generation, order: LinkOrder) {
@@ -398,13 +416,19 @@ impl<O: Observer> Driver<O> {
             self.report_lines(index);
             self.report_frames(index);
             let link = self.links.swap_remove(index);
-            let generation = link.generation;
+            let (generation, pid) = (link.generation, link.pid());
             let (exit, sent) = link.end();
+            if let Some(warden) = &mut self.warden {
+                warden.release(pid);
+            }
             self.feed(Input::Link(generation, LinkInput::Exited { exit, sent }));
         }
         if self.run.owns_children {
-            let servers: Vec<_> = self.links.iter().map(ChildLink::pid).collect();
-            process::sweep(&servers);
+            let servers = self.links.iter().map(ChildLink::pid);
+            let known: Vec<Pid> = servers
+                .chain(self.warden.as_ref().map(Warden::pid))
+                .collect();
+            process::sweep(&known);
         }
     }
 

@@ -10,6 +10,7 @@
 //! | `host` | standard input and output, whatever they are |
 //! | `child`, `process` | the server's process, its pipes, its descendants |
 //! | `stream`, `outbox`, `lines` | bytes in, bytes out |
+//! | [`warden`] | the end of the servers when we are killed |
 //! | `signals` | what the user wants of us |
 //! | [`Command`], [`Secrets`] | what is started, and what of it must not be told |
 #![deny(unsafe_code)]
@@ -30,6 +31,7 @@ mod process;
 mod secrets;
 mod signals;
 mod stream;
+pub mod warden;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -62,6 +64,9 @@ pub struct Run<O> {
     /// This process has no children of its own: orphans a server leaves behind become its
     /// children (Linux) and are ended.
     pub owns_children: bool,
+    /// A command that calls [`warden::main`]; without it, what is behind a wrapper such as `sh -c`
+    /// is left behind if this process is ended with `SIGKILL`.
+    pub warden: Option<Command>,
     /// Decides all that is random in the session.
     pub seed: u64,
 }
@@ -76,6 +81,7 @@ impl<O: Observer> Run<O> {
             observer,
             exit_on_failed: false,
             owns_children: true,
+            warden: None,
             seed,
         }
     }
