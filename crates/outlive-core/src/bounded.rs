@@ -107,7 +107,7 @@ impl Tail {
 
 /// The text with control characters written as `\x1b`, so that a server's last words cannot
 /// move the cursor of whoever reads the error.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

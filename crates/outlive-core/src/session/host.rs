@@ -384,18 +384,17 @@ impl Session {
     }
 
     fn host_initialized(&mut self, now: Time, message: Message) {
-        let handshaken = self.memory.initialize.is_some();
         self.memory.initialized = Some(message.clone());
-        let queued = self
-            .ledger
-            .iter()
-            .any(|(_, e)| e.is_held() && e.message.is("initialize"));
+        let waits = |e: &Entry| e.is_held() && e.message.is("initialize");
+        let queued = self.ledger.iter().any(|(_, e)| waits(e));
+        let told_later = self.memory.initialize.is_some()
+            || self.ledger.iter().any(|(_, e)| e.message.is("initialize"));
         match &self.link {
-            // It follows the `initialize` it belongs to; see `send`.
-            _ if queued && !handshaken => {}
-            Some(link) if link.is_open() => self.tell_link(now, message.bytes().clone()),
-            // The next link is told in its handshake.
-            _ if handshaken => {}
+            Some(link) if link.is_open() && !queued => {
+                self.tell_link(now, message.bytes().clone());
+            }
+            // It follows the `initialize` it belongs to, the host's (see `send`) or ours.
+            _ if told_later => {}
             _ => self.host_notification(now, message),
         }
     }

@@ -30,6 +30,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::bounded::escape;
 use crate::cause::Cause;
 use crate::error::Error;
 use crate::event::{Direction, DropReason, Event, State};
@@ -142,7 +143,8 @@ pub struct Session {
 
 impl Session {
     /// A session that has not begun. `seed` decides all that is random in it.
-    pub fn new(policy: Policy, seed: u64) -> Session {
+    pub fn new(mut policy: Policy, seed: u64) -> Session {
+        policy.label = escape(&policy.label).into();
         let supervisor = Supervisor::new(policy.backoff, policy.breaker, seed);
         Session {
             policy,

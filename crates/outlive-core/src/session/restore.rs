@@ -59,6 +59,22 @@ impl Session {
         }
     }
 
+    /// A request of our own was answered, but the answer cannot be read: there will be no other.
+    pub(super) fn own_answer_is_lost(&mut self, now: Time, id: &Id, why: &str) {
+        let own = self.link.as_mut().and_then(|link| link.own.remove(id));
+        match own {
+            Some(Own::Handshake) => self.lose(now, Reason::HandshakeRefused(why.into())),
+            Some(Own::Probe) => self.probe_answered(now, id),
+            Some(Own::List { .. }) if self.is_restoring() => self.restored(now),
+            _ => {}
+        }
+    }
+
+    fn is_restoring(&self) -> bool {
+        let stage = self.link.as_ref().map(|link| &link.stage);
+        matches!(stage, Some(Stage::Restoring { .. }))
+    }
+
     fn handshaken(&mut self, now: Time, answer: &Message) {
         if let Some(changed) = self.version_change(answer) {
             return self.lose(now, changed);
@@ -224,15 +240,9 @@ impl Session {
 
     /// A page of a list we asked for.
     fn listed(&mut self, now: Time, list: List, first: bool, answer: &Message) {
-        let restoring = |s: &Session| {
-            list == List::Tools
-                && s.link
-                    .as_ref()
-                    .is_some_and(|l| matches!(l.stage, Stage::Restoring { .. }))
-        };
         let page = answer.result().and_then(|result| Page::read(list, result));
         let Some(page) = page else {
-            if restoring(self) {
+            if list == List::Tools && self.is_restoring() {
                 self.restored(now);
             }
             return;
@@ -245,7 +255,7 @@ impl Session {
             return self.ask_list(now, list, next);
         }
         link.told.insert(list.method());
-        if restoring(self) {
+        if list == List::Tools && self.is_restoring() {
             self.restored(now);
         }
         if let Some(event) = changed {

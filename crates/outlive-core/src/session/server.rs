@@ -201,6 +201,7 @@ impl Session {
             if defect.has_method {
                 return self.answer_server(now, &defect.id_json, &error);
             }
+            self.own_answer_is_lost(now, id, &defect.detail);
             if let Some(host_id) = self.find_request(id, false)
                 && let Some(entry) = self.take_answered(&host_id)
             {
@@ -220,6 +221,7 @@ impl Session {
             if line.has_method {
                 return self.answer_server(now, &line.id_json, &error);
             }
+            self.own_answer_is_lost(now, id, "its answer is too long");
             if let Some(host_id) = self.find_request(id, false)
                 && let Some(entry) = self.take_answered(&host_id)
             {
