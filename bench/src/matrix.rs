@@ -157,11 +157,14 @@ impl Matrix {
             in_flight: 1,
             ..cell
         };
-        let index = self.cells.iter().position(|&other| other == alone);
-        let first = index.and_then(|index| self.turns[who][index].first().copied().flatten());
+        // The fastest turn so far: a slow one may have been the machine's fault.
+        let fastest = self
+            .series(who, alone, |turn| turn.p50)
+            .flatten()
+            .min_by(f64::total_cmp);
         cell.in_flight > 1
-            && first.is_some_and(|turn| {
-                Duration::from_secs_f64(turn.p50 / 1e6) * cell.in_flight as u32 > LONGEST_FLIGHT
+            && fastest.is_some_and(|p50| {
+                Duration::from_secs_f64(p50 / 1e6) * cell.in_flight as u32 > LONGEST_FLIGHT
             })
     }
 
@@ -174,33 +177,37 @@ impl Matrix {
 
     /// The median over the rounds of something measured; `None` if the contender sat the cell out.
     pub fn median(&self, who: usize, cell: Cell, what: fn(&Turn) -> f64) -> Option<f64> {
-        median(self.series(who, cell, what)?)
+        median(self.series(who, cell, what).flatten().collect())
     }
 
     /// The median over the rounds of something made of two contenders' turns in the same round.
     pub fn median_of_pairs(
         &self,
-        pair: [usize; 2],
+        [one, other]: [usize; 2],
         cell: Cell,
         what: fn(&Turn) -> f64,
         made: fn(f64, f64) -> f64,
     ) -> Option<f64> {
-        let [one, other] = pair.map(|who| self.series(who, cell, what));
+        let pairs = self
+            .series(one, cell, what)
+            .zip(self.series(other, cell, what));
         median(
-            one?.into_iter()
-                .zip(other?)
-                .map(|(one, other)| made(one, other))
+            pairs
+                .filter_map(|(one, other)| Some(made(one?, other?)))
                 .collect(),
         )
     }
 
     /// Something measured, round by round.
-    fn series(&self, who: usize, cell: Cell, what: fn(&Turn) -> f64) -> Option<Vec<f64>> {
-        let index = self.cells.iter().position(|&other| other == cell)?;
-        self.turns[who][index]
-            .iter()
-            .map(|turn| turn.as_ref().map(what))
-            .collect()
+    fn series(
+        &self,
+        who: usize,
+        cell: Cell,
+        what: fn(&Turn) -> f64,
+    ) -> impl Iterator<Item = Option<f64>> {
+        let index = self.cells.iter().position(|&other| other == cell);
+        let turns = index.map_or(&[][..], |index| &self.turns[who][index]);
+        turns.iter().map(move |turn| turn.as_ref().map(what))
     }
 
     /// Resident memory at rest, in bytes.

@@ -12,7 +12,7 @@ use crate::report::number;
 const WIDTH: f64 = 860.0;
 const LABELS: f64 = 170.0;
 /// The longest bar; what is right of it is for its number.
-const BARS: f64 = WIDTH - LABELS - 110.0;
+const BARS: f64 = WIDTH - LABELS - 150.0;
 const ROW: f64 = 26.0;
 const BAR: f64 = 16.0;
 const HEAD: f64 = 54.0;
