@@ -64,8 +64,8 @@ fn fm_18_late_answers_are_dropped() {
         assert_eq!(host.ping(), first);
         assert_eq!(host.answers(id), 0, "{how}");
         until("the drop", || {
-            let late = host.dropped("late_answer").len() + host.dropped("unknown_answer").len();
-            (late == drops).then_some(())
+            let late = |e: &Value| e["reason"] == "late_answer" || e["reason"] == "unknown_answer";
+            (host.events().iter().filter(|e| late(e)).count() == drops).then_some(())
         });
     }
 }
@@ -149,8 +149,11 @@ fn fm_19_cancels_racing_answers() {
     assert_eq!(host.tap().pids().len(), 1, "a server died");
     // Neither the handshake nor what never was is cancelled at the server.
     for record in host.tap().method("notifications/cancelled") {
-        let id = record["params"]["requestId"].as_i64().expect("an id");
-        assert!(ids.contains(&id), "{record}");
+        let id = &record["params"]["requestId"];
+        let host_id = id.as_i64().is_some_and(|id| ids.contains(&id));
+        // After thousands of cancellations on one link, calls go under ids of outlive's own.
+        let own_id = id.as_str().is_some_and(|id| id.starts_with("outlive-1-"));
+        assert!(host_id || own_id, "{record}");
     }
 }
 
@@ -177,9 +180,7 @@ fn fm_48_cancellation_reaches_the_server_once() {
     );
     assert_eq!(host.answers(id), 0);
     // The other cancellations are in the log, as useless.
-    until("the drops", || {
-        (host.dropped("useless_cancel").len() == 3).then_some(())
-    });
+    host.dropped(3, "useless_cancel");
 }
 
 /// FM-48: a call that exceeds its bound is cancelled at the server too.
@@ -289,7 +290,7 @@ fn fm_62_stray_progress_is_dropped() {
             .all(|m| m["params"]["progressToken"] != "invented"),
         "{tokens:?}"
     );
-    assert_eq!(host.dropped("late_progress").len(), 6);
+    host.dropped(6, "late_progress");
 }
 
 /// `--cancel absorb`: the server never hears of it, the host never hears of the answer.
@@ -309,7 +310,7 @@ fn cancel_absorb_keeps_it_from_the_server() {
     host.ping();
     assert_eq!(host.answers(id), 0);
     assert!(host.tap().method("notifications/cancelled").is_empty());
-    assert_eq!(host.dropped("absorbed_cancel").len(), 1);
+    host.dropped(1, "absorbed_cancel");
 }
 
 /// `--cancel auto`: passed on until the server has died of one, then absorbed; the log says so.

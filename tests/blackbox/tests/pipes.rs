@@ -171,8 +171,8 @@ fn fm_30_unreading_host_does_not_prevent_a_stop() {
 fn in_flight_limit_is_back_pressure() {
     let mut host = Host::ready(Setup::new().flags(&["--max-in-flight", "4"]));
     let pad = "x".repeat(256 << 10);
-    let call = |host: &mut Host| host.call("sleep", json!({ "ms": 20, "pad": pad }));
-    let ids: Vec<i64> = (0..60).map(|_| call(&mut host)).collect();
+    let call = |host: &mut Host| host.call("sleep", json!({ "ms": 250, "pad": pad }));
+    let ids: Vec<i64> = (0..32).map(|_| call(&mut host)).collect();
     for id in ids {
         assert_eq!(host.answer(id).text(), "slept");
     }

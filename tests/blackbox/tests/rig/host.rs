@@ -380,11 +380,23 @@ impl Host {
         })
     }
 
-    /// The log lines that say a message was dropped for this reason.
-    pub fn dropped(&self, reason: &str) -> Vec<Value> {
-        let mut events = self.events();
-        events.retain(|event| event["event"] == "dropped" && event["reason"] == reason);
-        events
+    /// The log lines of this event that fit, once there are `n`; more fail the test. (The log is
+    /// written in the background: what has happened may not be there yet.)
+    #[track_caller]
+    pub fn logged(&self, n: usize, event: &str, fits: impl Fn(&Value) -> bool) -> Vec<Value> {
+        let found = until(&format!("{n} times the event {event}"), || {
+            let mut events = self.events();
+            events.retain(|line| line["event"] == event && fits(line));
+            (events.len() >= n).then_some(events)
+        });
+        assert_eq!(found.len(), n, "{found:?}");
+        found
+    }
+
+    /// The log lines that say a message was dropped for this reason, once there are `n`.
+    #[track_caller]
+    pub fn dropped(&self, n: usize, reason: &str) -> Vec<Value> {
+        self.logged(n, "dropped", |line| line["reason"] == reason)
     }
 
     /// What the servers recorded.
