@@ -16,6 +16,13 @@ use tokio::io::{Interest, Ready};
 
 use crate::outbox::Outbox;
 
+/// What a pipe that carries large messages is made to hold: fewer turns per message. It is also
+/// what the kernel allows everybody.
+const LARGE_PIPE: usize = 1 << 20;
+
+/// What a pipe holds unless somebody asks for more.
+const DEFAULT_PIPE: usize = 64 << 10;
+
 /// How a descriptor is kept from blocking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -37,12 +44,18 @@ fn register(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
 pub(crate) struct Source {
     fd: AsyncFd<OwnedFd>,
     kind: Kind,
+    /// A read of this many bytes shows that the pipe was full.
+    capacity: usize,
 }
 
 impl Source {
     pub(crate) fn new(fd: OwnedFd, kind: Kind) -> io::Result<Source> {
         let fd = register(fd, Interest::READABLE)?;
-        Ok(Source { fd, kind })
+        Ok(Source {
+            fd,
+            kind,
+            capacity: DEFAULT_PIPE,
+        })
     }
 
     /// Appends what is there to `buf`, as far as it has room; 0 is the end of the stream.
@@ -57,6 +70,9 @@ impl Source {
                 Ok(n) => {
                     if n > 0 && buf.len() < buf.capacity() {
                         guard.clear_ready_matching(Ready::READABLE);
+                    }
+                    if n >= self.capacity {
+                        self.capacity = enlarge(guard.get_inner());
                     }
                     return Poll::Ready(Ok(n));
                 }
@@ -86,6 +102,16 @@ impl Source {
     }
 }
 
+/// Makes a pipe larger where that can be done; returns what it holds, or as good as endless if
+/// that cannot be changed.
+fn enlarge(fd: impl AsFd) -> usize {
+    #[cfg(target_os = "linux")]
+    let size = rustix::pipe::fcntl_setpipe_size(fd, LARGE_PIPE).unwrap_or(usize::MAX);
+    #[cfg(not(target_os = "linux"))]
+    let size = (fd, usize::MAX).1;
+    size
+}
+
 fn read(fd: impl AsFd, kind: Kind, buf: &mut BytesMut) -> rustix::io::Result<usize> {
     let room = buf.spare_capacity_mut();
     let n = match kind {
@@ -107,6 +133,8 @@ pub(crate) struct Sink {
     kind: Kind,
     /// The last write was refused; the next waits for the kernel's word.
     blocked: bool,
+    /// The pipe has been made larger, or cannot be.
+    enlarged: bool,
 }
 
 impl Sink {
@@ -121,6 +149,7 @@ impl Sink {
             fd,
             kind,
             blocked: false,
+            enlarged: false,
         })
     }
 
@@ -157,6 +186,10 @@ impl Sink {
     pub(crate) fn flush(&mut self, cx: &mut Context<'_>, outbox: &mut Outbox) -> io::Result<()> {
         loop {
             self.write(outbox)?;
+            if self.blocked && !self.enlarged && outbox.len() > DEFAULT_PIPE {
+                self.enlarged = true;
+                self.blocked = enlarge(self.fd.get_ref()) < LARGE_PIPE;
+            }
             if self.blocked {
                 let _ = self.poll_room(cx);
             }
