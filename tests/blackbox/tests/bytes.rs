@@ -301,7 +301,7 @@ fn fm_61_id_of_the_wrong_type_is_matched() {
 /// dropped and counted; they harm no other call, and with a timeout set nothing waits for ever.
 #[test]
 fn fm_61_unmatched_answers_harm_nobody() {
-    let mut host = Host::ready(Setup::new().flags(&["--request-timeout", "2s"]));
+    let mut host = Host::ready(Setup::new().flags(&["--request-timeout", "3s"]));
     let other = host.call("tick", json!({ "ticks": 1, "ms": 1000 }));
     let ids: Vec<i64> = ["null", "missing", "server-error", "other"]
         .iter()

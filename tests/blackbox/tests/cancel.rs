@@ -186,7 +186,7 @@ fn fm_48_cancellation_reaches_the_server_once() {
 /// FM-48: a call that exceeds its bound is cancelled at the server too.
 #[test]
 fn fm_48_expired_call_is_cancelled_at_the_server() {
-    let mut host = Host::ready(Setup::new().flags(&["--request-timeout", "500ms"]));
+    let mut host = Host::ready(Setup::new().flags(&["--request-timeout", "2s"]));
     let id = host.call("sleep", json!({ "ms": FOR_EVER }));
     host.answer(id).refused("timeout");
     until("the handler's notice", || {
@@ -297,7 +297,7 @@ fn fm_62_stray_progress_is_dropped() {
 #[test]
 fn cancel_absorb_keeps_it_from_the_server() {
     let mut host = Host::ready(Setup::new().flags(&["--cancel", "absorb"]));
-    let id = host.call("sleep", json!({ "ms": 300 }));
+    let id = host.call("sleep", json!({ "ms": 1500 }));
     wait_for_call(&host, id);
     host.cancel(id);
     until("the call's end", || {
@@ -326,7 +326,7 @@ fn cancel_auto_learns_from_a_death() {
     let learnt = host.event("the lesson", |e| e["event"] == "absorbing_cancels");
     assert_eq!(learnt["generation"], 1);
 
-    let again = host.call("sleep", json!({ "ms": 300 }));
+    let again = host.call("sleep", json!({ "ms": 2000 }));
     wait_for_call(&host, again);
     host.cancel(again);
     assert_eq!(host.ping(), host.server(2));

@@ -123,7 +123,7 @@ fn fm_51_question_of_a_dead_server_is_withdrawn() {
 fn fm_54_sigterm_drains() {
     let mut host = Host::ready(Setup::new().flags(&["--drain", "600s"]));
     let ids: Vec<i64> = (0..10)
-        .map(|_| host.call("sleep", json!({ "ms": 2000 })))
+        .map(|_| host.call("sleep", json!({ "ms": 4000 })))
         .collect();
     until("the calls at the server", || {
         (host.tap().method("tools/call").len() == 10).then_some(())
@@ -153,6 +153,27 @@ fn fm_54_drain_is_bounded() {
     let told = host.tap().method("notifications/cancelled");
     assert_eq!(told.len(), 1, "the server was told to stop");
     assert_eq!(told[0]["params"]["requestId"], id);
+}
+
+/// FM-37, FM-54: a stop in the middle of a restart is a stop: no further server is started, what
+/// was held is settled, and it ends.
+#[test]
+fn fm_54_stop_during_a_restart_stays_stopped() {
+    let setup = Setup::new().flags(&["--drain", "300ms"]);
+    let slow = setup.path("slow");
+    let script = format!("[ -e {slow} ] && sleep 9999; exec FAKE");
+    let mut host = Host::ready(setup.script(&script));
+    std::fs::write(&slow, "").expect("the fault");
+    host.ask("crash", json!({ "code": 1 }))
+        .refused("connection_lost");
+    let held = host.call("ping", json!({}));
+    host.event("the restart", |e| e["state"] == "connecting");
+    host.signal(Signal::TERM);
+    host.answer(held).error();
+    assert_eq!(host.exit().code(), Some(0));
+    host.wait_for_empty_tree();
+    assert_eq!(host.answers(held), 1);
+    assert_eq!(host.tap().pids().len(), 1);
 }
 
 /// FM-56: a script pipes its requests in and closes. All answers come, every time, also to a

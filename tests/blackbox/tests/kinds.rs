@@ -14,7 +14,7 @@ const FOR_EVER: u64 = 3_600_000;
 fn fm_21_every_end_has_its_own_kind() {
     let setup = Setup::new().flags(&[
         "--request-timeout",
-        "1s",
+        "2s",
         "--message-limit",
         "64KiB",
         "--breaker-failures",

@@ -229,7 +229,7 @@ fn fm_66_ctrl_c_does_not_reach_the_server() {
     say(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
     say(json!({
         "jsonrpc": "2.0", "id": 2, "method": "tools/call",
-        "params": { "name": "sleep", "arguments": { "ms": 1500 } },
+        "params": { "name": "sleep", "arguments": { "ms": 2500 } },
     }));
     until("the call at the server", || {
         host.tap().method("tools/call").pop()

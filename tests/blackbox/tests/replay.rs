@@ -72,6 +72,30 @@ fn fm_08_hint_is_checked_on_the_new_list() {
     );
 }
 
+/// FM-08: a hint counts on whatever page of the tool list it stands.
+#[test]
+fn fm_08_hint_on_a_later_page_is_known() {
+    let setup = Setup::new().knobs(&["--page", "5"]);
+    let file = setup.path("effects");
+    let mut host = setup.start();
+    host.initialize();
+    let mut cursor = json!({});
+    loop {
+        let id = host.request("tools/list", cursor);
+        match host.answer(id).result().get("nextCursor") {
+            Some(next) => cursor = json!({ "cursor": next }),
+            None => break,
+        }
+    }
+    let answer = host.ask("append_idem", json!({ "file": file, "die_until": 1 }));
+    assert_eq!(answer.text(), "2");
+    host.ping();
+    assert!(
+        host.notified("notifications/tools/list_changed").is_empty(),
+        "the pages are the same"
+    );
+}
+
 /// FM-08: `--retry never` repeats nothing, `--retry always` everything.
 #[test]
 fn fm_08_retry_policy_is_the_users() {

@@ -13,9 +13,9 @@ const SOON: [&str; 8] = [
     "--breaker-failures",
     "2",
     "--start-soft",
-    "500ms",
+    "2s",
     "--start-timeout",
-    "1s",
+    "4s",
 ];
 
 /// Starts, says `initialize`, and returns the error it gets.
@@ -151,6 +151,38 @@ fn slow_start_is_waited_for() {
     host.ping();
     assert_eq!(host.tap().pids().len(), 1);
     host.event("the report", |e| e["event"] == "slow_start");
+}
+
+/// A first start that fails once costs the host nothing but time.
+#[test]
+fn first_start_is_tried_again() {
+    let setup = Setup::new();
+    let once = setup.file("once", "");
+    let script = format!("[ -e {once} ] && rm {once} && exit 1; exec FAKE");
+    let mut host = setup.script(&script).start();
+    host.initialize();
+    host.ping();
+    host.ready_event(2);
+}
+
+/// `initialize` cannot be cancelled, though it waits for a slow start; nor does the attempt reach
+/// the server.
+#[test]
+fn initialize_cannot_be_cancelled() {
+    let mut host = Setup::new().knobs(&["--start-delay", "700"]).start();
+    let id = host.request(
+        "initialize",
+        json!({
+            "protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": { "name": "impatient", "version": "0" },
+        }),
+    );
+    host.cancel(id);
+    host.answer(id).result();
+    host.notify("notifications/initialized", json!({}));
+    host.ping();
+    assert!(host.tap().method("notifications/cancelled").is_empty());
+    host.dropped(1, "useless_cancel");
 }
 
 /// A server that is broken when the host says `initialize` and mended later: the host can say it

@@ -64,6 +64,8 @@ pub struct Knobs {
     pub exit_on_discover: bool,
     /// A file whose content (`v1`, `v2` or `unhinted`) says which tools there are.
     pub tools: Option<PathBuf>,
+    /// Offer this many tools per page.
+    pub page: Option<usize>,
     /// From the second process on, negotiate this protocol version.
     pub version_after_restart: Option<String>,
     /// Leave `ping` unanswered.
@@ -103,6 +105,7 @@ impl Knobs {
                 "--late-discover" => knobs.late_discover = true,
                 "--exit-on-discover" => knobs.exit_on_discover = true,
                 "--tools" => knobs.tools = Some(value()?.into()),
+                "--page" => knobs.page = Some(value()?.parse().map_err(|e| format!("{e}"))?),
                 "--version-after-restart" => knobs.version_after_restart = Some(value()?),
                 "--ignore-ping" => knobs.ignore_ping = true,
                 "--ping-error" => knobs.ping_error = true,

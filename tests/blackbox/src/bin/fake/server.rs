@@ -231,7 +231,7 @@ impl Server {
                 lock(&self.memory).level = params["level"].as_str().map(str::to_owned);
                 complete(json!({}));
             }
-            "tools/list" => complete(json!({ "tools": tools::list(&self.knobs.tool_set()) })),
+            "tools/list" => complete(self.page_of_tools(params)),
             "prompts/list" => complete(json!({ "prompts": [{ "name": "greet" }] })),
             "prompts/get" => complete(json!({ "messages": [] })),
             "completion/complete" => complete(json!({ "completion": { "values": [] } })),
@@ -264,6 +264,23 @@ impl Server {
             "tools/call" => self.call(id, params, modern),
             other => self.fail(&id, -32601, &format!("Method not found: {other}")),
         }
+    }
+
+    fn page_of_tools(&self, params: &Value) -> Value {
+        let tools = tools::list(&self.knobs.tool_set());
+        let Some(page) = self.knobs.page else {
+            return json!({ "tools": tools });
+        };
+        let begin = params["cursor"]
+            .as_str()
+            .and_then(|cursor| cursor.parse().ok())
+            .unwrap_or(0);
+        let end = tools.len().min(begin + page);
+        let mut result = json!({ "tools": tools[begin..end] });
+        if end < tools.len() {
+            result["nextCursor"] = end.to_string().into();
+        }
+        result
     }
 
     fn call(self: &Arc<Self>, id: Value, params: &Value, modern: bool) {

@@ -31,7 +31,7 @@ pub enum Outcome {
 ///
 /// `v2` has `added` instead of `removed`, and another schema for `changing`. `unhinted` is `v1`
 /// without any annotation.
-pub fn list(set: &str) -> Value {
+pub fn list(set: &str) -> Vec<Value> {
     let plain = [
         "ping",
         "echo",
@@ -83,7 +83,7 @@ pub fn list(set: &str) -> Value {
         tools.push(tool("removed"));
     }
     tools.push(changing);
-    tools.into()
+    tools
 }
 
 /// Runs a tool to its end.
@@ -208,6 +208,8 @@ pub fn run(server: &Arc<Server>, call: &Call, name: &str, args: &Value) -> Outco
         }
         "stop" => {
             let _ = kill_process(getpid(), Signal::STOP);
+            // It takes the kernel a moment to stop all threads.
+            thread::sleep(Duration::from_millis(500));
             text("resumed")
         }
         "counter" => {
@@ -249,8 +251,8 @@ pub fn run(server: &Arc<Server>, call: &Call, name: &str, args: &Value) -> Outco
         }
         "changing" | "removed" | "added"
             if list(&server.knobs.tool_set())
-                .as_array()
-                .is_some_and(|tools| tools.iter().any(|tool| tool["name"] == name)) =>
+                .iter()
+                .any(|tool| tool["name"] == name) =>
         {
             text(name)
         }
