@@ -118,6 +118,7 @@ fn fm_30_full_pipe_does_not_delay_a_timeout() {
             "{kind}"
         );
     }
+    host.ready_event(2);
     assert_eq!(host.ping(), host.server(2));
 }
 
