@@ -2,12 +2,12 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use outlive_core::cause::{Exit, StartFailure};
 use outlive_core::{Frame, Framer, Generation};
 use rustix::process::Pid;
-use std::task::{Context, Poll};
 
 use crate::command::Command;
 use crate::host::unblocked;

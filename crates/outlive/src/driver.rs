@@ -421,15 +421,23 @@ impl<O: Observer> Driver<O> {
             if let Some(warden) = &mut self.warden {
                 warden.release(pid);
             }
+            // While another server lives, the orphans may be its own.
+            if self.run.owns_children && self.links.is_empty() {
+                process::kill_orphans(&self.known());
+            }
             self.feed(Input::Link(generation, LinkInput::Exited { exit, sent }));
         }
         if self.run.owns_children {
-            let servers = self.links.iter().map(ChildLink::pid);
-            let known: Vec<Pid> = servers
-                .chain(self.warden.as_ref().map(Warden::pid))
-                .collect();
-            process::sweep(&known);
+            process::collect_orphans(&self.known());
         }
+    }
+
+    /// The children of this process that are not orphans.
+    fn known(&self) -> Vec<Pid> {
+        let servers = self.links.iter().map(ChildLink::pid);
+        servers
+            .chain(self.warden.as_ref().map(Warden::pid))
+            .collect()
     }
 
     fn ended(&self) -> Option<Ended> {

@@ -107,8 +107,5 @@ pub fn run<O: Observer>(run: Run<O>) -> io::Result<Ended> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let ended = runtime.block_on(driver::drive(run));
-    // A thread may still be waiting for a terminal that nobody types at.
-    runtime.shutdown_background();
-    ended
+    runtime.block_on(driver::drive(run))
 }

@@ -127,16 +127,12 @@ pub(crate) fn kill(leader: Pid) {
     }
 }
 
-/// Ends all children of this process that are not in `keep`, with what descends from them.
+/// Ends all children of this process that are not `known`, with what descends from them.
 ///
 /// They are orphans of dead servers: see [`adopt_orphans`].
-pub(crate) fn sweep(keep: &[Pid]) {
+pub(crate) fn kill_orphans(known: &[Pid]) {
     for _ in 0..PASSES {
-        let orphans = children(rustix::process::getpid());
-        let orphans: Vec<Pid> = orphans
-            .into_iter()
-            .filter(|pid| !keep.contains(pid))
-            .collect();
+        let orphans = orphans(known);
         if orphans.is_empty() {
             break;
         }
@@ -144,9 +140,22 @@ pub(crate) fn sweep(keep: &[Pid]) {
             let family = descendants(orphan);
             let _ = rustix::process::kill_process(orphan, Signal::KILL);
             kill_each(&family);
-            let _ = rustix::process::waitpid(Some(orphan), WaitOptions::NOHANG);
         }
+        collect_orphans(known);
     }
+}
+
+/// Collects orphans that have ended by themselves.
+pub(crate) fn collect_orphans(known: &[Pid]) {
+    for orphan in orphans(known) {
+        let _ = rustix::process::waitpid(Some(orphan), WaitOptions::NOHANG);
+    }
+}
+
+fn orphans(known: &[Pid]) -> Vec<Pid> {
+    let mut orphans = children(rustix::process::getpid());
+    orphans.retain(|pid| !known.contains(pid));
+    orphans
 }
 
 /// Whether any of them was still there to be killed.
@@ -231,4 +240,111 @@ fn children(pid: Pid) -> Vec<Pid> {
             .collect()
     };
     lists.flat_map(parse).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::io::{BufRead, BufReader};
+    use std::os::unix::fs::PermissionsExt;
+    use std::time::{Duration, Instant};
+
+    /// Long enough that only a hang exceeds it.
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    fn sh(script: &str) -> Child {
+        spawn(&Command::new("sh", ["-c", script])).unwrap()
+    }
+
+    fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+        let begun = Instant::now();
+        while !holds() {
+            assert!(begun.elapsed() < PATIENCE, "{what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn pid_from(child: &mut Child) -> Pid {
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        Pid::from_raw(line.trim().parse().unwrap()).unwrap()
+    }
+
+    fn is_gone(pid: Pid) -> bool {
+        matches!(state_of(pid), None | Some('Z'))
+    }
+
+    #[test]
+    fn an_exit_can_be_looked_at_before_it_is_collected() {
+        for (script, exit) in [("exit 3", Exit::Code(3)), ("kill -9 $$", Exit::Signal(9))] {
+            let pid = id_of(&sh(script));
+            eventually("it ends", || has_ended(pid));
+            assert!(has_ended(pid));
+            assert_eq!(collect(pid), exit);
+            assert_eq!(collect(pid), Exit::Unknown);
+        }
+    }
+
+    #[test]
+    fn each_way_not_to_start_reads_differently() {
+        let dir = std::env::temp_dir().join(format!("outlive-start-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let file = |name: &str, text: &str, mode| {
+            let path = dir.join(name);
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            let mut failure = None;
+            // Busy while a fork of another test still has it open for writing.
+            eventually("it is not busy", || {
+                failure = spawn(&Command::new(&path, [""])).err();
+                !failure
+                    .as_ref()
+                    .is_some_and(|why| why.to_string().contains("busy"))
+            });
+            failure.unwrap()
+        };
+        assert_eq!(file("plain", "text", 0o644), StartFailure::NotExecutable);
+        let script = file("script", "#!/no/such/interpreter\n", 0o755).to_string();
+        assert!(script.contains("interpreter"), "{script}");
+        let none = Command::new(dir.join("none"), [""]);
+        assert_eq!(spawn(&none).unwrap_err(), StartFailure::NotFound);
+        let mut elsewhere = Command::new("sh", ["-c", "exit"]);
+        elsewhere.cwd = Some(dir.join("none"));
+        let elsewhere = spawn(&elsewhere).unwrap_err().to_string();
+        assert!(elsewhere.contains("no directory"), "{elsewhere}");
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn killing_reaches_the_group_and_those_who_left_it() {
+        for script in [
+            "sleep 1000 & echo $!; wait",
+            "setsid sleep 1000 & echo $!; wait",
+        ] {
+            let mut child = sh(script);
+            let (leader, descendant) = (id_of(&child), pid_from(&mut child));
+            kill(leader);
+            eventually("the leader ends", || has_ended(leader));
+            eventually("the descendant ends", || is_gone(descendant));
+            assert_eq!(collect(leader), Exit::Signal(9));
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_stopped_server_is_seen_behind_its_wrapper() {
+        let mut child = sh("sh -c 'echo $$; exec sleep 1000'; true");
+        let (leader, server) = (id_of(&child), pid_from(&mut child));
+        assert_ne!(leader, server);
+        assert!(!is_stopped(leader));
+        rustix::process::kill_process(server, Signal::STOP).unwrap();
+        eventually("it stops", || is_stopped(leader));
+        kill(leader);
+        eventually("the leader ends", || has_ended(leader));
+        collect(leader);
+    }
 }

@@ -236,3 +236,150 @@ fn write(fd: impl AsFd, kind: Kind, slices: &[IoSlice<'_>]) -> rustix::io::Resul
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::unblocked;
+    use bytes::Bytes;
+    use std::future::{Future, poll_fn};
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    /// Long enough that only a hang exceeds it.
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    fn run<T>(future: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            tokio::time::timeout(PATIENCE, future)
+                .await
+                .expect("a hang")
+        })
+    }
+
+    fn pipe_sink() -> (impl Read + Send + 'static, OwnedFd) {
+        let (reader, writer) = io::pipe().unwrap();
+        (reader, unblocked(writer.into()).unwrap())
+    }
+
+    fn socket_sink() -> (impl Read + Send + 'static, OwnedFd) {
+        let (reader, writer) = UnixStream::pair().unwrap();
+        (reader, writer.into())
+    }
+
+    /// Sends frames of all sizes to a reader that reads in small bites.
+    fn all_arrives(mut reader: impl Read + Send + 'static, fd: OwnedFd, kind: Kind) {
+        let frame = |i: usize| vec![b'a' + (i % 26) as u8; (i * 7919) % 300_000];
+        let reading = std::thread::spawn(move || {
+            let (mut all, mut bite) = (Vec::new(), [0; 3000]);
+            while let Ok(n @ 1..) = reader.read(&mut bite) {
+                all.extend_from_slice(&bite[..n]);
+            }
+            all
+        });
+        run(async {
+            let mut sink = Sink::new(fd, kind).unwrap();
+            let mut outbox = Outbox::default();
+            for i in 0..60 {
+                outbox.push(Bytes::from(frame(i)));
+            }
+            poll_fn(|cx| match sink.flush(cx, &mut outbox) {
+                Ok(()) if !outbox.is_empty() => Poll::Pending,
+                result => Poll::Ready(result),
+            })
+            .await
+            .unwrap();
+        });
+        let expected: Vec<u8> = (0..60)
+            .flat_map(|i| frame(i).into_iter().chain([b'\n']))
+            .collect();
+        assert!(reading.join().unwrap() == expected);
+    }
+
+    #[test]
+    fn all_arrives_through_a_pipe() {
+        let (reader, fd) = pipe_sink();
+        all_arrives(reader, fd, Kind::Pipe);
+    }
+
+    #[test]
+    fn all_arrives_through_a_socket() {
+        let (reader, fd) = socket_sink();
+        all_arrives(reader, fd, Kind::Socket);
+    }
+
+    /// A reader that leaves is noticed although nothing is written.
+    fn departure_is_noticed(reader: impl Read + Send + 'static, fd: OwnedFd, kind: Kind) {
+        run(async {
+            let mut sink = Sink::new(fd, kind).unwrap();
+            poll_fn(|cx| {
+                assert!(sink.poll_closed(cx).is_pending());
+                Poll::Ready(())
+            })
+            .await;
+            std::thread::spawn(move || drop(reader));
+            poll_fn(|cx| sink.poll_closed(cx)).await;
+        });
+    }
+
+    #[test]
+    fn departure_is_noticed_on_a_pipe() {
+        let (reader, fd) = pipe_sink();
+        departure_is_noticed(reader, fd, Kind::Pipe);
+    }
+
+    #[test]
+    fn departure_is_noticed_on_a_socket() {
+        let (reader, fd) = socket_sink();
+        departure_is_noticed(reader, fd, Kind::Socket);
+    }
+
+    #[test]
+    fn what_is_unread_is_known() {
+        let (mut reader, fd) = pipe_sink();
+        run(async {
+            let mut sink = Sink::new(fd, Kind::Pipe).unwrap();
+            let mut outbox = Outbox::default();
+            outbox.push(Bytes::from_static(b"0123456789"));
+            poll_fn(|cx| Poll::Ready(sink.flush(cx, &mut outbox)))
+                .await
+                .unwrap();
+            assert_eq!(sink.unread(), 11);
+            reader.read_exact(&mut [0; 4]).unwrap();
+            assert_eq!(sink.unread(), 7);
+            drop(reader);
+            assert_eq!(sink.unread(), 7);
+        });
+    }
+
+    #[test]
+    fn a_source_gives_all_bytes_and_then_its_end() {
+        let (reader, writer) = io::pipe().unwrap();
+        let text: Vec<u8> = (0..1_000_000u32).flat_map(u32::to_le_bytes).collect();
+        let expected = text.clone();
+        std::thread::spawn(move || {
+            let mut writer = writer;
+            io::Write::write_all(&mut writer, &text)
+        });
+        let all = run(async {
+            let mut source = Source::new(unblocked(reader.into()).unwrap(), Kind::Pipe).unwrap();
+            let mut buf = BytesMut::new();
+            poll_fn(|cx| {
+                loop {
+                    buf.reserve(5000);
+                    if ready!(source.poll_read(cx, &mut buf)).unwrap() == 0 {
+                        return Poll::Ready(());
+                    }
+                }
+            })
+            .await;
+            buf
+        });
+        assert!(all == expected);
+    }
+}
