@@ -19,7 +19,7 @@ const DURATION: &str = "DURATION";
 
 /// Keep a server's session alive, whatever happens to the server.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = EXAMPLES)]
+#[command(override_usage = "outlive run [OPTIONS] -- COMMAND [ARGS]...", after_long_help = EXAMPLES)]
 pub struct Settings {
     /// The server: a program and its arguments.
     #[arg(trailing_var_arg = true, value_name = "COMMAND", num_args = 1..)]
