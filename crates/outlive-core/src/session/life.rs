@@ -194,7 +194,7 @@ impl Session {
         for waiting in again.into_iter().rev() {
             self.queue.push_front(waiting);
         }
-        self.fail_held_initialize(&link, &cause);
+        self.fail_held_initialize(now, &link, &cause);
         if failed {
             self.fail_held(now, &cause);
         }
@@ -331,7 +331,7 @@ impl Session {
     }
 
     /// A host whose `initialize` waits for a server that cannot be started is told so.
-    fn fail_held_initialize(&mut self, link: &Link, cause: &Cause) {
+    fn fail_held_initialize(&mut self, now: Time, link: &Link, cause: &Cause) {
         if link.served.is_some() || !is_hopeless(cause) {
             return;
         }
@@ -339,7 +339,7 @@ impl Session {
             .ledger
             .in_order(|e| e.is_held() && e.message.is("initialize"))
         {
-            self.fail_one_held(&id, cause, Duration::ZERO);
+            self.fail_one_held(now, &id, cause, Duration::ZERO);
         }
     }
 
@@ -350,11 +350,11 @@ impl Session {
                 Some(Place::Held { since }) => now - *since,
                 _ => Duration::ZERO,
             };
-            self.fail_one_held(&id, cause, held);
+            self.fail_one_held(now, &id, cause, held);
         }
     }
 
-    fn fail_one_held(&mut self, id: &Id, cause: &Cause, held: Duration) {
+    fn fail_one_held(&mut self, now: Time, id: &Id, cause: &Cause, held: Duration) {
         let Some(entry) = self.ledger.settle(id) else {
             return;
         };
@@ -369,7 +369,7 @@ impl Session {
             false => Error::Unavailable {
                 cause: Some(cause.clone()),
                 held,
-                retry_after: Some(self.policy.breaker.retry),
+                retry_after: self.retry_at.map(|at| at - now),
             },
         };
         self.refuse(&entry, &error);
