@@ -1,0 +1,326 @@
+//! The end.
+
+use outlive_core::cause::Exit;
+use outlive_core::event::{Direction, DropReason};
+use outlive_core::{Event, Input, LinkInput, Policy, State};
+
+use crate::pair::*;
+
+const ABANDONED: &str = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7,"reason":"no longer waited for"}}"#;
+
+#[test]
+fn an_idle_session_ends_at_once_when_the_host_leaves() {
+    let mut p = Pair::ready();
+    p.feed(Input::HostClosed);
+    assert_eq!(p.all(), ["draining", "state down", "close input 1"]);
+    p.die(Exit::Code(0));
+    assert_eq!(p.all(), ["kill 1", "state closed", "closed"]);
+    assert_eq!(p.session.state(), &State::Closed);
+    assert_eq!(p.session.deadline(), None);
+    p.call(9, "any");
+    p.feed(Input::Restart);
+    p.feed(Input::Stop);
+    p.advance(1_000_000);
+    assert_eq!(p.all(), [""; 0], "nothing follows");
+}
+
+#[test]
+fn what_the_host_asked_for_before_it_left_may_finish() {
+    let mut p = Pair::ready();
+    p.call(7, "any");
+    p.forget();
+    p.feed(Input::HostClosed);
+    assert_eq!(p.events(), [Event::Draining { in_flight: 1 }]);
+    p.advance(999);
+    p.result(7, "{}");
+    assert_eq!(p.to_host(), [r#"{"jsonrpc":"2.0","id":7,"result":{}}"#]);
+    assert_eq!(p.orders(), ["close input 1"]);
+}
+
+#[test]
+fn a_host_that_has_left_is_told_nothing_when_its_time_is_up() {
+    let mut p = Pair::ready();
+    p.call(7, "any");
+    p.forget();
+    p.feed(Input::HostClosed);
+    p.advance(999);
+    assert_eq!(p.to_link(), [""; 0]);
+    p.forget();
+    p.advance(1);
+    assert_eq!(
+        p.all(),
+        [
+            "inspect 1".to_string(),
+            format!("link: {ABANDONED}"),
+            "state down".into(),
+            "close input 1".into()
+        ],
+        "and no ping: the server is leaving anyway"
+    );
+}
+
+#[test]
+fn a_stop_gives_what_is_in_flight_a_second_and_then_an_answer() {
+    let mut p = Pair::ready();
+    p.call(7, "any");
+    p.forget();
+    p.feed(Input::Stop);
+    p.advance(999);
+    assert_eq!(p.to_host(), [""; 0]);
+    p.forget();
+    p.advance(1);
+    let failure = p.failure();
+    assert_eq!((failure.code, failure.kind()), (-31005, "shutting_down"));
+    assert_eq!(
+        failure.message,
+        "The session is ending, so tool \"any\" was not finished. It may have taken effect if it \
+         had begun."
+    );
+    assert_eq!(p.to_link(), [ABANDONED]);
+    assert_eq!(p.orders(), ["inspect 1", "close input 1"]);
+}
+
+#[test]
+fn the_last_server_is_asked_ever_more_firmly() {
+    let mut p = Pair::ready();
+    p.feed(Input::Stop);
+    assert_eq!(p.orders(), ["close input 1"]);
+    for (patience, order) in [(2_000, "terminate 1"), (3_000, "kill 1"), (1_000, "closed")] {
+        p.advance(patience - 1);
+        assert_eq!(p.orders(), [""; 0]);
+        p.advance(1);
+        assert_eq!(p.orders(), [order]);
+    }
+}
+
+#[test]
+fn a_second_stop_does_not_wait() {
+    let mut p = Pair::ready();
+    p.call(7, "any");
+    p.forget();
+    p.feed(Input::Stop);
+    assert_eq!(p.to_host(), [""; 0]);
+    p.feed(Input::Stop);
+    assert_eq!(p.failure().kind(), "shutting_down");
+    assert_eq!(p.orders(), ["close input 1", "kill 1"]);
+    p.feed(Input::Stop);
+    assert_eq!(p.orders(), [""; 0], "once");
+    p.advance(999);
+    assert_eq!(p.orders(), [""; 0]);
+    p.advance(1);
+    assert_eq!(p.orders(), ["closed"]);
+}
+
+#[test]
+fn a_second_stop_kills_a_server_that_takes_its_time() {
+    let mut p = Pair::ready();
+    p.feed(Input::Stop);
+    p.advance(500);
+    p.forget();
+    p.feed(Input::Stop);
+    assert_eq!(p.orders(), ["kill 1"]);
+    p.die(Exit::Signal(9));
+    assert_eq!(p.orders(), ["kill 1", "closed"]);
+}
+
+#[test]
+fn a_stop_after_the_host_has_left_ends_the_wait_but_kills_nobody() {
+    let mut p = Pair::ready();
+    p.call(7, "any");
+    p.forget();
+    p.feed(Input::HostClosed);
+    p.feed(Input::Stop);
+    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.orders(), ["close input 1"]);
+    p.feed(Input::Stop);
+    assert_eq!(p.orders(), ["kill 1"]);
+}
+
+#[test]
+fn a_host_that_leaves_after_a_stop_changes_nothing_but_that_it_is_told_nothing() {
+    let mut p = Pair::ready();
+    p.call(7, "any");
+    p.feed(Input::Stop);
+    p.advance(500);
+    p.feed(Input::HostClosed);
+    p.forget();
+    p.advance(499);
+    assert_eq!(p.orders(), [""; 0]);
+    p.advance(1);
+    assert_eq!(p.orders().last().map(String::as_str), Some("close input 1"));
+    assert_eq!(p.to_host(), [""; 0]);
+}
+
+#[test]
+fn a_server_that_is_not_made_yet_is_not_waited_for() {
+    let mut p = Pair::new(Policy::default());
+    p.feed(Input::Stop);
+    assert_eq!(p.orders(), ["close input 1", "kill 1"]);
+    p.die(Exit::Signal(9));
+    assert_eq!(p.orders(), ["kill 1", "closed"]);
+}
+
+#[test]
+fn without_a_link_the_end_is_immediate() {
+    let mut p = Pair::ready_with(|policy| policy.breaker.failures = 1);
+    p.die(Exit::Code(1));
+    p.forget();
+    p.feed(Input::Stop);
+    assert_eq!(p.all(), ["draining", "state closed", "closed"]);
+}
+
+#[test]
+fn nothing_new_is_accepted() {
+    let mut p = Pair::ready();
+    p.call(7, "any");
+    p.feed(Input::Stop);
+    p.forget();
+    p.call(8, "any");
+    let failure = p.failure();
+    assert_eq!(
+        (failure.id.clone(), failure.kind()),
+        (8.into(), "shutting_down")
+    );
+    p.host(r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#);
+    assert_eq!(
+        p.drops(),
+        [(
+            Direction::ToServer,
+            DropReason::Closing,
+            "notifications/roots/list_changed".into()
+        )]
+    );
+    p.feed(Input::Restart);
+    p.forget();
+    p.advance(100);
+    assert_eq!(p.all(), [""; 0], "no restart either");
+    assert_eq!(p.to_link(), [""; 0]);
+}
+
+#[test]
+fn a_cancellation_is_still_passed_on_while_draining() {
+    let mut p = Pair::ready();
+    p.call(7, "any");
+    p.feed(Input::Stop);
+    p.forget();
+    p.cancel(7);
+    assert_eq!(p.to_link()[0], cancelled(7));
+    assert_eq!(p.orders(), ["close input 1"], "nothing is left to wait for");
+}
+
+#[test]
+fn a_host_that_pipes_its_requests_and_leaves_is_served() {
+    let mut p = Pair::new(Policy::default());
+    p.host(INITIALIZE);
+    p.host(INITIALIZED);
+    p.call(7, "any");
+    p.feed(Input::HostClosed);
+    p.advance(20_000);
+    assert_eq!(p.orders(), [""; 0], "as long as a call may be held");
+    p.up();
+    p.result(0, WELCOME);
+    p.forget();
+    p.advance(999);
+    assert_eq!(p.orders(), [""; 0], "a second from now");
+    p.forget();
+    p.advance(1);
+    assert_eq!(p.orders(), ["inspect 1", "close input 1"]);
+}
+
+#[test]
+fn a_host_that_leaves_before_a_server_came_waits_no_longer_than_a_held_call() {
+    let mut p = Pair::new(Policy::default());
+    p.host(INITIALIZE);
+    p.feed(Input::HostClosed);
+    p.forget();
+    p.advance(29_999);
+    assert_eq!(p.orders(), [""; 0]);
+    p.advance(1);
+    assert_eq!(p.orders(), ["close input 1", "kill 1"]);
+}
+
+#[test]
+fn the_time_that_is_left_is_not_prolonged_by_a_late_server() {
+    let mut p = Pair::new(Policy::default());
+    p.host(INITIALIZE);
+    p.call(7, "any");
+    p.feed(Input::HostClosed);
+    p.advance(29_500);
+    p.up();
+    p.result(0, WELCOME);
+    p.forget();
+    p.advance(499);
+    assert_eq!(p.orders(), [""; 0]);
+    p.forget();
+    p.advance(1);
+    assert_eq!(p.orders(), ["close input 1"]);
+}
+
+#[test]
+fn a_server_that_dies_while_draining_is_replaced_only_if_somebody_waits() {
+    let mut p = Pair::ready();
+    p.request(7, "ping");
+    p.feed(Input::Stop);
+    p.forget();
+    p.die(Exit::Code(1));
+    assert_eq!(p.orders(), ["kill 1", "connect 2"]);
+    let mut p = Pair::ready();
+    p.call(7, "any");
+    p.feed(Input::Stop);
+    p.forget();
+    p.die(Exit::Code(1));
+    assert_eq!(p.failure().kind(), "connection_lost");
+    assert_eq!(p.orders(), ["kill 1", "closed"]);
+}
+
+#[test]
+fn what_waits_in_the_queue_is_settled_too() {
+    let mut p = Pair::ready();
+    p.die(Exit::Code(1));
+    p.call(7, "any");
+    p.host(r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#);
+    p.feed(Input::Stop);
+    p.forget();
+    p.advance(1_000);
+    assert_eq!(p.failure().id, 7);
+    let sizes = p.session.sizes();
+    assert_eq!(
+        (sizes.queue, sizes.note_bytes, sizes.ledger),
+        (0, 0, (0, 0))
+    );
+}
+
+#[test]
+fn the_server_before_is_waited_for_as_well() {
+    let mut p = Pair::ready();
+    p.eof();
+    p.advance(100);
+    p.forget();
+    p.feed(Input::Stop);
+    assert_eq!(p.orders(), [""; 0]);
+    p.old_link(
+        1,
+        LinkInput::Exited {
+            exit: Exit::Code(0),
+            sent: 2,
+        },
+    );
+    assert_eq!(p.orders(), ["kill 1", "closed"]);
+}
+
+#[test]
+fn a_dead_servers_end_is_reported_to_nobody_else() {
+    let mut p = Pair::ready();
+    p.eof();
+    p.advance(100);
+    p.forget();
+    // Some other link's end is not the end we wait for.
+    p.old_link(
+        5,
+        LinkInput::Exited {
+            exit: Exit::Code(0),
+            sent: 0,
+        },
+    );
+    assert_eq!(p.orders(), [""; 0]);
+}

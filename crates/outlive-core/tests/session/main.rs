@@ -1,0 +1,18 @@
+//! Directed tests of the session: each rule by itself, with exact bytes, kinds and times.
+//!
+//! The simulation in `tests/sim` says that nothing goes wrong in any order of events; these tests
+//! say what exactly happens in each of them.
+
+mod asks;
+mod breaker;
+mod bytes;
+mod cancel;
+mod close;
+mod handshake;
+mod hold;
+mod liveness;
+mod modern;
+mod pair;
+mod restore;
+mod retry;
+mod words;

@@ -1,0 +1,304 @@
+//! What the host is told it may have missed, once and only if there is something.
+
+use outlive_core::cause::Exit;
+use outlive_core::event::List;
+use outlive_core::{Event, Input};
+
+use crate::pair::*;
+
+fn page(generation: u64, n: u64, method: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":"outlive-{generation}-{n}","method":"{method}"}}"#)
+}
+
+#[test]
+fn lists_the_host_has_read_are_compared_and_told_if_they_differ() {
+    let mut p = Pair::with_tools();
+    p.request(2, "prompts/list");
+    p.result(2, r#"{"prompts":[{"name":"p"}]}"#);
+    p.request(3, "resources/list");
+    p.result(3, r#"{"resources":[{"uri":"a:"},{"uri":"b:"}]}"#);
+    p.request(4, "resources/templates/list");
+    p.result(4, r#"{"resourceTemplates":[{"uriTemplate":"t:{x}"}]}"#);
+    p.forget();
+    p.die(Exit::Signal(9));
+    p.up();
+    p.forget();
+    p.own_result(1, WELCOME);
+    assert_eq!(
+        p.to_link(),
+        [
+            INITIALIZED,
+            &list_tools(2, 2),
+            &page(2, 3, "prompts/list"),
+            &page(2, 4, "resources/list"),
+            &page(2, 5, "resources/templates/list"),
+        ]
+    );
+    p.forget();
+    p.own_result(2, TOOLS);
+    p.own_result(3, r#"{"prompts":[{"name":"p"}]}"#);
+    assert_eq!(p.all(), [""; 0], "the same as before");
+    p.own_result(4, r#"{"resources":[{"uri":"a:","size":1},{"uri":"c:"}]}"#);
+    assert_eq!(
+        p.events(),
+        [Event::ListChanged {
+            list: List::Resources,
+            added: vec!["c:".into()],
+            removed: vec!["b:".into()],
+            changed: vec!["a:".into()],
+        }]
+    );
+    assert_eq!(
+        p.to_host(),
+        [r#"{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}"#]
+    );
+    p.own_result(5, r#"{"resourceTemplates":[]}"#);
+    assert_eq!(p.to_host(), [""; 0], "it was told already");
+    assert_eq!(p.events().len(), 1);
+}
+
+#[test]
+fn each_kind_of_list_has_its_own_notification() {
+    let mut p = Pair::with_tools();
+    p.request(2, "prompts/list");
+    p.result(2, r#"{"prompts":[{"name":"p"}]}"#);
+    p.die(Exit::Signal(9));
+    p.revive();
+    p.own_result(2, r#"{"tools":[]}"#);
+    p.own_result(3, r#"{"prompts":[]}"#);
+    assert_eq!(
+        p.to_host(),
+        [
+            r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}"#
+        ]
+    );
+}
+
+#[test]
+fn lists_the_host_has_not_read_are_not_asked_for() {
+    let mut p = Pair::ready();
+    p.request(1, "tools/list");
+    p.result(1, r#"{"tools":[{"name":"a"}],"nextCursor":"2"}"#);
+    p.die(Exit::Signal(9));
+    p.up();
+    p.forget();
+    p.own_result(1, WELCOME);
+    assert_eq!(p.to_link(), [INITIALIZED], "it had read one page only");
+}
+
+#[test]
+fn pages_are_read_to_the_end() {
+    let mut p = Pair::with_tools();
+    p.die(Exit::Signal(9));
+    p.revive();
+    p.own_result(
+        2,
+        r#"{"tools":[{"name":"safe","annotations":{"idempotentHint":true}}],"nextCursor":"a\"b"}"#,
+    );
+    assert_eq!(
+        p.to_link(),
+        [
+            r#"{"jsonrpc":"2.0","id":"outlive-2-3","method":"tools/list","params":{"cursor":"a\"b"}}"#
+        ]
+    );
+    p.own_result(3, r#"{"tools":[{"name":"risky"}]}"#);
+    assert_eq!(p.all(), [""; 0], "the same");
+}
+
+#[test]
+fn a_list_without_end_is_given_up() {
+    let mut p = Pair::with_tools();
+    p.die(Exit::Signal(9));
+    p.revive();
+    let mut asked = 1;
+    for n in 2.. {
+        p.own_result(n, r#"{"tools":[{"name":"x"}],"nextCursor":"again"}"#);
+        match p.to_link().len() {
+            1 => asked += 1,
+            _ => break,
+        }
+    }
+    assert_eq!(asked, 1_001);
+    assert_eq!(
+        p.to_host(),
+        [""; 0],
+        "what was not read to its end is not compared"
+    );
+}
+
+#[test]
+fn a_host_that_asks_for_itself_is_not_asked_twice() {
+    let mut p = Pair::with_tools();
+    p.die(Exit::Signal(9));
+    p.revive();
+    p.own_result(2, r#"{"tools":[]}"#);
+    p.request(5, "tools/list");
+    p.result(5, r#"{"tools":[]}"#);
+    p.die(Exit::Signal(9));
+    p.advance(200);
+    p.revive();
+    p.own_result(2, r#"{"tools":[]}"#);
+    assert_eq!(p.to_host(), [""; 0], "compared with what it saw last");
+}
+
+#[test]
+fn the_first_link_has_nothing_to_catch_up_with() {
+    let mut p = Pair::ready();
+    p.request(1, "tools/list");
+    p.result(1, TOOLS);
+    p.request(2, "ping");
+    p.forget();
+    p.result(2, "{}");
+    assert_eq!(p.to_link(), [""; 0]);
+}
+
+#[test]
+fn a_subscription_is_told_once_per_restart_and_only_if_it_stands() {
+    let mut p = Pair::ready();
+    let subscribe =
+        r#"{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"a\"b"}}"#;
+    p.host(subscribe);
+    p.result(1, "{}");
+    let updated =
+        r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a\"b"}}"#;
+    for _ in 0..2 {
+        p.die(Exit::Signal(9));
+        p.advance(200);
+        p.up();
+        p.forget();
+        p.own_result(1, WELCOME);
+        assert_eq!(p.to_host(), [updated]);
+    }
+    p.host(r#"{"jsonrpc":"2.0","id":2,"method":"resources/unsubscribe","params":{"uri":"a\"b"}}"#);
+    p.result(2, "{}");
+    p.feed(Input::Restart);
+    p.die(Exit::Code(0));
+    p.up();
+    p.forget();
+    p.own_result(1, WELCOME);
+    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.to_link(), [INITIALIZED]);
+}
+
+#[test]
+fn subscriptions_beyond_the_limit_are_not_remembered() {
+    let mut p = Pair::ready_with(|policy| policy.limits.subscriptions = 1);
+    for (id, uri) in [(1, "a:"), (2, "b:")] {
+        p.host(&format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"resources/subscribe","params":{{"uri":"{uri}"}}}}"#
+        ));
+        p.result(id, "{}");
+    }
+    assert_eq!(p.session.sizes().subscriptions, 1);
+    assert_eq!(p.to_host().len(), 2, "they stand all the same");
+}
+
+#[test]
+fn the_last_accepted_level_is_the_one() {
+    let mut p = Pair::ready();
+    let level = |id: u64, level: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"logging/setLevel","params":{{"level":"{level}"}}}}"#
+        )
+    };
+    p.host(&level(1, "info"));
+    p.result(1, "{}");
+    p.host(&level(2, "debug"));
+    p.result(2, "{}");
+    p.host(&level(3, "nonsense"));
+    p.server(r#"{"id":3,"error":{"code":-32602,"message":"no such level"}}"#);
+    p.die(Exit::Signal(9));
+    p.up();
+    p.forget();
+    p.own_result(1, WELCOME);
+    let replayed = level(2, "debug").replacen(r#""id":2"#, r#""id":"outlive-2-2""#, 1);
+    assert_eq!(p.to_link(), [INITIALIZED, &replayed]);
+}
+
+#[test]
+fn the_new_servers_name_is_told() {
+    let mut p = Pair::ready();
+    p.die(Exit::Signal(9));
+    p.up();
+    p.forget();
+    p.own_result(
+        1,
+        r#"{"protocolVersion":"2025-06-18","serverInfo":{"name":"s","version":"2"}}"#,
+    );
+    let generation = p.newest();
+    assert!(p.events().contains(&Event::Connected {
+        generation,
+        server: Some("s 2".into())
+    }));
+}
+
+#[test]
+fn a_restart_lets_what_is_in_flight_finish_and_holds_what_is_new() {
+    let mut p = Pair::ready();
+    p.call(7, "any");
+    p.forget();
+    p.feed(Input::Restart);
+    p.call(8, "any");
+    assert_eq!(p.all(), [""; 0]);
+    p.result(7, "{}");
+    assert_eq!(
+        p.all(),
+        [
+            r#"host: {"jsonrpc":"2.0","id":7,"result":{}}"#,
+            "lost",
+            "close input 1",
+            "state down"
+        ]
+    );
+    p.die(Exit::Code(0));
+    assert_eq!(p.all(), ["kill 1", "state connecting", "connect 2"]);
+    p.up();
+    p.forget();
+    p.own_result(1, WELCOME);
+    assert_eq!(p.to_link(), [INITIALIZED, &call(8, "any")]);
+}
+
+#[test]
+fn a_restart_does_not_wait_for_ever() {
+    let mut p = Pair::ready();
+    p.call(7, "any");
+    p.forget();
+    p.feed(Input::Restart);
+    p.advance(999);
+    assert_eq!(p.to_host(), [""; 0]);
+    p.forget();
+    p.advance(1);
+    let failure = p.failure();
+    assert_eq!(failure.about["cause"]["kind"], "requested");
+    assert!(
+        failure
+            .message
+            .starts_with("The server was restarted on request while running tool \"any\".")
+    );
+    assert_eq!(p.orders(), ["close input 1"]);
+    p.advance(1_999);
+    assert_eq!(p.orders(), [""; 0]);
+    p.advance(1);
+    assert_eq!(p.orders(), ["terminate 1"]);
+    p.advance(2_999);
+    assert_eq!(p.orders(), [""; 0]);
+    p.advance(1);
+    assert_eq!(p.orders(), ["kill 1"]);
+    p.advance(999);
+    assert_eq!(p.orders(), [""; 0]);
+    p.advance(1);
+    assert_eq!(p.orders(), ["connect 2"]);
+}
+
+#[test]
+fn a_restart_during_a_start_begins_it_anew() {
+    let mut p = Pair::ready();
+    p.die(Exit::Signal(9));
+    p.up();
+    p.forget();
+    p.feed(Input::Restart);
+    assert_eq!(p.orders(), ["close input 2"]);
+    p.die(Exit::Code(0));
+    assert_eq!(p.orders(), ["kill 2", "connect 3"]);
+}

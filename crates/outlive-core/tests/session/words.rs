@@ -1,0 +1,517 @@
+//! The words for things: what people, models, logs and metrics are given to read.
+
+use std::time::Duration;
+
+use outlive_core::cause::{Cause, Exit, Phase, Reason, StartFailure};
+use outlive_core::error::{Bound, Error, Outcome};
+use outlive_core::event::{Direction, DropReason, List};
+use outlive_core::{Event, Generation, State, Time};
+use serde_json::{Value, json};
+
+fn cause(reason: Reason, phase: Phase) -> Cause {
+    Cause {
+        reason,
+        phase,
+        label: "cmd --x".into(),
+        stderr_tail: Default::default(),
+    }
+}
+
+fn with_tail(mut cause: Cause, lines: &[&str]) -> Cause {
+    cause.stderr_tail = lines.iter().map(|line| line.to_string()).collect();
+    cause
+}
+
+#[test]
+fn every_exit_has_words() {
+    let words = [
+        (Exit::Code(0), "exited with code 0"),
+        (Exit::Code(-3), "exited with code -3"),
+        (Exit::Signal(1), "was ended by signal 1 (SIGHUP)"),
+        (Exit::Signal(2), "was ended by signal 2 (SIGINT)"),
+        (Exit::Signal(3), "was ended by signal 3 (SIGQUIT)"),
+        (Exit::Signal(4), "was ended by signal 4 (SIGILL)"),
+        (Exit::Signal(5), "was ended by signal 5"),
+        (Exit::Signal(6), "was ended by signal 6 (SIGABRT)"),
+        (Exit::Signal(7), "was ended by signal 7 (SIGBUS)"),
+        (Exit::Signal(8), "was ended by signal 8 (SIGFPE)"),
+        (Exit::Signal(9), "was ended by signal 9 (SIGKILL)"),
+        (Exit::Signal(11), "was ended by signal 11 (SIGSEGV)"),
+        (Exit::Signal(13), "was ended by signal 13 (SIGPIPE)"),
+        (Exit::Signal(15), "was ended by signal 15 (SIGTERM)"),
+        (Exit::Unknown, "ended"),
+    ];
+    for (exit, text) in words {
+        assert_eq!(exit.to_string(), text);
+    }
+}
+
+#[test]
+fn a_signal_that_people_send_is_no_fault_of_the_program() {
+    for n in 1..=31 {
+        let external = [1, 2, 9, 15].contains(&n);
+        assert_eq!(Exit::Signal(n).is_external(), external, "{n}");
+        assert!(!Exit::Code(n).is_external());
+    }
+    assert!(!Exit::Unknown.is_external());
+}
+
+#[test]
+fn every_cause_has_a_kind_a_sentence_and_data() {
+    let secs = Duration::from_secs;
+    let cases = [
+        (
+            cause(Reason::Unmade(StartFailure::NotExecutable), Phase::Spawn),
+            "could not be started: the file is not executable (permission denied)",
+            json!({"kind": "spawn_failed", "phase": "spawn", "command": "cmd --x",
+                "error": "the file is not executable (permission denied)"}),
+        ),
+        (
+            cause(
+                Reason::Unmade(StartFailure::Other("no memory".into())),
+                Phase::Spawn,
+            ),
+            "could not be started: no memory",
+            json!({"kind": "spawn_failed", "phase": "spawn", "command": "cmd --x", "error": "no memory"}),
+        ),
+        (
+            cause(Reason::Exited(Exit::Code(3)), Phase::Handshake),
+            "exited with code 3 during the handshake",
+            json!({"kind": "exited", "phase": "handshake", "command": "cmd --x", "exit_code": 3}),
+        ),
+        (
+            cause(Reason::Exited(Exit::Signal(6)), Phase::Service),
+            "was ended by signal 6 (SIGABRT)",
+            json!({"kind": "exited", "phase": "service", "command": "cmd --x", "signal": 6}),
+        ),
+        (
+            cause(Reason::Exited(Exit::Unknown), Phase::Service),
+            "ended",
+            json!({"kind": "exited", "phase": "service", "command": "cmd --x"}),
+        ),
+        (
+            cause(Reason::Eof, Phase::Handshake),
+            "closed its output during the handshake while its process went on running",
+            json!({"kind": "eof", "phase": "handshake", "command": "cmd --x"}),
+        ),
+        (
+            cause(Reason::WriteFailed("EPIPE".into()), Phase::Service),
+            "stopped taking input (EPIPE)",
+            json!({"kind": "write_error", "phase": "service", "command": "cmd --x", "error": "EPIPE"}),
+        ),
+        (
+            cause(Reason::SlowHandshake(secs(300)), Phase::Handshake),
+            "did not answer `initialize` within 300 s and was stopped",
+            json!({"kind": "start_timeout", "phase": "handshake", "command": "cmd --x", "after_ms": 300_000}),
+        ),
+        (
+            cause(
+                Reason::Unresponsive(Duration::from_millis(1500)),
+                Phase::Service,
+            ),
+            "answered nothing for 1.5 s and was stopped",
+            json!({"kind": "unresponsive", "phase": "service", "command": "cmd --x", "after_ms": 1500}),
+        ),
+        (
+            cause(Reason::Stopped, Phase::Service),
+            "was suspended by the operating system (stopped) and was killed",
+            json!({"kind": "stopped", "phase": "service", "command": "cmd --x"}),
+        ),
+        (
+            cause(Reason::HandshakeRefused("no".into()), Phase::Handshake),
+            "refused `initialize`: no",
+            json!({"kind": "handshake_refused", "phase": "handshake", "command": "cmd --x", "error": "no"}),
+        ),
+        (
+            cause(
+                Reason::VersionChanged {
+                    held: "a".into(),
+                    offered: "b".into(),
+                },
+                Phase::Handshake,
+            ),
+            "came back speaking protocol version b, but this session was opened with a",
+            json!({"kind": "version_changed", "phase": "handshake", "command": "cmd --x", "held": "a", "offered": "b"}),
+        ),
+        (
+            cause(Reason::Requested, Phase::Service),
+            "was restarted on request",
+            json!({"kind": "requested", "phase": "service", "command": "cmd --x"}),
+        ),
+        (
+            with_tail(cause(Reason::Closing, Phase::Service), &["bye"]),
+            "was stopped",
+            json!({"kind": "closing", "phase": "service", "command": "cmd --x", "stderr_tail": ["bye"]}),
+        ),
+    ];
+    for (cause, predicate, data) in cases {
+        assert_eq!(cause.predicate(), predicate);
+        assert_eq!(cause.to_json(), data);
+        assert_eq!(data["kind"], cause.kind());
+    }
+}
+
+#[test]
+fn durations_are_written_for_people() {
+    for (ms, text) in [
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (1_000, "1 s"),
+        (1_049, "1.0 s"),
+        (1_500, "1.5 s"),
+        (60_000, "60 s"),
+    ] {
+        let error = Error::Timeout {
+            after: Duration::from_millis(ms),
+            bound: Bound::Total,
+        };
+        assert_eq!(
+            error.sentence("x"),
+            format!("No answer of x within {text}. It was cancelled; it may have taken effect.")
+        );
+    }
+}
+
+/// Each error: kind, code, outcome, retryable, sentence.
+#[test]
+fn every_error_has_a_kind_a_code_an_outcome_and_a_sentence() {
+    let died = || cause(Reason::Exited(Exit::Code(1)), Phase::Service);
+    let unsent = Error::ConnectionLost {
+        cause: died(),
+        outcome: Outcome::NotSent,
+        poison: false,
+    };
+    let cases = [
+        (
+            unsent,
+            ("connection_lost", -31001, "not_sent", true),
+            "The server exited with code 1 while running x. The request had not been sent. You can \
+             send it again.",
+        ),
+        (
+            Error::ConnectionLost {
+                cause: died(),
+                outcome: Outcome::Rejected,
+                poison: false,
+            },
+            ("connection_lost", -31001, "rejected", true),
+            "The server exited with code 1 while running x. The request had not been sent. You can \
+             send it again.",
+        ),
+        (
+            Error::ConnectionLost {
+                cause: died(),
+                outcome: Outcome::NotSent,
+                poison: true,
+            },
+            ("connection_lost", -31001, "not_sent", false),
+            "The server exited with code 1 while running x. It was in flight at two such ends in a \
+             row, so it was not sent again.",
+        ),
+        (
+            Error::ConnectionLost {
+                cause: with_tail(died(), &["a", "b", "c", "d"]),
+                outcome: Outcome::Unknown,
+                poison: false,
+            },
+            ("connection_lost", -31001, "unknown", false),
+            "The server exited with code 1 while running x. The server is being restarted; the \
+             call may have taken effect, so it was not repeated. Calling again is safe only if \
+             doing it twice is. Its last words on stderr: b | c | d",
+        ),
+        (
+            Error::Unavailable {
+                cause: None,
+                held: Duration::ZERO,
+                retry_after: None,
+            },
+            ("unavailable", -31002, "not_sent", true),
+            "The server is not running yet. It was not executed; call again to try the server \
+             again.",
+        ),
+        (
+            Error::Overloaded,
+            ("unavailable", -31002, "not_sent", true),
+            "Too many requests are already waiting for the server to come back, so x was not \
+             accepted. It was not executed; call again later.",
+        ),
+        (
+            Error::CancelledByCaller,
+            ("cancelled_by_caller", -31004, "unknown", false),
+            "The caller cancelled x.",
+        ),
+        (
+            Error::CancelledByPeer {
+                reason: Some("tired".into()),
+            },
+            ("cancelled_by_peer", -31004, "unknown", false),
+            "The server gave up x: tired.",
+        ),
+        (
+            Error::CancelledByPeer { reason: None },
+            ("cancelled_by_peer", -31004, "unknown", false),
+            "The server gave up x.",
+        ),
+        (
+            Error::SessionExpired,
+            ("session_expired", -31006, "rejected", true),
+            "The server has forgotten this session, so x was not executed.",
+        ),
+        (
+            Error::Rejected { status: 429 },
+            ("rejected", -31007, "rejected", true),
+            "The server refused x with status 429. It was not executed.",
+        ),
+        (
+            Error::Unsupported {
+                why: "Because.".into(),
+            },
+            ("unsupported", -32601, "rejected", false),
+            "Method not found: x. Because.",
+        ),
+        (
+            Error::Remote("{}".into()),
+            ("remote", -32603, "done", false),
+            "The server answered x with an error.",
+        ),
+    ];
+    for (error, (kind, code, outcome, retryable), sentence) in cases {
+        assert_eq!(
+            (error.kind(), error.code(), error.outcome().as_str()),
+            (kind, code, outcome)
+        );
+        assert_eq!(error.is_retryable(), retryable, "{error:?}");
+        assert_eq!(error.sentence("x"), sentence);
+    }
+}
+
+#[test]
+fn an_error_on_the_wire_has_the_id_as_it_was_written() {
+    let line = Error::SessionExpired.to_response(b"1.0", "x", Generation::FIRST.next());
+    let line = std::str::from_utf8(&line).expect("UTF-8");
+    assert!(line.starts_with(r#"{"jsonrpc":"2.0","id":1.0,"error":{"#));
+    let value: Value = serde_json::from_str(line).expect("JSON");
+    assert_eq!(
+        value["error"]["data"]["outlive"],
+        json!({"kind": "session_expired", "outcome": "rejected", "generation": 2, "retryable": true})
+    );
+}
+
+#[test]
+fn every_state_and_event_has_a_name_data_and_a_line() {
+    let now = Time::after(Duration::from_secs(1));
+    let retry_at = Time::after(Duration::from_millis(3_500));
+    let generation = Generation::FIRST.next();
+    let died = || cause(Reason::Exited(Exit::Code(1)), Phase::Service);
+    let dropped = |direction| Event::Dropped {
+        direction,
+        reason: DropReason::NotAMessage,
+        detail: "junk".into(),
+    };
+    let cases = [
+        (
+            Event::State(State::Connecting { attempt: 1 }),
+            json!({"event": "state", "state": "connecting", "attempt": 1}),
+            "starting the server",
+        ),
+        (
+            Event::State(State::Connecting { attempt: 2 }),
+            json!({"event": "state", "state": "connecting", "attempt": 2}),
+            "starting the server, attempt 2",
+        ),
+        (
+            Event::State(State::Ready { generation }),
+            json!({"event": "state", "state": "ready", "generation": 2}),
+            "ready (generation 2)",
+        ),
+        (
+            Event::State(State::Down {
+                cause: died(),
+                retry_at,
+            }),
+            json!({"event": "state", "state": "down", "cause": died().to_json(), "retry_in_ms": 2500}),
+            "down",
+        ),
+        (
+            Event::State(State::Failed {
+                cause: died(),
+                retry_at,
+            }),
+            json!({"event": "state", "state": "failed", "cause": died().to_json(), "retry_in_ms": 2500}),
+            "failed: the server exited with code 1; it is tried again now and then, and when it is called",
+        ),
+        (
+            Event::State(State::Closed),
+            json!({"event": "state", "state": "closed"}),
+            "closed",
+        ),
+        (
+            Event::Connected {
+                generation,
+                server: Some("s 1".into()),
+            },
+            json!({"event": "connected", "generation": 2, "server": "s 1"}),
+            "connected to s 1 (generation 2)",
+        ),
+        (
+            Event::Connected {
+                generation,
+                server: None,
+            },
+            json!({"event": "connected", "generation": 2, "server": null}),
+            "connected (generation 2)",
+        ),
+        (
+            Event::Lost {
+                generation,
+                cause: with_tail(died(), &["a", "b"]),
+                in_flight: 1,
+            },
+            json!({"event": "lost", "generation": 2, "in_flight": 1,
+                "cause": with_tail(died(), &["a", "b"]).to_json()}),
+            "lost generation 2: the server exited with code 1, 1 in flight; its last words: b",
+        ),
+        (
+            Event::Lost {
+                generation,
+                cause: died(),
+                in_flight: 0,
+            },
+            json!({"event": "lost", "generation": 2, "in_flight": 0, "cause": died().to_json()}),
+            "lost generation 2: the server exited with code 1",
+        ),
+        (
+            Event::SlowStart { after_ms: 60_000 },
+            json!({"event": "slow_start", "after_ms": 60_000}),
+            "the server is still starting after 60 s; waiting (a first start may download packages)",
+        ),
+        (
+            Event::Retried {
+                id: "7".into(),
+                method: "ping".into(),
+                generation,
+            },
+            json!({"event": "retried", "id": "7", "method": "ping", "generation": 2}),
+            "sent ping (id 7) again on generation 2",
+        ),
+        (
+            Event::Refused {
+                id: "7".into(),
+                method: "ping".into(),
+                kind: "timeout",
+            },
+            json!({"event": "refused", "id": "7", "method": "ping", "kind": "timeout"}),
+            "answered ping (id 7) with timeout",
+        ),
+        (
+            dropped(Direction::ToServer),
+            json!({"event": "dropped", "direction": "to_server", "reason": "not_a_message", "detail": "junk"}),
+            "dropped a line from the host: not_a_message (junk)",
+        ),
+        (
+            dropped(Direction::ToHost),
+            json!({"event": "dropped", "direction": "to_host", "reason": "not_a_message", "detail": "junk"}),
+            "dropped a line from the server: not_a_message (junk)",
+        ),
+        (
+            Event::AbsorbingCancels { generation },
+            json!({"event": "absorbing_cancels", "generation": 2}),
+            "generation 2 died of a cancellation; from now on cancellations are kept from this server (--cancel auto)",
+        ),
+        (
+            Event::LegacyOnly,
+            json!({"event": "legacy_only"}),
+            "this server does not take `server/discover`",
+        ),
+        (
+            Event::ListChanged {
+                list: List::Tools,
+                added: vec!["a".into()],
+                removed: vec!["b".into(), "c".into()],
+                changed: vec![],
+            },
+            json!({"event": "list_changed", "list": "tools", "added": ["a"], "removed": ["b", "c"], "changed": []}),
+            "the list of tools changed: 1 added, 2 removed, 0 changed",
+        ),
+        (
+            Event::Draining { in_flight: 0 },
+            json!({"event": "draining", "in_flight": 0}),
+            "closing",
+        ),
+        (
+            Event::Draining { in_flight: 2 },
+            json!({"event": "draining", "in_flight": 2}),
+            "closing; 2 requests may still finish",
+        ),
+    ];
+    for (event, data, line) in cases {
+        assert_eq!(event.to_json(now), data);
+        assert_eq!(event.to_string(), line);
+        assert_eq!(data["event"], event.name());
+        if let Event::State(state) = &event {
+            assert_eq!(data["state"], state.name());
+        }
+    }
+}
+
+#[test]
+fn drops_and_lists_have_names() {
+    let names = [
+        (DropReason::NotAMessage, "not_a_message"),
+        (DropReason::TooLarge, "too_large"),
+        (DropReason::StaleGeneration, "stale_generation"),
+        (DropReason::LateAnswer, "late_answer"),
+        (DropReason::UnknownAnswer, "unknown_answer"),
+        (DropReason::UselessCancel, "useless_cancel"),
+        (DropReason::AbsorbedCancel, "absorbed_cancel"),
+        (DropReason::LateProgress, "late_progress"),
+        (DropReason::NoServer, "no_server"),
+        (DropReason::Closing, "closing"),
+        (
+            DropReason::ReplayedAcknowledgement,
+            "replayed_acknowledgement",
+        ),
+    ];
+    for (reason, name) in names {
+        assert_eq!(reason.as_str(), name);
+    }
+    let lists = List::ALL.map(List::as_str);
+    assert_eq!(lists, ["tools", "prompts", "resources", "templates"]);
+}
+
+#[test]
+fn a_person_is_shown_what_matters_and_spared_the_rest() {
+    let died = || cause(Reason::Exited(Exit::Code(1)), Phase::Service);
+    let generation = Generation::FIRST;
+    let retry_at = Time::ZERO;
+    let shown = |event: Event| event.is_notable();
+    let drop_of = |reason| Event::Dropped {
+        direction: Direction::ToHost,
+        reason,
+        detail: String::new(),
+    };
+    assert!(shown(Event::State(State::Ready { generation })));
+    assert!(shown(Event::State(State::Failed {
+        cause: died(),
+        retry_at
+    })));
+    assert!(shown(Event::LegacyOnly));
+    assert!(shown(drop_of(DropReason::NotAMessage)));
+    assert!(shown(drop_of(DropReason::UnknownAnswer)));
+    assert!(!shown(Event::State(State::Connecting { attempt: 1 })));
+    assert!(!shown(Event::State(State::Down {
+        cause: died(),
+        retry_at
+    })));
+    assert!(!shown(Event::State(State::Closed)));
+    for reason in [
+        DropReason::LateAnswer,
+        DropReason::LateProgress,
+        DropReason::UselessCancel,
+        DropReason::AbsorbedCancel,
+        DropReason::StaleGeneration,
+        DropReason::ReplayedAcknowledgement,
+    ] {
+        assert!(!shown(drop_of(reason)), "{reason:?}");
+    }
+}
