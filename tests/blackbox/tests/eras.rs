@@ -41,10 +41,6 @@ fn fm_42_server_that_dies_of_the_probe() {
     assert_eq!(host.ping(), host.server(2));
     assert_eq!(host.tap().pids().len(), 2);
     host.event("the lesson", |e| e["event"] == "legacy_only");
-    // Asked again, the server is spared.
-    let again = discover(&mut host);
-    assert_eq!(host.answer(again).error()["code"], -32601);
-    assert_eq!(host.ping(), host.server(2));
     host.hang_up();
     host.exit();
 
@@ -62,6 +58,23 @@ fn fm_42_server_that_dies_of_the_probe() {
     );
     next.hang_up();
     next.exit();
+}
+
+/// FM-42: asked again in the same session, before or after the handshake, the server is spared.
+#[test]
+fn fm_42_server_is_not_asked_again() {
+    let mut host = Setup::new()
+        .knobs(&["--exit-on-discover", "--legacy"])
+        .start();
+    for _ in 0..2 {
+        let probe = discover(&mut host);
+        assert_eq!(host.answer(probe).error()["code"], -32601);
+    }
+    host.initialize();
+    let probe = discover(&mut host);
+    assert_eq!(host.answer(probe).error()["code"], -32601);
+    assert_eq!(host.ping(), host.server(2));
+    assert_eq!(host.tap().pids().len(), 2);
 }
 
 /// FM-43: a server that leaves the probe unanswered is legacy after the bound; its answer, when
