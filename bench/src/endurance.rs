@@ -28,7 +28,7 @@ const RESTLESS: [&str; 8] = [
     "1ms",
 ];
 
-/// What outlive holds at one moment.
+/// What outlive and its helpers hold at one moment. The server is not among them.
 #[derive(Clone, Copy, Debug)]
 pub struct Holding {
     /// Resident memory in bytes.
@@ -37,20 +37,26 @@ pub struct Holding {
     pub files: usize,
     /// Threads.
     pub threads: usize,
-    /// Child processes, dead ones that were not waited for included.
+    /// Child processes of outlive, the server and dead ones that were not waited for included.
     pub children: usize,
 }
 
 impl Holding {
-    fn of(process: Process) -> io::Result<Holding> {
+    fn of(host: &Host) -> io::Result<Holding> {
         // What the last event left behind is put away first.
         thread::sleep(Duration::from_millis(200));
-        Ok(Holding {
-            resident: process.resident()?,
-            files: process.open_files()?,
-            threads: process.threads()?,
-            children: process.children()?.len(),
-        })
+        let mut held = Holding {
+            resident: 0,
+            files: 0,
+            threads: 0,
+            children: host.process().children()?.len(),
+        };
+        for process in host.middle(Role::Outlive)? {
+            held.resident += process.resident()?;
+            held.files += process.open_files()?;
+            held.threads += process.threads()?;
+        }
+        Ok(held)
     }
 }
 
@@ -81,11 +87,11 @@ impl Span {
 /// Runs ten tenths of something and looks at what outlive holds after each.
 fn span(host: &mut Host, mut tenth: impl FnMut(&mut Host) -> io::Result<()>) -> io::Result<Span> {
     tenth(host)?;
-    let early = Holding::of(host.process())?;
+    let early = Holding::of(host)?;
     let (mut late, mut peak) = (early, early.resident);
     for _ in 1..10 {
         tenth(host)?;
-        late = Holding::of(host.process())?;
+        late = Holding::of(host)?;
         peak = peak.max(late.resident);
     }
     Ok(Span { early, late, peak })
@@ -94,7 +100,7 @@ fn span(host: &mut Host, mut tenth: impl FnMut(&mut Host) -> io::Result<()>) -> 
 /// Resident memory with a server behind it and nothing to do, in bytes.
 pub fn idle(programs: &Programs) -> io::Result<u64> {
     let host = Host::start(&programs.outlive(), &programs.scratch)?;
-    Ok(Holding::of(host.process())?.resident)
+    Ok(Holding::of(&host)?.resident)
 }
 
 /// Makes `count` calls, 64 at a time.
@@ -120,16 +126,20 @@ pub fn restarts(programs: &Programs, count: usize) -> io::Result<Span> {
     })
 }
 
-/// The one process that outlive has started.
+/// The server behind outlive: its one child that is not outlive again.
 fn server_of(host: &Host) -> io::Result<Process> {
+    let own = host.process().name()?;
     let start = Instant::now();
     loop {
-        match host.process().children()?[..] {
+        let mut servers = host.process().children()?;
+        // One that has gone in the meantime has no name.
+        servers.retain(|child| child.name().is_ok_and(|name| name != own));
+        match servers[..] {
             [server] => return Ok(server),
-            ref others if start.elapsed() > PATIENCE => {
+            _ if start.elapsed() > PATIENCE => {
                 return Err(io::Error::other(format!(
-                    "outlive has {} children instead of one",
-                    others.len()
+                    "outlive has {} servers instead of one",
+                    servers.len()
                 )));
             }
             // The one before is being buried.

@@ -1,8 +1,8 @@
 //! The regression gate: a few seconds, outlive against the bare relay in the same run.
 //!
-//! The bounds are wider than what outlive promises, by more than a busy machine blurs a median of neighbours in time: what
-//! misses them has become slower. A miss is still given two more chances, since a machine can be busy in just the wrong
-//! moments; a real regression misses all three.
+//! The bounds lie below what was seen on a machine with four times more work than processors: what misses them has
+//! become slower. A miss is still given two more chances, since a machine can be busy in just the wrong moments; a real
+//! regression misses all three.
 
 use std::io;
 use std::time::Duration;
@@ -12,9 +12,12 @@ use crate::endurance;
 use crate::matrix::{Cell, Effort, Matrix};
 use crate::target::{self, Margin, Target};
 
+/// Seen: round trip 1.03 to 1.16; small 0.17 to 0.52, the lower the busier the machine, since the relay needs next to no
+/// processor time; large 0.42 to 0.54.
 const MARGIN: Margin = Margin {
     round_trip: 1.6,
-    throughput: 0.6,
+    small: 0.12,
+    large: 0.3,
 };
 
 const CELLS: [Cell; 3] = [

@@ -46,7 +46,8 @@ const USAGE: &str =
 /// What outlive promises against the bare relay.
 const PROMISE: Margin = Margin {
     round_trip: 1.15,
-    throughput: 0.85,
+    small: 0.85,
+    large: 0.85,
 };
 
 fn main() -> ExitCode {

@@ -44,6 +44,11 @@ impl Process {
         }
     }
 
+    /// What the kernel calls it: the file it runs, up to 15 letters.
+    pub fn name(self) -> io::Result<String> {
+        Ok(self.stat()?.name)
+    }
+
     /// The processes that this one started and has not buried yet.
     pub fn children(self) -> io::Result<Vec<Process>> {
         let mut children = Vec::new();
