@@ -1,12 +1,14 @@
 //! Small collections that cannot outgrow their bounds.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::hash::Hash;
+
+use rustc_hash::FxHashSet;
 
 /// A set that remembers the newest `limit` members and forgets the oldest.
 #[derive(Clone, Debug)]
 pub(crate) struct RecentSet<T> {
-    members: HashSet<T>,
+    members: FxHashSet<T>,
     order: VecDeque<T>,
     limit: usize,
     forgetful: bool,
@@ -21,7 +23,7 @@ impl<T: Clone + Eq + Hash> Default for RecentSet<T> {
 impl<T: Clone + Eq + Hash> RecentSet<T> {
     pub(crate) fn new(limit: usize) -> RecentSet<T> {
         RecentSet {
-            members: HashSet::new(),
+            members: FxHashSet::default(),
             order: VecDeque::new(),
             limit,
             forgetful: false,

@@ -4,7 +4,7 @@
 //! error of ours, or with the host's cancellation. That *is* the exactly-once guarantee: there is
 //! no other way to answer than to take the entry out.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use crate::link::Generation;
 use crate::message::{Id, Message};
@@ -67,9 +67,10 @@ impl Entry {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
-    entries: HashMap<Id, Entry>,
+    // The one who chooses the ids can slow down nobody but themselves: a plain hash will do.
+    entries: FxHashMap<Id, Entry>,
     /// Progress tokens of requests in the table.
-    tokens: HashMap<Id, Id>,
+    tokens: FxHashMap<Id, Id>,
     bytes: usize,
     listens: usize,
     held: usize,

@@ -102,16 +102,24 @@ impl Message {
         if let Some(method) = &self.unescaped_method {
             return method;
         }
+        std::str::from_utf8(self.raw_method()).unwrap_or_default()
+    }
+
+    /// The method as it was written, without its quotes.
+    fn raw_method(&self) -> &[u8] {
         let quoted = self.envelope.method.of(&self.bytes);
-        let inner = quoted.get(1..quoted.len().saturating_sub(1));
-        inner
-            .and_then(|inner| std::str::from_utf8(inner).ok())
+        quoted
+            .get(1..quoted.len().saturating_sub(1))
             .unwrap_or_default()
     }
 
     /// Whether this is a request or notification of that method.
     pub fn is(&self, method: &str) -> bool {
-        self.kind != Kind::Response && self.method() == method
+        match &self.unescaped_method {
+            _ if self.kind == Kind::Response => false,
+            Some(unescaped) => **unescaped == *method,
+            None => self.raw_method() == method.as_bytes(),
+        }
     }
 
     /// Whether this is a response with an `error`.
@@ -355,7 +363,10 @@ impl Draft {
         };
         self.id = Id::read(self.envelope.id.of(line)).filter(|id| *id != Id::Null);
 
-        if let Err(error) = std::str::from_utf8(line) {
+        // Most messages are ASCII, and that is told much faster.
+        if !line.is_ascii()
+            && let Err(error) = std::str::from_utf8(line)
+        {
             let at = error.valid_up_to();
             return refuse(DefectKind::NotUtf8, format!("not UTF-8 at byte {at}"));
         }

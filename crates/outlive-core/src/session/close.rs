@@ -109,7 +109,7 @@ impl Session {
             cause: cause.clone(),
             retry_at: now + self.skipped,
         });
-        self.bury(now, link.generation, &cause);
+        self.bury(now, &link, &cause);
         if link.stage == Stage::Making {
             self.kill_remains(now);
         }

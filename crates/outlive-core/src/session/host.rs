@@ -106,7 +106,7 @@ impl Session {
             });
         }
         if self.policy.refuse_discover
-            && self.memory.era == Era::Unknown
+            && self.memory.era != Era::Modern
             && message.is("server/discover")
         {
             return Some(Error::Unsupported {
@@ -466,7 +466,7 @@ impl Session {
         };
         let after = after.unwrap_or_default();
         let error = if self.is_unproven_discover(&entry) {
-            self.emit(Event::LegacyOnly);
+            self.note_legacy();
             Error::Unsupported {
                 why: format!(
                     "The server did not answer it within {}; use `initialize`.",
@@ -484,6 +484,12 @@ impl Session {
         if let Some(link) = &mut self.link {
             link.pulse.urgent = true;
         }
+    }
+
+    /// This server does not take `server/discover`: it is not asked again.
+    pub(super) fn note_legacy(&mut self) {
+        self.policy.refuse_discover = true;
+        self.emit(Event::LegacyOnly);
     }
 
     /// Progress was made with this request: its idle clock starts anew.

@@ -59,7 +59,16 @@ impl Session {
             }
             LinkInput::Exited { exit, sent } => {
                 link.taken = sent;
-                self.lose(now, Reason::Exited(exit));
+                link.exited = true;
+                let reason = match &link.stage {
+                    // It ended because we ended it.
+                    Stage::Dying {
+                        reason: Reason::Stopped,
+                        ..
+                    } => Reason::Stopped,
+                    _ => Reason::Exited(exit),
+                };
+                self.lose(now, reason);
             }
         }
     }
@@ -124,6 +133,16 @@ impl Session {
         });
     }
 
+    /// The server is stopped and nobody will wake it: it is killed. What it had not taken by then
+    /// it has not executed, so that is waited for.
+    pub(super) fn kill_stopped(&mut self, now: Time) {
+        if let Some(link) = &self.link {
+            self.out
+                .push_back(Output::Link(link.generation, LinkOrder::Kill));
+        }
+        self.begin_dying(now, Reason::Stopped);
+    }
+
     fn cause(&self, reason: Reason) -> Cause {
         let link = self.link.as_ref();
         let phase = match (&reason, link.and_then(|link| link.served)) {
@@ -156,7 +175,7 @@ impl Session {
             cause: cause.clone(),
             in_flight: in_flight.len(),
         });
-        self.bury(now, generation, &cause);
+        self.bury(now, &link, &cause);
         self.blame_cancellation(&link, &cause);
 
         let verdict = match cause.reason {
@@ -201,14 +220,16 @@ impl Session {
     }
 
     /// Sees to the process of a link that is no longer in service.
-    pub(super) fn bury(&mut self, now: Time, generation: Generation, cause: &Cause) {
+    pub(super) fn bury(&mut self, now: Time, link: &Link, cause: &Cause) {
+        let generation = link.generation;
         let grace = &self.policy;
         let (order, step, patience) = match cause.reason {
             Reason::Unmade(_) => return,
-            Reason::Exited(_) => {
-                return self
-                    .out
+            // What it left behind goes too (FM-09).
+            _ if link.exited => {
+                self.out
                     .push_back(Output::Link(generation, LinkOrder::Kill));
+                return;
             }
             Reason::Requested
             | Reason::Closing
@@ -218,7 +239,8 @@ impl Session {
                 StopStep::InputClosed,
                 grace.stop_grace,
             ),
-            Reason::Eof
+            Reason::Exited(_)
+            | Reason::Eof
             | Reason::WriteFailed(_)
             | Reason::SlowHandshake(_)
             | Reason::Unresponsive(_) => (LinkOrder::Terminate, StopStep::Terminated, LOST_GRACE),
@@ -285,7 +307,7 @@ impl Session {
         }
         let entry = self.ledger.settle(id)?;
         if probe_killed {
-            self.emit(Event::LegacyOnly);
+            self.note_legacy();
             let why = format!(
                 "The server {} when it was asked; use `initialize`.",
                 cause.predicate()

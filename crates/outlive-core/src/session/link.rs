@@ -1,8 +1,7 @@
 //! The link in service, as the session sees it.
 
-use std::collections::{HashMap, HashSet};
-
 use bytes::Bytes;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::bounded::{RecentSet, Tail};
 use crate::cause::Reason;
@@ -100,22 +99,24 @@ pub(super) struct Link {
     pub(super) ordered: Time,
     /// Since when it has been in service: handshake done.
     pub(super) served: Option<Time>,
+    /// Its process has ended.
+    pub(super) exited: bool,
     /// Frames sent to it so far.
     pub(super) frames: u64,
     /// Frames it took, as far as its end tells.
     pub(super) taken: u64,
-    pub(super) own: HashMap<Id, Own>,
+    pub(super) own: FxHashMap<Id, Own>,
     next_name: u64,
     /// Requests that had to be given another id on this link: that id → the host's.
-    pub(super) aliases: HashMap<Id, Id>,
+    pub(super) aliases: FxHashMap<Id, Id>,
     /// Ids, on this link, of requests that were cancelled or have expired.
     pub(super) tombstones: RecentSet<Id>,
     /// The server's requests by the id the host knows them by.
-    pub(super) asks: HashMap<Id, Ask>,
+    pub(super) asks: FxHashMap<Id, Ask>,
     /// Listen requests that were sent again; their acknowledgement is not news to the host.
-    pub(super) reissued: HashSet<Id>,
+    pub(super) reissued: FxHashSet<Id>,
     /// Notifications of ours that the host has already been sent about this link.
-    pub(super) told: HashSet<&'static str>,
+    pub(super) told: FxHashSet<&'static str>,
     /// Pages of lists we have asked for.
     pub(super) pages: u32,
     pub(super) pulse: Pulse,
@@ -130,15 +131,16 @@ impl Link {
             stage: Stage::Making,
             ordered: now,
             served: None,
+            exited: false,
             frames: 0,
             taken: u64::MAX,
-            own: HashMap::new(),
+            own: FxHashMap::default(),
             next_name: 0,
-            aliases: HashMap::new(),
+            aliases: FxHashMap::default(),
             tombstones: RecentSet::new(limits.tombstones),
-            asks: HashMap::new(),
-            reissued: HashSet::new(),
-            told: HashSet::new(),
+            asks: FxHashMap::default(),
+            reissued: FxHashSet::default(),
+            told: FxHashSet::default(),
             pages: 0,
             pulse: Pulse {
                 heard: now,

@@ -114,6 +114,8 @@ pub struct Session {
     policy: Policy,
     out: VecDeque<Output>,
     state: State,
+    /// When we were last told anything, on the clock of whoever told us.
+    seen: Time,
     /// Time that passed without us and is not counted.
     skipped: Duration,
     ledger: Ledger,
@@ -150,6 +152,7 @@ impl Session {
             policy,
             out: VecDeque::new(),
             state: State::Connecting { attempt: 1 },
+            seen: Time::ZERO,
             skipped: Duration::ZERO,
             ledger: Ledger::default(),
             queue: VecDeque::new(),
@@ -175,12 +178,14 @@ impl Session {
         if self.ending == Ending::Closed {
             return;
         }
-        let late = self
-            .deadline()
-            .map_or(Duration::ZERO, |deadline| now - deadline);
-        if late > CLOCK_JUMP {
-            self.skipped += late;
+        // Only a long silence can hide a jump; most of the time there is nothing to look up.
+        if now - self.seen > CLOCK_JUMP
+            && let Some(deadline) = self.deadline()
+            && now - deadline > CLOCK_JUMP
+        {
+            self.skipped += now - deadline;
         }
+        self.seen = now;
         let now = Time::after(now.since_start().saturating_sub(self.skipped));
         match input {
             Input::Start => self.retry_at = Some(now),
@@ -197,7 +202,15 @@ impl Session {
             Input::Restart => self.restart(now),
             Input::Stop => self.stop(now),
         }
-        self.on_time(now);
+        if !self.is_steady() || self.due_at().is_some_and(|at| at <= now) {
+            self.on_time(now);
+        }
+    }
+
+    /// Whether messages just pass: nothing is coming, going or waiting that an input could set off.
+    fn is_steady(&self) -> bool {
+        let open = |link: &Link| link.is_open() && link.served.is_some();
+        self.ending == Ending::No && self.queue.is_empty() && self.link.as_ref().is_some_and(open)
     }
 
     /// The next thing to do, if there is one.
@@ -207,6 +220,11 @@ impl Session {
 
     /// When [`Input::Tick`] is due, if at all.
     pub fn deadline(&self) -> Option<Time> {
+        self.due_at().map(|at| at + self.skipped)
+    }
+
+    /// When something is due, on our own clock.
+    fn due_at(&self) -> Option<Time> {
         if self.ending == Ending::Closed {
             return None;
         }
@@ -224,7 +242,7 @@ impl Session {
                 next = sooner(next, Some(*due));
             }
         }
-        next.map(|t| t + self.skipped)
+        next
     }
 
     /// Where the session stands.

@@ -275,7 +275,7 @@ impl Session {
         }
         let since = *link.pulse.stopped_since.get_or_insert(now);
         if now - since >= patience {
-            self.lose(now, Reason::Stopped);
+            self.kill_stopped(now);
         }
     }
 }

@@ -711,6 +711,8 @@ impl World {
         if let Some(server) = self.server.take_if(|s| s.generation == generation) {
             let mut server = server;
             if !server.dead {
+                // It had taken all there was when it was told to end.
+                server.taken = server.frames;
                 for todo in server.todo.clone() {
                     if let Some(index) = todo.asked {
                         self.asked[index].unknown += 1;
