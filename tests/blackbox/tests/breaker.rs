@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::rig::{Host, Setup, tree};
+use crate::rig::{Host, Setup, tree, until};
 
 /// FM-17: a server that exits a moment after every good handshake is restarted only so often,
 /// then left alone; calls do not wait for it; once it is mended, a call brings it back.
@@ -97,7 +97,7 @@ fn fm_70_recovery_without_a_call() {
         e["event"] == "state" && e["state"] == "failed"
     });
     let attempts = host.tap().pids().len();
-    crate::rig::until("two more attempts", || {
+    until("two more attempts", || {
         (host.tap().pids().len() >= attempts + 2).then_some(())
     });
     std::fs::remove_file(&broken).expect("the fault");

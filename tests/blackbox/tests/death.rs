@@ -1,9 +1,12 @@
 //! A server dies: it is noticed, what was in flight is settled, the next call works.
 
+use std::thread;
+use std::time::Duration;
+
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::rig::{Host, Setup, tree};
+use crate::rig::{Host, Setup, tree, until};
 
 /// Longer than any test.
 const FOR_EVER: u64 = 3_600_000;
@@ -47,12 +50,13 @@ fn fm_01_idle_death_is_noticed_and_repaired_without_a_call() {
 #[test]
 fn fm_02_tools_survive_a_crash() {
     let mut host = Host::ready(Setup::new());
+    let tools = host.list_tools();
     let first = host.ping();
     let crash = host.ask("crash", json!({ "code": 1 }));
     crash.refused("connection_lost");
     let second = host.ping();
     assert_ne!(first, second);
-    assert_eq!(host.list_tools().len(), host.list_tools().len());
+    assert_eq!(host.list_tools(), tools);
 
     // The new server was greeted with the host's own words, in order, before anything else.
     let greeted = host.tap().received(2);
@@ -133,6 +137,7 @@ fn fm_05_closed_output_is_a_death() {
 fn fm_16_only_the_newest_generation_is_heard() {
     let setup = Setup::new().flags(&["--backoff-base", "1ms", "--breaker-failures", "50"]);
     let mut host = Host::ready(setup);
+    let tools = host.list_tools();
     let stale = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"stale":true}}"#;
     for generation in 1..=5 {
         let crash = host.ask(
@@ -151,12 +156,40 @@ fn fm_16_only_the_newest_generation_is_heard() {
             (&last["state"], &last["generation"]),
             (&json!("ready"), &json!(generation + 1))
         );
-        assert_eq!(host.list_tools().len(), host.list_tools().len());
+        assert_eq!(host.list_tools(), tools);
     }
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    thread::sleep(Duration::from_millis(500));
     host.ping();
     assert!(host.notified("notifications/message").is_empty());
     assert_eq!(host.tap().pids().len(), 6);
+}
+
+/// FM-16: a death in the middle of a handshake replay, of a list comparison, of anything: the
+/// session comes through with every request answered once. Deaths at many moments, by an outside kill.
+#[test]
+fn fm_16_kills_at_any_moment_settle_everything_once() {
+    let setup = Setup::new().flags(&["--backoff-base", "1ms", "--breaker-failures", "1000"]);
+    let mut host = Host::ready(setup);
+    let mut ids = Vec::new();
+    for round in 0..40u64 {
+        ids.push(host.call("ping", json!({})));
+        ids.push(host.call("sleep_read", json!({ "ms": 1 })));
+        ids.push(host.request("tools/list", json!({})));
+        // 0 to 20 ms after the start of the newest server: before, in and after its handshake.
+        thread::sleep(Duration::from_micros(round % 20 * 1000));
+        if let Some(pid) = host.tap().pids().last() {
+            tree::kill(*pid, Signal::KILL);
+        }
+    }
+    for id in &ids {
+        host.answer(*id);
+    }
+    host.ping();
+    for id in &ids {
+        assert_eq!(host.answers(*id), 1, "answers to {id}");
+    }
+    let newest = *host.tap().pids().last().expect("a server");
+    assert_eq!(host.ping(), newest);
 }
 
 /// FM-37: fifty calls in flight and twenty made while the server is away. One new server, one
@@ -168,7 +201,7 @@ fn fm_37_concurrent_calls_share_one_restart() {
     let pending: Vec<i64> = (0..50)
         .map(|_| host.call("sleep", json!({ "ms": FOR_EVER })))
         .collect();
-    crate::rig::until("fifty calls at the server", || {
+    until("fifty calls at the server", || {
         (host.tap().method("tools/call").len() == 50).then_some(())
     });
     tree::kill(first, Signal::KILL);

@@ -82,31 +82,3 @@ fn fm_21_every_end_has_its_own_kind() {
         assert!(answer.message().ends_with('.') || answer.message().len() > 40);
     }
 }
-
-/// A death in the middle of a handshake replay, of a list comparison, of anything: the session
-/// comes through with every request answered once. Deaths at many moments, by an outside kill.
-#[test]
-fn fm_16_kills_at_any_moment_settle_everything_once() {
-    let setup = Setup::new().flags(&["--backoff-base", "1ms", "--breaker-failures", "1000"]);
-    let mut host = Host::ready(setup);
-    let mut ids = Vec::new();
-    for round in 0..40u64 {
-        ids.push(host.call("ping", json!({})));
-        ids.push(host.call("sleep_read", json!({ "ms": 1 })));
-        ids.push(host.request("tools/list", json!({})));
-        // 0 to 20 ms after the start of the newest server: before, in and after its handshake.
-        std::thread::sleep(std::time::Duration::from_micros(round % 20 * 1000));
-        if let Some(pid) = host.tap().pids().last() {
-            tree::kill(*pid, Signal::KILL);
-        }
-    }
-    for id in &ids {
-        host.answer(*id);
-    }
-    host.ping();
-    for id in &ids {
-        assert_eq!(host.answers(*id), 1, "answers to {id}");
-    }
-    let newest = *host.tap().pids().last().expect("a server");
-    assert_eq!(host.ping(), newest);
-}

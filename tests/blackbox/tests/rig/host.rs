@@ -1,88 +1,20 @@
 //! The host's side of a session, byte by byte.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use super::answer::Answer;
+use super::inbox::Inbox;
 use super::setup::Setup;
 use super::tap::Tap;
-use super::{PATIENCE, tree, until};
-
-/// Everything `outlive` has written to the host so far.
-#[derive(Default)]
-struct Inbox {
-    lines: Mutex<(Vec<Vec<u8>>, bool)>,
-    change: Condvar,
-    paused: Mutex<bool>,
-    resumed: Condvar,
-}
-
-/// The answer to a request.
-#[derive(Clone, Debug)]
-pub struct Answer(pub Value);
-
-impl Answer {
-    /// The result; anything else fails the test.
-    #[track_caller]
-    pub fn result(&self) -> &Value {
-        assert!(
-            self.0.get("error").is_none(),
-            "expected a result, got {}",
-            self.0
-        );
-        self.0.get("result").expect("a result")
-    }
-
-    /// The error; anything else fails the test.
-    #[track_caller]
-    pub fn error(&self) -> &Value {
-        self.0
-            .get("error")
-            .unwrap_or_else(|| panic!("expected an error, got {}", self.0))
-    }
-
-    /// The text of a tool's result.
-    #[track_caller]
-    pub fn text(&self) -> &str {
-        self.result()["content"][0]["text"]
-            .as_str()
-            .expect("a text")
-    }
-
-    /// The kind of an error that `outlive` made; `None` for a result or the server's own error.
-    pub fn kind(&self) -> Option<&str> {
-        self.0["error"]["data"]["outlive"]["kind"].as_str()
-    }
-
-    /// Asserts that `outlive` answered with an error of this kind; returns its `data.outlive`.
-    #[track_caller]
-    pub fn refused(&self, kind: &str) -> &Value {
-        assert_eq!(self.kind(), Some(kind), "{}", self.0);
-        let code = match kind {
-            "connection_lost" => -31001,
-            "unavailable" => -31002,
-            "timeout" => -31003,
-            "shutting_down" => -31005,
-            "too_large" => -31008,
-            "protocol" => self.0["error"]["code"].as_i64().unwrap_or_default(),
-            other => panic!("no such kind: {other}"),
-        };
-        assert_eq!(self.0["error"]["code"], code, "{}", self.0);
-        &self.0["error"]["data"]["outlive"]
-    }
-
-    /// The sentence of an error.
-    #[track_caller]
-    pub fn message(&self) -> &str {
-        self.error()["message"].as_str().expect("a sentence")
-    }
-}
+use super::{PATIENCE, lock, tree, until};
 
 /// A host with one `outlive` under it. Whatever happens, nothing of it outlives the test.
 pub struct Host {
@@ -189,13 +121,12 @@ impl Host {
 
     /// Stops reading what `outlive` writes, until [`Host::resume_reading`].
     pub fn pause_reading(&self) {
-        *lock(&self.inbox.paused) = true;
+        self.inbox.pause(true);
     }
 
     /// Reads on.
     pub fn resume_reading(&self) {
-        *lock(&self.inbox.paused) = false;
-        self.inbox.resumed.notify_all();
+        self.inbox.pause(false);
     }
 
     // ---- whole exchanges
@@ -281,31 +212,12 @@ impl Host {
     /// The first message that fits, once it is there.
     #[track_caller]
     pub fn wait_for(&self, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
-        let start = Instant::now();
-        let mut seen = 0;
-        let mut lines = lock(&self.inbox.lines);
-        loop {
-            while seen < lines.0.len() {
-                if let Ok(message) = serde_json::from_slice(&lines.0[seen])
-                    && fits(&message)
-                {
-                    return message;
-                }
-                seen += 1;
-            }
-            assert!(!lines.1, "outlive closed its output before {what} came");
-            let left = PATIENCE.saturating_sub(start.elapsed());
-            assert!(!left.is_zero(), "waited in vain for {what}");
-            lines = match self.inbox.change.wait_timeout(lines, left) {
-                Ok((lines, _)) => lines,
-                Err(poisoned) => poisoned.into_inner().0,
-            };
-        }
+        self.inbox.wait_for(what, fits)
     }
 
     /// Everything that came so far, line by line.
     pub fn lines(&self) -> Vec<Vec<u8>> {
-        lock(&self.inbox.lines).0.clone()
+        self.inbox.lines()
     }
 
     /// Everything that came so far; a line that is not JSON fails the test.
@@ -342,7 +254,7 @@ impl Host {
     /// Waits until `outlive` has closed its output.
     pub fn wait_for_end(&self) {
         until("the end of outlive's output", || {
-            lock(&self.inbox.lines).1.then_some(())
+            self.inbox.ended().then_some(())
         });
     }
 
@@ -496,40 +408,10 @@ impl Host {
     }
 }
 
-impl Inbox {
-    fn fill(&self, stdout: impl Read) {
-        let mut stdout = BufReader::new(stdout);
-        loop {
-            {
-                let mut paused = lock(&self.paused);
-                while *paused {
-                    paused = self.resumed.wait(paused).unwrap_or_else(|e| e.into_inner());
-                }
-            }
-            let mut line = Vec::new();
-            let end = !matches!(stdout.read_until(b'\n', &mut line), Ok(1..));
-            let mut lines = lock(&self.lines);
-            if end {
-                lines.1 = true;
-            } else {
-                lines.0.push(line);
-            }
-            self.change.notify_all();
-            if end {
-                return;
-            }
-        }
-    }
-}
-
 fn is_answer(message: &Value, id: &Value) -> bool {
     message.get("method").is_none() && message.get("id") == Some(id)
 }
 
 fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }

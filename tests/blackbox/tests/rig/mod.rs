@@ -6,14 +6,18 @@
 //! answered, whatever was to come before it has come. The server's side is seen through the
 //! [`tap`] that every fake of a test appends to, the processes through [`tree`].
 
+mod answer;
 mod host;
+mod inbox;
 mod setup;
 mod tap;
 pub mod tree;
 
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-pub use host::{Answer, Host};
+pub use answer::Answer;
+pub use host::Host;
 pub use setup::{Setup, quoted};
 
 /// Only a hang takes longer.
@@ -29,4 +33,9 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Locks, whatever happened to the last holder.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }

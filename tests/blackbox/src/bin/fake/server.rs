@@ -55,8 +55,6 @@ pub struct Memory {
     pub subscriptions: Vec<String>,
     /// The ids of open `subscriptions/listen` requests.
     pub listeners: Vec<Value>,
-    /// How often the tool `counter` was called.
-    pub counter: u64,
     discover: Option<Value>,
 }
 

@@ -55,7 +55,6 @@ pub fn list(set: &str) -> Vec<Value> {
         "answer_as",
         "twice",
         "stop",
-        "counter",
         "memory",
         "touch",
         "leak",
@@ -86,7 +85,7 @@ pub fn list(set: &str) -> Vec<Value> {
     tools
 }
 
-/// Runs a tool to its end.
+/// Runs a tool to its end: one arm per tool.
 pub fn run(server: &Arc<Server>, call: &Call, name: &str, args: &Value) -> Outcome {
     let number = |key: &str| args[key].as_u64();
     let pause = || Duration::from_millis(number("ms").unwrap_or(0));
@@ -165,6 +164,7 @@ pub fn run(server: &Arc<Server>, call: &Call, name: &str, args: &Value) -> Outco
                     "notifications/message",
                     json!({ "level": "info", "data": data }),
                 );
+                thread::sleep(pause());
             }
             text("flooded")
         }
@@ -211,11 +211,6 @@ pub fn run(server: &Arc<Server>, call: &Call, name: &str, args: &Value) -> Outco
             // It takes the kernel a moment to stop all threads.
             thread::sleep(Duration::from_millis(500));
             text("resumed")
-        }
-        "counter" => {
-            let mut memory = lock(&server.memory);
-            memory.counter += 1;
-            text(&memory.counter.to_string())
         }
         "memory" => {
             let memory = lock(&server.memory);
