@@ -29,9 +29,9 @@ fn unknown_answer(id: &str) -> (Direction, DropReason, String) {
 fn the_first_servers_requests_pass_as_they_are() {
     let mut p = Pair::ready();
     p.server(&ask("1"));
-    assert_eq!(p.to_host(), [ask("1")]);
+    assert_eq!(p.at_host(), [ask("1")]);
     p.host(&reply("1"));
-    assert_eq!(p.to_link(), [reply("1")]);
+    assert_eq!(p.at_link(), [reply("1")]);
     p.host(&reply("1"));
     assert_eq!(p.drops(), [unknown_answer("1")], "once");
     assert_eq!(p.all(), [""; 0]);
@@ -44,9 +44,9 @@ fn a_request_may_have_the_id_of_one_of_the_hosts() {
     p.server(&ask("1"));
     p.forget();
     p.host(&reply("1"));
-    assert_eq!(p.to_link(), [reply("1")]);
+    assert_eq!(p.at_link(), [reply("1")]);
     p.result(1, "{}");
-    assert_eq!(p.to_host(), [r#"{"jsonrpc":"2.0","id":1,"result":{}}"#]);
+    assert_eq!(p.at_host(), [r#"{"jsonrpc":"2.0","id":1,"result":{}}"#]);
 }
 
 #[test]
@@ -55,11 +55,11 @@ fn a_later_servers_requests_get_ids_of_their_own_and_their_own_back() {
     p.die(Exit::Signal(9));
     p.revive();
     p.server(&ask("1.0"));
-    assert_eq!(p.to_host(), [ask(r#""outlive-2-2""#)]);
+    assert_eq!(p.at_host(), [ask(r#""outlive-2-2""#)]);
     p.host(&reply("1.0"));
     assert_eq!(p.drops(), [unknown_answer("1")], "that one was not asked");
     p.host(&reply(r#""outlive-2-2""#));
-    assert_eq!(p.to_link(), [reply("1.0")], "as the server wrote it");
+    assert_eq!(p.at_link(), [reply("1.0")], "as the server wrote it");
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_host_that_changes_the_type_of_an_id_is_understood() {
     p.server(&ask("1"));
     p.forget();
     p.host(&reply(r#""1""#));
-    assert_eq!(p.to_link(), [reply("1")]);
+    assert_eq!(p.at_link(), [reply("1")]);
 }
 
 #[test]
@@ -76,10 +76,10 @@ fn an_id_that_is_used_twice_is_told_apart() {
     let mut p = Pair::ready();
     p.server(&ask("1"));
     p.server(&ask("1"));
-    assert_eq!(p.to_host(), [ask("1"), ask(r#""outlive-1-1""#)]);
+    assert_eq!(p.at_host(), [ask("1"), ask(r#""outlive-1-1""#)]);
     p.host(&reply(r#""outlive-1-1""#));
     p.host(&reply("1"));
-    assert_eq!(p.to_link(), [reply("1"), reply("1")]);
+    assert_eq!(p.at_link(), [reply("1"), reply("1")]);
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_name_that_an_open_request_of_the_server_has_is_passed_over() {
     p.server(&ask(r#""outlive-1-1""#));
     p.server(&ask(r#""outlive-1-1""#));
     assert_eq!(
-        p.to_host(),
+        p.at_host(),
         [ask(r#""outlive-1-1""#), ask(r#""outlive-1-2""#)]
     );
 }
@@ -100,7 +100,7 @@ fn what_a_dead_server_asked_is_taken_back() {
     p.forget();
     p.die(Exit::Code(1));
     assert_eq!(
-        p.to_host(),
+        p.at_host(),
         [
             r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"The server exited with code 1."}}"#
         ]
@@ -108,7 +108,7 @@ fn what_a_dead_server_asked_is_taken_back() {
     p.revive();
     p.host(&reply("1"));
     assert_eq!(p.drops(), [unknown_answer("1")]);
-    assert_eq!(p.to_link(), [""; 0], "never to another generation");
+    assert_eq!(p.at_link(), [""; 0], "never to another generation");
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn a_server_takes_back_what_it_asked() {
     p.server(&ask("1"));
     p.forget();
     p.server(&cancelled(1));
-    assert_eq!(p.to_host(), [cancelled(1)]);
+    assert_eq!(p.at_host(), [cancelled(1)]);
     p.host(&reply("1"));
     assert_eq!(p.drops(), [unknown_answer("1")]);
     p.server(&cancelled(1));
@@ -141,7 +141,7 @@ fn a_server_takes_back_what_it_asked() {
             "no such request".into()
         )]
     );
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
     // Under the name the host knows it by.
     p.die(Exit::Signal(9));
     p.revive();
@@ -149,7 +149,7 @@ fn a_server_takes_back_what_it_asked() {
     p.forget();
     p.server(&cancelled(1));
     assert_eq!(
-        p.to_host(),
+        p.at_host(),
         [cancelled(1).replace(r#""requestId":1"#, r#""requestId":"outlive-2-2""#)]
     );
 }
@@ -161,9 +161,9 @@ fn a_server_cannot_cancel_what_the_host_asked() {
     p.forget();
     p.server(&cancelled(7));
     assert_eq!(p.drops().len(), 1);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
     p.result(7, "{}");
-    assert_eq!(p.to_host().len(), 1);
+    assert_eq!(p.at_host().len(), 1);
 }
 
 #[test]
@@ -173,8 +173,8 @@ fn unanswered_requests_are_limited() {
     p.server(&ask("2"));
     p.forget();
     p.server(&ask("3"));
-    assert_eq!(p.to_host(), [""; 0]);
-    let answer = failure(&p.to_link()[0]);
+    assert_eq!(p.at_host(), [""; 0]);
+    let answer = failure(&p.at_link()[0]);
     assert_eq!(
         (answer.id.clone(), answer.kind()),
         (json!(3), "unavailable")
@@ -183,7 +183,7 @@ fn unanswered_requests_are_limited() {
     p.host(&reply("1"));
     p.forget();
     p.server(&ask("3"));
-    assert_eq!(p.to_host(), [ask("3")]);
+    assert_eq!(p.at_host(), [ask("3")]);
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn the_hosts_progress_goes_to_the_server_that_asked() {
     p.server(r#"{"jsonrpc":"2.0","id":2,"method":"roots/list"}"#);
     p.forget();
     p.host(&progress(r#""p""#));
-    assert_eq!(p.to_link(), [progress(r#""p""#)]);
+    assert_eq!(p.at_link(), [progress(r#""p""#)]);
     p.host(&progress(r#""q""#));
     assert_eq!(p.drops(), std::slice::from_ref(&late));
     p.host(r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1}}"#);
@@ -212,7 +212,7 @@ fn the_hosts_progress_goes_to_the_server_that_asked() {
     p.revive();
     p.host(&progress(r#""p""#));
     assert_eq!(p.drops(), [late]);
-    assert_eq!(p.to_link(), [""; 0]);
+    assert_eq!(p.at_link(), [""; 0]);
 }
 
 #[test]
@@ -222,15 +222,15 @@ fn a_server_may_ask_while_it_is_being_restored_or_retired() {
     p.feed(Input::Restart);
     p.forget();
     p.server(&ask("1"));
-    assert_eq!(p.to_host(), [ask("1")]);
+    assert_eq!(p.at_host(), [ask("1")]);
     p.host(&reply("1"));
-    assert_eq!(p.to_link(), [reply("1")]);
+    assert_eq!(p.at_link(), [reply("1")]);
     p.result(7, "{}");
     p.die(Exit::Code(0));
     p.up();
     p.forget();
     p.server(&ask("1"));
-    assert_eq!(p.to_host(), [ask(r#""outlive-2-2""#)]);
+    assert_eq!(p.at_host(), [ask(r#""outlive-2-2""#)]);
 }
 
 #[test]
@@ -240,16 +240,16 @@ fn nobody_is_left_to_answer_when_the_host_has_gone() {
     p.server(&ask("1"));
     p.forget();
     p.feed(Input::HostClosed);
-    let answer = failure(&p.to_link()[0]);
+    let answer = failure(&p.at_link()[0]);
     assert_eq!(
         (answer.id, answer.about["kind"].clone()),
         (json!(1), json!("shutting_down"))
     );
     p.server(&ask("2"));
-    let answer = failure(&p.to_link()[0]);
+    let answer = failure(&p.at_link()[0]);
     assert_eq!(answer.id, 2);
     assert_eq!(answer.kind(), "shutting_down");
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
 }
 
 #[test]
@@ -258,7 +258,7 @@ fn what_was_asked_is_taken_back_when_the_session_ends() {
     p.server(&ask("1"));
     p.forget();
     p.feed(Input::Stop);
-    let told: Value = serde_json::from_str(&p.to_host()[0]).expect("JSON");
+    let told: Value = serde_json::from_str(&p.at_host()[0]).expect("JSON");
     assert_eq!(told["params"]["requestId"], 1);
     assert_eq!(told["params"]["reason"], "The server was stopped.");
 }
@@ -272,6 +272,6 @@ fn a_request_of_a_link_that_was_replaced_goes_nowhere() {
         1,
         LinkInput::Frame(outlive_core::Frame::Line(ask("1").into())),
     );
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
     assert_eq!(p.session.sizes().asks, 0);
 }

@@ -89,7 +89,7 @@ fn what_was_held_is_told_how_long_when_the_breaker_opens() {
     for _ in 0..2 {
         p.die(Exit::Code(1));
         p.up();
-        p.to_link();
+        p.at_link();
     }
     p.call(7, "any");
     p.host(r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#);
@@ -130,11 +130,11 @@ fn callers_are_refused_until_an_attempt_for_them_is_due() {
     p.advance(1);
     assert_eq!(p.orders(), [""; 0], "nobody calls, nothing happens");
     p.call(9, "any");
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
     assert_eq!(p.states(), [State::Connecting { attempt: 4 }]);
     assert_eq!(p.orders(), ["connect 4"]);
     p.call(10, "any");
-    assert_eq!(p.to_host(), [""; 0], "an attempt is under way");
+    assert_eq!(p.at_host(), [""; 0], "an attempt is under way");
     // In vain: the next one who calls waits twice as long.
     p.unmade(StartFailure::NotFound);
     let failed: Vec<_> = p.failures().iter().map(|f| f.id.clone()).collect();
@@ -174,7 +174,7 @@ fn a_call_that_succeeds_finds_the_way_back() {
     p.own_result(1, WELCOME);
     let generation = p.newest();
     assert_eq!(p.states(), [State::Ready { generation }]);
-    assert_eq!(p.to_link(), [INITIALIZED, &call(7, "any")]);
+    assert_eq!(p.at_link(), [INITIALIZED, &call(7, "any")]);
     // Until it has proved itself, one more failure opens the breaker again.
     p.advance(9_999);
     p.forget();
@@ -283,4 +283,19 @@ fn the_next_server_waits_until_the_last_one_has_left() {
         event,
         Event::Lost { cause, in_flight: 0, .. } if cause.kind() == "requested"
     )));
+}
+
+#[test]
+fn a_restart_on_request_is_waited_for_even_while_the_last_server_is_leaving() {
+    let mut p = Pair::ready();
+    p.die(Exit::Code(1));
+    p.up();
+    p.own_result(1, r#"{"protocolVersion":"1999-01-01"}"#);
+    p.forget();
+    p.feed(Input::Restart);
+    p.call(7, "any");
+    assert_eq!(p.at_host(), [""; 0], "the next attempt is due");
+    assert_eq!(p.orders(), [""; 0]);
+    p.advance(2_000);
+    assert_eq!(p.orders(), ["terminate 2"]);
 }

@@ -20,13 +20,13 @@ fn payloads_pass_byte_for_byte() {
     let mut p = Pair::ready();
     let odd = r#"{ "params" : {"x":1.50,"y":"\u0041\/"},"id": 7 ,"method":"tools\/call","jsonrpc":"2.0" }"#;
     p.host(odd);
-    assert_eq!(p.to_link(), [odd]);
+    assert_eq!(p.at_link(), [odd]);
     let answer = r#"{ "id": 7.0, "result" : {"big":12345678901234567890, "n":NaN} }"#;
     p.server(answer);
-    assert_eq!(p.to_host(), [answer]);
+    assert_eq!(p.at_host(), [answer]);
     let note = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"data" : "é"}}"#;
     p.server(note);
-    assert_eq!(p.to_host(), [note]);
+    assert_eq!(p.at_host(), [note]);
 }
 
 #[test]
@@ -37,15 +37,15 @@ fn a_batch_is_taken_apart_in_order() {
         call(7, "any"),
         request(9, "ping")
     ));
-    assert_eq!(p.to_link(), [call(7, "any"), request(9, "ping")]);
+    assert_eq!(p.at_link(), [call(7, "any"), request(9, "ping")]);
     assert_eq!(p.drops().len(), 1, "what is no request is not answered");
     p.forget();
     p.server(r#"[{"id":9,"result":{}},{"jsonrpc":"2.0","id":7}, 7]"#);
-    let to_host = p.to_host();
-    assert_eq!(to_host[0], r#"{"id":9,"result":{}}"#);
-    let failure = failure(&to_host[1]);
+    let at_host = p.at_host();
+    assert_eq!(at_host[0], r#"{"id":9,"result":{}}"#);
+    let failure = failure(&at_host[1]);
     assert_eq!((failure.id.clone(), failure.kind()), (json!(7), "protocol"));
-    assert_eq!(to_host.len(), 2);
+    assert_eq!(at_host.len(), 2);
 }
 
 #[test]
@@ -61,11 +61,11 @@ fn an_id_in_flight_cannot_be_used_again() {
         "The request was not sent: a request with the same id is still in flight."
     );
     assert_eq!(failure.outcome(), "not_sent");
-    assert_eq!(p.to_link(), [""; 0]);
+    assert_eq!(p.at_link(), [""; 0]);
     p.result(7, "{}");
-    assert_eq!(p.to_host().len(), 1);
+    assert_eq!(p.at_host().len(), 1);
     p.call(7, "any");
-    assert_eq!(p.to_link(), [call(7, "any")], "now it can");
+    assert_eq!(p.at_link(), [call(7, "any")], "now it can");
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_broken_request_is_answered_if_its_id_can_be_read() {
         assert_eq!(failure.id, 7);
         assert_eq!((failure.code, failure.message.as_str()), (code, message));
         assert_eq!(failure.outcome(), "not_sent");
-        assert_eq!(p.to_link(), [""; 0]);
+        assert_eq!(p.at_link(), [""; 0]);
     }
 }
 
@@ -170,8 +170,8 @@ fn an_answer_too_long_to_keep_settles_its_request() {
     assert_eq!(p.drops(), dropped);
     assert_eq!(p.all(), [""; 0]);
     p.link(LinkInput::Frame(too_long(Some("3"), true, 5000)));
-    assert_eq!(p.to_host(), [""; 0]);
-    let told = crate::pair::failure(&p.to_link()[0]);
+    assert_eq!(p.at_host(), [""; 0]);
+    let told = crate::pair::failure(&p.at_link()[0]);
     assert_eq!((told.id.clone(), told.kind()), (json!(3), "too_large"));
 }
 
@@ -206,7 +206,7 @@ fn an_unusable_answer_settles_its_request() {
         p.forget();
         server_bytes(&mut p, line);
         assert_eq!(p.drops().len(), 1, "nobody waits for it now");
-        assert_eq!(p.to_host(), [""; 0]);
+        assert_eq!(p.at_host(), [""; 0]);
     }
 }
 
@@ -214,8 +214,8 @@ fn an_unusable_answer_settles_its_request() {
 fn a_broken_request_of_the_server_is_answered() {
     let mut p = Pair::ready();
     server_bytes(&mut p, br#"{"jsonrpc":"2.0","id":3,"method":7}"#);
-    assert_eq!(p.to_host(), [""; 0]);
-    let told = failure(&p.to_link()[0]);
+    assert_eq!(p.at_host(), [""; 0]);
+    let told = failure(&p.at_link()[0]);
     assert_eq!((told.id.clone(), told.code), (json!(3), -32600));
 }
 
@@ -239,9 +239,9 @@ fn log_lines_among_the_messages_are_dropped_and_excerpted() {
             format!("not a JSON object: {}", &long[1..]),
         ]
     );
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
     p.result(7, "{}");
-    assert_eq!(p.to_host().len(), 1);
+    assert_eq!(p.at_host().len(), 1);
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn an_answer_under_an_id_of_the_other_type_is_for_its_request() {
     p.server(r#"{"id":"7","result":{}}"#);
     p.server(r#"{"id":8,"result":{}}"#);
     assert_eq!(
-        p.to_host(),
+        p.at_host(),
         [r#"{"id":7,"result":{}}"#, r#"{"id":"8","result":{}}"#]
     );
 }
@@ -267,7 +267,7 @@ fn ids_that_differ_by_type_only_are_two() {
     p.server(r#"{"id":"7","result":"text"}"#);
     p.server(r#"{"id":7,"result":"number"}"#);
     assert_eq!(
-        p.to_host(),
+        p.at_host(),
         [
             r#"{"id":"7","result":"text"}"#,
             r#"{"id":7,"result":"number"}"#
@@ -283,7 +283,7 @@ fn a_late_answer_is_not_taken_for_that_of_the_other_type() {
     p.host(r#"{"jsonrpc":"2.0","id":"7","method":"ping"}"#);
     p.forget();
     p.server(r#"{"id":7,"result":{}}"#);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
 }
 
 #[test]
@@ -303,9 +303,9 @@ fn an_error_without_an_id_is_about_the_one_request_there_is() {
         p.result(8, "{}");
         p.forget();
         p.server(line);
-        let to_host = p.to_host();
-        assert!(to_host[0].contains(r#""id":7"#), "{to_host:?}");
-        assert!(to_host[0].contains("what?"));
+        let at_host = p.at_host();
+        assert!(at_host[0].contains(r#""id":7"#), "{at_host:?}");
+        assert!(at_host[0].contains("what?"));
     }
     // A result without an id is nothing at all.
     let mut p = Pair::ready();
@@ -313,7 +313,7 @@ fn an_error_without_an_id_is_about_the_one_request_there_is() {
     p.forget();
     p.server(r#"{"jsonrpc":"2.0","id":null,"result":{}}"#);
     assert_eq!(p.drops().len(), 1);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn an_error_without_an_id_is_not_about_a_request_that_was_not_sent() {
     p.forget();
     p.server(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}"#);
     assert_eq!(p.drops().len(), 1);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
 }
 
 #[test]
@@ -345,7 +345,7 @@ fn an_answer_nobody_waits_for_is_dropped() {
     p.forget();
     p.result(7, "{}");
     assert_eq!(p.drops(), [unknown]);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
 }
 
 #[test]
@@ -362,9 +362,9 @@ fn an_answer_under_the_id_of_a_request_that_has_another_name_here_is_not_its() {
     p.forget();
     p.result(7, "{}");
     assert_eq!(p.drops().len(), 1);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
     p.own_result(1, "{}");
-    assert_eq!(p.to_host().len(), 1);
+    assert_eq!(p.at_host().len(), 1);
 }
 
 #[test]
@@ -388,7 +388,7 @@ fn progress_is_for_requests_that_are_waited_for() {
     p.host(&call(7, ""));
     p.forget();
     p.server(&progress("7"));
-    assert_eq!(p.to_host(), [progress("7")]);
+    assert_eq!(p.at_host(), [progress("7")]);
     p.server(&progress("8"));
     assert_eq!(p.drops(), late);
     p.result(7, "{}");
@@ -400,10 +400,10 @@ fn progress_is_for_requests_that_are_waited_for() {
     p.result(9, r#"{"task":{"taskId":"t"}}"#);
     p.forget();
     p.server(&progress("9"));
-    assert_eq!(p.to_host(), [progress("9")]);
+    assert_eq!(p.at_host(), [progress("9")]);
     p.server(r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{}}"#);
     assert_eq!(p.drops(), late);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
 }
 
 #[test]
@@ -420,11 +420,11 @@ fn a_token_that_is_used_again_belongs_to_the_newer_request() {
     p.forget();
     let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":1}}"#;
     p.server(progress);
-    assert_eq!(p.to_host(), [progress]);
+    assert_eq!(p.at_host(), [progress]);
     p.result(8, "{}");
     p.forget();
     p.server(progress);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
 }
 
 #[test]
@@ -434,7 +434,7 @@ fn list_changed_is_promised_to_the_host_whatever_the_server_says() {
     p.forget();
     p.result(5, r#"{"protocolVersion":"2025-06-18","capabilities":{"prompts":{"listChanged":false},"resources":{"subscribe":true}}}"#);
     assert_eq!(
-        p.to_host(),
+        p.at_host(),
         [
             r#"{"jsonrpc":"2.0","id":5,"result":{"protocolVersion":"2025-06-18","capabilities":{"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true}}}}"#
         ]
@@ -443,5 +443,5 @@ fn list_changed_is_promised_to_the_host_whatever_the_server_says() {
     p.forget();
     let other = r#"{"jsonrpc":"2.0","id":6,"result":{"capabilities":{"prompts":{}}}}"#;
     p.server(other);
-    assert_eq!(p.to_host(), [other], "no other answer is touched");
+    assert_eq!(p.at_host(), [other], "no other answer is touched");
 }

@@ -39,7 +39,7 @@ fn a_cancellation_passes_as_it_is_and_a_ping_follows_it() {
     assert_eq!(p.all(), [""; 0], "the answer to our ping is ours");
     p.result(7, "{}");
     assert_eq!(p.drops(), [drop_of(DropReason::LateAnswer, "id 7")]);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_held_request_is_cancelled_without_anybody_being_told() {
     p.up();
     p.forget();
     p.own_result(1, WELCOME);
-    assert_eq!(p.to_link(), [INITIALIZED, &call(8, "slow")]);
+    assert_eq!(p.at_link(), [INITIALIZED, &call(8, "slow")]);
 }
 
 #[test]
@@ -89,12 +89,12 @@ fn an_id_that_was_cancelled_is_another_one_on_the_same_link() {
     p.forget();
     p.call(7, "again");
     let renamed = call(7, "again").replacen(r#""id":7"#, r#""id":"outlive-1-1""#, 1);
-    assert_eq!(p.to_link(), [renamed]);
+    assert_eq!(p.at_link(), [renamed]);
     p.result(7, r#"{"old":true}"#);
     assert_eq!(p.drops(), [drop_of(DropReason::LateAnswer, "id 7")]);
     p.own_result(1, r#"{"new":true}"#);
     assert_eq!(
-        p.to_host(),
+        p.at_host(),
         [r#"{"jsonrpc":"2.0","id":7,"result":{"new":true}}"#]
     );
     p.own_result(1, r#"{"new":true}"#);
@@ -103,7 +103,7 @@ fn an_id_that_was_cancelled_is_another_one_on_the_same_link() {
         [drop_of(DropReason::UnknownAnswer, "id \"outlive-1-1\"")],
         "the alias is gone with its request"
     );
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
 }
 
 #[test]
@@ -115,17 +115,17 @@ fn the_cancellation_of_a_renamed_request_names_it_as_the_server_knows_it() {
     p.call(7, "again");
     p.own_result(2, "{}");
     let renamed = call(7, "again").replacen(r#""id":7"#, r#""id":"outlive-1-3""#, 1);
-    assert_eq!(p.to_link().last(), Some(&renamed));
+    assert_eq!(p.at_link().last(), Some(&renamed));
     p.cancel(7);
     let told = cancelled(7).replace(r#""requestId":7"#, r#""requestId":"outlive-1-3""#);
-    assert_eq!(p.to_link()[0], told);
+    assert_eq!(p.at_link()[0], told);
     p.forget();
     p.own_result(3, "{}");
     assert_eq!(
         p.drops(),
         [drop_of(DropReason::LateAnswer, "id \"outlive-1-3\"")]
     );
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
 }
 
 #[test]
@@ -138,12 +138,12 @@ fn a_link_that_has_forgotten_ids_gets_new_ones_for_everything() {
     p.cancel(7);
     p.forget();
     p.call(8, "slow");
-    assert_eq!(p.to_link(), [call(8, "slow")], "nothing is forgotten yet");
+    assert_eq!(p.at_link(), [call(8, "slow")], "nothing is forgotten yet");
     p.cancel(8);
     p.call(9, "slow");
-    assert!(p.to_link()[0].contains(r#""id":"outlive-1-1""#));
+    assert!(p.at_link()[0].contains(r#""id":"outlive-1-1""#));
     p.own_result(1, "{}");
-    assert_eq!(p.to_host(), [r#"{"jsonrpc":"2.0","id":9,"result":{}}"#]);
+    assert_eq!(p.at_host(), [r#"{"jsonrpc":"2.0","id":9,"result":{}}"#]);
     assert_eq!(p.session.sizes().tombstones, 1);
 }
 
@@ -154,13 +154,13 @@ fn a_name_of_ours_that_the_host_uses_itself_is_passed_over() {
     p.call(7, "slow");
     p.forget();
     p.cancel(7);
-    assert_eq!(p.to_link(), [cancelled(7), ping(1, 2)]);
+    assert_eq!(p.at_link(), [cancelled(7), ping(1, 2)]);
     // And what the host calls as we have called our ping gets another name.
     p.host(r#"{"jsonrpc":"2.0","id":"outlive-1-2","method":"prompts/list"}"#);
     p.own_result(2, "{}");
     p.forget();
     p.host(r#"{"jsonrpc":"2.0","id":"outlive-1-3","method":"prompts/list"}"#);
-    assert_eq!(p.to_link(), [ping(1, 4)]);
+    assert_eq!(p.at_link(), [ping(1, 4)]);
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn a_server_that_died_of_a_cancellation_is_spared_the_next() {
         p.call(8, "slow");
         p.forget();
         p.cancel(8);
-        assert_eq!(p.to_link().is_empty(), blamed, "{exit:?}");
+        assert_eq!(p.at_link().is_empty(), blamed, "{exit:?}");
     }
 }
 
@@ -238,7 +238,7 @@ fn it_is_told_once_and_only_in_auto() {
     p.call(8, "slow");
     p.forget();
     p.cancel(8);
-    assert_eq!(p.to_link(), [cancelled(8), ping(2, 2)]);
+    assert_eq!(p.at_link(), [cancelled(8), ping(2, 2)]);
     let mut p = Pair::ready();
     p.call(7, "slow");
     p.die(Exit::Code(1));
@@ -266,13 +266,13 @@ fn a_suspect_is_asked_twice_a_second() {
     p.advance(100);
     p.own_result(1, "{}");
     p.advance(399);
-    assert_eq!(p.to_link(), [""; 0]);
+    assert_eq!(p.at_link(), [""; 0]);
     p.advance(1);
-    assert_eq!(p.to_link(), [ping(1, 2)]);
+    assert_eq!(p.at_link(), [ping(1, 2)]);
     p.advance(600);
-    assert_eq!(p.to_link(), [""; 0], "one at a time");
+    assert_eq!(p.at_link(), [""; 0], "one at a time");
     p.own_result(2, "{}");
-    assert_eq!(p.to_link(), [ping(1, 3)], "it was due");
+    assert_eq!(p.at_link(), [ping(1, 3)], "it was due");
 }
 
 #[test]
@@ -283,23 +283,23 @@ fn requests_wait_a_second_for_a_suspect_that_has_never_answered() {
     p.forget();
     p.call(8, "next");
     p.advance(999);
-    assert_eq!(p.to_link(), [""; 0]);
+    assert_eq!(p.at_link(), [""; 0]);
     p.advance(1);
-    assert_eq!(p.to_link(), [call(8, "next")]);
+    assert_eq!(p.at_link(), [call(8, "next")]);
     p.call(9, "next");
     assert_eq!(
-        p.to_link(),
+        p.at_link(),
         [call(9, "next")],
         "it is deaf: nothing waits any more"
     );
     // A sign of life, and they wait again, for longer.
     p.own_result(1, "{}");
-    assert_eq!(p.to_link(), [ping(1, 2)]);
+    assert_eq!(p.at_link(), [ping(1, 2)]);
     p.call(10, "next");
     p.advance(9_999);
-    assert_eq!(p.to_link(), [""; 0]);
+    assert_eq!(p.at_link(), [""; 0]);
     p.advance(1);
-    assert_eq!(p.to_link(), [call(10, "next")]);
+    assert_eq!(p.at_link(), [call(10, "next")]);
 }
 
 #[test]
@@ -311,12 +311,12 @@ fn a_sign_of_life_opens_the_gate() {
     p.call(8, "next");
     p.call(9, "next");
     p.own_result(1, "{}");
-    assert_eq!(p.to_link(), [call(8, "next"), call(9, "next")]);
+    assert_eq!(p.at_link(), [call(8, "next"), call(9, "next")]);
     p.call(10, "next");
-    assert_eq!(p.to_link(), [ping(1, 2)], "each time anew");
+    assert_eq!(p.at_link(), [ping(1, 2)], "each time anew");
     p.server(r#"{"id":"outlive-1-2","error":{"code":-32601,"message":"no ping"}}"#);
     assert_eq!(
-        p.to_link(),
+        p.at_link(),
         [call(10, "next")],
         "an error is a sign of life"
     );
@@ -330,11 +330,11 @@ fn a_suspect_that_dies_takes_nothing_but_our_ping_with_it() {
     p.call(8, "next");
     p.forget();
     p.die(Exit::Code(1));
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
     p.up();
     p.forget();
     p.own_result(1, WELCOME);
-    assert_eq!(p.to_link(), [INITIALIZED, &call(8, "next")]);
+    assert_eq!(p.at_link(), [INITIALIZED, &call(8, "next")]);
 }
 
 #[test]
@@ -346,18 +346,18 @@ fn suspicion_ends_after_half_a_minute_and_what_waits_goes_out() {
     for n in 1..=59 {
         p.own_result(n, "{}");
         p.advance(500);
-        assert_eq!(p.to_link().last(), Some(&ping(1, n + 1)));
+        assert_eq!(p.at_link().last(), Some(&ping(1, n + 1)));
     }
     p.advance(499);
     p.call(8, "next");
-    assert_eq!(p.to_link(), [""; 0]);
+    assert_eq!(p.at_link(), [""; 0]);
     p.advance(1);
-    assert_eq!(p.to_link(), [call(8, "next")]);
+    assert_eq!(p.at_link(), [call(8, "next")]);
     p.call(9, "next");
-    assert_eq!(p.to_link(), [call(9, "next")]);
+    assert_eq!(p.at_link(), [call(9, "next")]);
     p.own_result(60, "{}");
     p.advance(5_000);
-    assert_eq!(p.to_link(), [""; 0], "no more pings");
+    assert_eq!(p.at_link(), [""; 0], "no more pings");
 }
 
 #[test]
@@ -369,7 +369,7 @@ fn another_cancellation_prolongs_the_watch_and_sends_no_second_ping() {
     p.advance(20_000);
     p.forget();
     p.cancel(8);
-    assert_eq!(p.to_link(), [cancelled(8)], "a ping is out already");
+    assert_eq!(p.at_link(), [cancelled(8)], "a ping is out already");
     p.advance(29_999);
     p.die(Exit::Code(1));
     assert!(absorbs(&mut p));
@@ -399,7 +399,7 @@ fn an_answer_to_the_cancelled_makes_no_suspect_of_one_that_is_none() {
     p.result(7, "{}");
     p.forget();
     p.call(8, "next");
-    assert_eq!(p.to_link(), [call(8, "next")]);
+    assert_eq!(p.at_link(), [call(8, "next")]);
 }
 
 #[test]
@@ -409,9 +409,9 @@ fn an_idle_suspect_that_answers_nothing_is_replaced_in_a_minute() {
     p.cancel(7);
     p.forget();
     p.advance(29_999);
-    assert_eq!(p.to_link(), [""; 0]);
+    assert_eq!(p.at_link(), [""; 0]);
     p.advance(1);
-    assert_eq!(p.to_link(), [list_tools(1, 2)], "perhaps it has no ping");
+    assert_eq!(p.at_link(), [list_tools(1, 2)], "perhaps it has no ping");
     p.advance(29_999);
     p.forget();
     p.advance(1);
@@ -427,5 +427,60 @@ fn a_link_that_is_retiring_is_still_told() {
     p.feed(outlive_core::Input::Restart);
     p.forget();
     p.cancel(7);
-    assert_eq!(p.to_link()[0], cancelled(7));
+    assert_eq!(p.at_link()[0], cancelled(7));
+}
+
+#[test]
+fn the_hosts_own_words_are_passed_on() {
+    let mut p = Pair::ready();
+    p.call(7, "slow");
+    p.forget();
+    let words = cancelled(7).replace(r#""requestId":7"#, r#""requestId":7.0"#);
+    p.host(&words);
+    assert_eq!(p.at_link()[0], words);
+}
+
+#[test]
+fn a_name_that_is_taken_on_the_link_is_not_given_twice() {
+    let named = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list"}}"#);
+    // By a ping of ours that is out.
+    let mut p = Pair::ready();
+    p.call(7, "slow");
+    p.cancel(7);
+    p.host(&named(r#""outlive-1-1""#));
+    p.forget();
+    p.advance(1_000);
+    assert_eq!(p.at_link(), [named(r#""outlive-1-2""#)]);
+    // By a request of the host that has it here.
+    let mut p = Pair::ready_with(|policy| policy.cancel = Cancel::Absorb);
+    p.call(7, "slow");
+    p.call(8, "slow");
+    p.cancel(7);
+    p.cancel(8);
+    p.call(7, "again");
+    p.forget();
+    p.call(9, "new");
+    assert_eq!(p.at_link(), [call(9, "new")], "others are not concerned");
+    p.host(&named(r#""outlive-1-1""#));
+    assert_eq!(p.at_link(), [named(r#""outlive-1-2""#)]);
+    p.call(8, "again");
+    assert!(p.at_link()[0].contains(r#""id":"outlive-1-3""#));
+}
+
+#[test]
+fn at_the_moment_suspicion_ends_nothing_is_asked_any_more() {
+    let mut p = Pair::ready();
+    p.call(6, "busy");
+    p.call(7, "slow");
+    p.cancel(7);
+    for n in 1..=59 {
+        p.own_result(n, "{}");
+        p.advance(500);
+    }
+    p.advance(499);
+    p.own_result(60, "{}");
+    p.forget();
+    p.sleep(1);
+    p.call(8, "next");
+    assert_eq!(p.at_link(), [call(8, "next")]);
 }

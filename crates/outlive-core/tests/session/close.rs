@@ -33,7 +33,7 @@ fn what_the_host_asked_for_before_it_left_may_finish() {
     assert_eq!(p.events(), [Event::Draining { in_flight: 1 }]);
     p.advance(999);
     p.result(7, "{}");
-    assert_eq!(p.to_host(), [r#"{"jsonrpc":"2.0","id":7,"result":{}}"#]);
+    assert_eq!(p.at_host(), [r#"{"jsonrpc":"2.0","id":7,"result":{}}"#]);
     assert_eq!(p.orders(), ["close input 1"]);
 }
 
@@ -44,7 +44,7 @@ fn a_host_that_has_left_is_told_nothing_when_its_time_is_up() {
     p.forget();
     p.feed(Input::HostClosed);
     p.advance(999);
-    assert_eq!(p.to_link(), [""; 0]);
+    assert_eq!(p.at_link(), [""; 0]);
     p.forget();
     p.advance(1);
     assert_eq!(
@@ -66,7 +66,7 @@ fn a_stop_gives_what_is_in_flight_a_second_and_then_an_answer() {
     p.forget();
     p.feed(Input::Stop);
     p.advance(999);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
     p.forget();
     p.advance(1);
     let failure = p.failure();
@@ -76,7 +76,7 @@ fn a_stop_gives_what_is_in_flight_a_second_and_then_an_answer() {
         "The session is ending, so tool \"any\" was not finished. It may have taken effect if it \
          had begun."
     );
-    assert_eq!(p.to_link(), [ABANDONED]);
+    assert_eq!(p.at_link(), [ABANDONED]);
     assert_eq!(p.orders(), ["inspect 1", "close input 1"]);
 }
 
@@ -99,7 +99,7 @@ fn a_second_stop_does_not_wait() {
     p.call(7, "any");
     p.forget();
     p.feed(Input::Stop);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
     p.feed(Input::Stop);
     assert_eq!(p.failure().kind(), "shutting_down");
     assert_eq!(p.orders(), ["close input 1", "kill 1"]);
@@ -130,7 +130,7 @@ fn a_stop_after_the_host_has_left_ends_the_wait_but_kills_nobody() {
     p.forget();
     p.feed(Input::HostClosed);
     p.feed(Input::Stop);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
     assert_eq!(p.orders(), ["close input 1"]);
     p.feed(Input::Stop);
     assert_eq!(p.orders(), ["kill 1"]);
@@ -148,7 +148,7 @@ fn a_host_that_leaves_after_a_stop_changes_nothing_but_that_it_is_told_nothing()
     assert_eq!(p.orders(), [""; 0]);
     p.advance(1);
     assert_eq!(p.orders().last().map(String::as_str), Some("close input 1"));
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn nothing_new_is_accepted() {
     p.forget();
     p.advance(100);
     assert_eq!(p.all(), [""; 0], "no restart either");
-    assert_eq!(p.to_link(), [""; 0]);
+    assert_eq!(p.at_link(), [""; 0]);
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn a_cancellation_is_still_passed_on_while_draining() {
     p.feed(Input::Stop);
     p.forget();
     p.cancel(7);
-    assert_eq!(p.to_link()[0], cancelled(7));
+    assert_eq!(p.at_link()[0], cancelled(7));
     assert_eq!(p.orders(), ["close input 1"], "nothing is left to wait for");
 }
 

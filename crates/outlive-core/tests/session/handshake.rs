@@ -39,7 +39,7 @@ fn a_host_that_does_not_wait_is_held_until_the_link_is_up() {
     assert_eq!(p.all(), [""; 0]);
     p.up();
     assert_eq!(
-        p.to_link(),
+        p.at_link(),
         [INITIALIZE, INITIALIZED, &request(1, "tools/list")]
     );
 }
@@ -107,10 +107,10 @@ fn a_server_that_exits_twice_before_it_answers_is_told_with_its_last_words() {
         p.up();
         p.stderr("boom");
         p.die(Exit::Code(code));
-        assert_eq!(p.to_host(), [""; 0], "the first time may be bad luck");
+        assert_eq!(p.at_host(), [""; 0], "the first time may be bad luck");
         assert_eq!(p.orders(), ["kill 1", "connect 2"]);
         p.up();
-        assert_eq!(p.to_link(), [INITIALIZE, INITIALIZE]);
+        assert_eq!(p.at_link(), [INITIALIZE, INITIALIZE]);
         p.stderr("one");
         p.stderr("two");
         p.stderr("three");
@@ -145,7 +145,7 @@ fn a_slow_first_start_is_reported_and_borne_for_five_minutes() {
     assert_eq!(p.events(), [Event::SlowStart { after_ms: 60_000 }]);
     p.advance(239_999);
     assert_eq!(p.events(), []);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
     p.forget();
     p.advance(1);
     assert_eq!(
@@ -161,7 +161,7 @@ fn a_link_that_is_never_made_is_given_up_too() {
     let mut p = Pair::new(Policy::default());
     p.host(INITIALIZE);
     p.advance(299_999);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
     p.advance(1);
     let failure = p.failure();
     assert_eq!(failure.about["cause"]["kind"], "start_timeout");
@@ -176,7 +176,7 @@ fn a_link_nobody_waits_for_may_take_its_time() {
     assert_eq!(p.all(), [""; 0]);
     p.host(INITIALIZE);
     p.advance(0);
-    assert_eq!(p.to_link(), [INITIALIZE]);
+    assert_eq!(p.at_link(), [INITIALIZE]);
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn a_server_that_refuses_the_replayed_handshake_is_replaced() {
         Reason::HandshakeRefused(r#"{"code":1,"message":"no"}"#.into())
     );
     assert_eq!(p.orders(), ["close input 2"]);
-    assert_eq!(p.to_host(), [""; 0], "the call waits for the next one");
+    assert_eq!(p.at_host(), [""; 0], "the call waits for the next one");
 }
 
 #[test]
@@ -368,7 +368,7 @@ fn an_error_in_answer_to_initialize_is_the_hosts_business() {
     p.die(Exit::Signal(9));
     p.up();
     assert_eq!(
-        p.to_link(),
+        p.at_link(),
         [""; 0],
         "nothing was agreed on, so nothing is replayed"
     );
@@ -387,7 +387,7 @@ fn a_second_initialize_of_the_host_begins_anew() {
     p.forget();
     p.own_result(1, WELCOME);
     assert_eq!(
-        p.to_link(),
+        p.at_link(),
         [INITIALIZED],
         "the level belonged to the session before"
     );
@@ -398,11 +398,13 @@ fn initialized_sent_while_down_is_told_in_the_handshake_only() {
     let mut p = Pair::ready();
     p.die(Exit::Signal(9));
     let other = r#"{"jsonrpc":"2.0","method":"notifications/initialized","params":{}}"#;
+    p.forget();
     p.host(other);
+    assert_eq!(p.at_link(), [""; 0]);
     p.up();
     p.forget();
     p.own_result(1, WELCOME);
-    assert_eq!(p.to_link(), [other]);
+    assert_eq!(p.at_link(), [other]);
 }
 
 #[test]
@@ -410,7 +412,7 @@ fn initialized_without_a_handshake_is_a_notification_like_any_other() {
     let mut p = Pair::new(Policy::default());
     p.host(INITIALIZED);
     p.up();
-    assert_eq!(p.to_link(), [INITIALIZED]);
+    assert_eq!(p.at_link(), [INITIALIZED]);
 }
 
 #[test]
@@ -428,9 +430,9 @@ fn initialize_cannot_be_cancelled() {
             "request 0".into()
         )]
     );
-    assert_eq!(p.to_link(), [""; 0]);
+    assert_eq!(p.at_link(), [""; 0]);
     p.result(0, WELCOME);
-    assert_eq!(p.to_host().len(), 1);
+    assert_eq!(p.at_host().len(), 1);
 }
 
 #[test]
@@ -487,4 +489,78 @@ fn what_a_replaced_link_says_is_dropped() {
         },
     );
     assert_eq!(p.all(), [""; 0]);
+}
+
+#[test]
+fn initialized_may_follow_before_the_handshake_is_answered() {
+    let mut p = Pair::new(Policy::default());
+    p.up();
+    p.host(INITIALIZE);
+    p.host(INITIALIZED);
+    assert_eq!(p.at_link(), [INITIALIZE, INITIALIZED]);
+    p.result(0, WELCOME);
+    assert_eq!(p.at_link(), [""; 0], "once");
+}
+
+#[test]
+fn initialized_does_not_wait_for_what_a_suspect_is_spared() {
+    let mut p = Pair::ready();
+    p.call(7, "slow");
+    p.cancel(7);
+    p.call(8, "next");
+    p.forget();
+    p.host(INITIALIZED);
+    assert_eq!(p.at_link(), [INITIALIZED]);
+}
+
+#[test]
+fn a_replayed_handshake_whose_answer_cannot_be_read_has_failed() {
+    for unreadable in [true, false] {
+        let mut p = Pair::ready();
+        p.die(Exit::Signal(9));
+        p.up();
+        p.forget();
+        if unreadable {
+            p.server(r#"{"jsonrpc":"2.0","id":"outlive-2-1"}"#);
+        } else {
+            p.link(LinkInput::Frame(too_long(
+                Some(r#""outlive-2-1""#),
+                false,
+                1 << 30,
+            )));
+        }
+        let states = p.states();
+        let [State::Down { cause, .. }] = &states[..] else {
+            panic!("{states:?}")
+        };
+        let words = match unreadable {
+            true => "neither a method nor a result nor an error",
+            false => "its answer is too long",
+        };
+        assert_eq!(cause.reason, Reason::HandshakeRefused(words.into()));
+        assert_eq!(p.orders(), ["close input 2"]);
+    }
+}
+
+#[test]
+fn what_the_command_is_called_cannot_move_the_readers_cursor() {
+    let mut p = Pair::new(Policy {
+        label: "run\u{1b}[2J".into(),
+        ..Policy::default()
+    });
+    p.host(INITIALIZE);
+    p.unmade(StartFailure::NotFound);
+    assert!(p.failure().message.contains("(command: run\\u{1b}[2J)"));
+}
+
+#[test]
+fn an_initialize_that_is_not_answered_when_the_end_comes_is_not_cancelled() {
+    let mut p = Pair::new(Policy::default());
+    p.up();
+    p.host(INITIALIZE);
+    p.feed(outlive_core::Input::Stop);
+    p.forget();
+    p.advance(1_000);
+    assert_eq!(p.failure().kind(), "shutting_down");
+    assert_eq!(p.at_link(), [""; 0]);
 }

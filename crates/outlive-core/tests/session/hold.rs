@@ -26,7 +26,7 @@ fn a_held_request_is_given_up_after_half_a_minute() {
     p.advance(1_000);
     p.call(7, "any");
     p.advance(29_999);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
     p.advance(1);
     let failure = p.failure();
     assert_eq!(
@@ -62,7 +62,7 @@ fn initialize_waits_as_long_as_its_server_may_start() {
     let mut p = Pair::new(Policy::default());
     p.host(INITIALIZE);
     p.advance(299_999);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn the_ceiling_counts_while_a_request_is_held() {
     let mut p = down_with(|policy| policy.request_ceiling = Some(Duration::from_secs(9)));
     p.call(7, "any");
     p.advance(8_999);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
     p.advance(1);
     let failure = p.failure();
     assert_eq!(failure.kind(), "unavailable");
@@ -82,7 +82,7 @@ fn more_than_the_limit_is_refused() {
     let mut p = down_with(|policy| policy.limits.held = 2);
     p.call(7, "any");
     p.call(8, "any");
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
     p.call(9, "any");
     let failure = p.failure();
     assert_eq!(failure.id, 9);
@@ -101,7 +101,7 @@ fn more_than_the_limit_is_refused() {
     for id in 10..20 {
         p.call(id, "any");
     }
-    assert_eq!(p.to_link().len(), 10);
+    assert_eq!(p.at_link().len(), 10);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn bytes_are_limited_too_but_one_message_always_fits() {
     });
     p.call(7, "any");
     p.call(8, "any");
-    assert_eq!(p.to_host(), [""; 0], "exactly the limit");
+    assert_eq!(p.at_host(), [""; 0], "exactly the limit");
     p.call(9, "any");
     assert_eq!(p.failure().kind(), "unavailable");
     let mut p = down_with(|policy| {
@@ -121,7 +121,7 @@ fn bytes_are_limited_too_but_one_message_always_fits() {
         policy.limits.message = line.len();
     });
     p.call(7, "any");
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
     assert_eq!(p.session.sizes().held, (1, line.len()));
     p.call(8, "any");
     assert_eq!(p.failure().kind(), "unavailable");
@@ -161,7 +161,7 @@ fn notifications_keep_their_place_and_are_dropped_after_half_a_minute() {
     p.up();
     p.forget();
     p.own_result(1, WELCOME);
-    assert_eq!(p.to_link(), [INITIALIZED]);
+    assert_eq!(p.at_link(), [INITIALIZED]);
 }
 
 #[test]
@@ -193,11 +193,11 @@ fn a_notification_does_not_overtake_a_request_that_waits() {
     p.call(8, "next");
     p.forget();
     p.host(NOTE);
-    assert_eq!(p.to_link(), [""; 0]);
+    assert_eq!(p.at_link(), [""; 0]);
     p.own_result(1, "{}");
-    assert_eq!(p.to_link(), [call(8, "next").as_str(), NOTE]);
+    assert_eq!(p.at_link(), [call(8, "next").as_str(), NOTE]);
     p.host(NOTE);
-    assert_eq!(p.to_link(), [NOTE], "alone, it need not wait for a suspect");
+    assert_eq!(p.at_link(), [NOTE], "alone, it need not wait for a suspect");
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn a_request_behind_a_notification_waits_its_turn() {
     p.up();
     p.forget();
     p.own_result(1, WELCOME);
-    assert_eq!(p.to_link(), [INITIALIZED, NOTE, &call(7, "any")]);
+    assert_eq!(p.at_link(), [INITIALIZED, NOTE, &call(7, "any")]);
 }
 
 #[test]
@@ -220,9 +220,9 @@ fn an_idle_bound_is_counted_from_the_last_progress() {
     let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":1}}"#;
     p.forget();
     p.server(progress);
-    assert_eq!(p.to_host(), [progress]);
+    assert_eq!(p.at_host(), [progress]);
     p.advance(1_999);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
     p.advance(1);
     let failure = p.failure();
     assert_eq!(failure.id, 8);
@@ -236,11 +236,11 @@ fn an_idle_bound_is_counted_from_the_last_progress() {
         json!({"kind": "timeout", "outcome": "unknown", "generation": 1, "retryable": false, "after_ms": 5000})
     );
     assert_eq!(
-        p.to_link()[0],
+        p.at_link()[0],
         r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":8,"reason":"no longer waited for"}}"#
     );
     p.advance(2_999);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
     p.advance(1);
     assert_eq!(p.failure().id, 7);
     p.forget();
@@ -248,7 +248,7 @@ fn an_idle_bound_is_counted_from_the_last_progress() {
     p.result(8, "{}");
     let reasons: Vec<_> = p.drops().into_iter().map(|d| d.1).collect();
     assert_eq!(reasons, [DropReason::LateProgress, DropReason::LateAnswer]);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn a_ceiling_is_not_moved_by_progress() {
     }
     p.forget();
     p.advance(999);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
     p.advance(1);
     let failure = p.failure();
     assert_eq!(
@@ -279,7 +279,7 @@ fn a_ceiling_alone_is_one_too_and_progress_without_a_bound_sets_none() {
     let mut p = Pair::ready_with(|policy| policy.request_ceiling = Some(Duration::from_secs(9)));
     p.call(7, "long");
     p.advance(8_999);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
     p.advance(1);
     assert_eq!(p.failure().kind(), "timeout");
     let mut p = Pair::ready();
@@ -287,7 +287,7 @@ fn a_ceiling_alone_is_one_too_and_progress_without_a_bound_sets_none() {
     p.server(r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}"#);
     p.forget();
     p.advance(10_000_000);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
 }
 
 #[test]
@@ -298,7 +298,7 @@ fn the_clock_of_a_request_starts_anew_when_it_is_sent_again() {
     p.die(Exit::Code(1));
     p.revive();
     p.advance(4_999);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
     p.advance(1);
     assert_eq!(p.failure().kind(), "timeout");
 }
@@ -313,7 +313,7 @@ fn initialize_has_no_bound_but_its_own() {
     p.host(INITIALIZE);
     p.forget();
     p.advance(50_000);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
 }
 
 #[test]
@@ -333,7 +333,7 @@ fn time_that_nobody_lived_through_is_not_counted() {
         }
         assert_eq!(failed, [json!(7)]);
         p.advance(3_999);
-        assert_eq!(p.to_host(), [""; 0]);
+        assert_eq!(p.at_host(), [""; 0]);
         p.advance(1);
         assert_eq!(p.failure().id, 8);
     }
@@ -349,9 +349,9 @@ fn sleep_kills_nobody() {
     p.own_result(1, "{}");
     assert_eq!(p.states(), []);
     p.advance(29_999);
-    assert_eq!(p.to_link(), [""; 0]);
+    assert_eq!(p.at_link(), [""; 0]);
     p.advance(1);
-    assert_eq!(p.to_link(), [ping(1, 2)]);
+    assert_eq!(p.at_link(), [ping(1, 2)]);
 }
 
 #[test]
@@ -411,7 +411,7 @@ fn what_comes_after_a_death_is_held_from_then_on() {
     });
     p.forget();
     p.advance(29_999);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
     p.advance(1);
     let failure = p.failure();
     assert_eq!(

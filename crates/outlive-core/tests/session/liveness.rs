@@ -25,9 +25,9 @@ fn silence_of_half_a_minute_is_probed() {
     p.advance(10);
     p.own_result(1, "{}");
     p.advance(29_999);
-    assert_eq!(p.to_link(), [""; 0]);
+    assert_eq!(p.at_link(), [""; 0]);
     p.advance(1);
-    assert_eq!(p.to_link(), [ping(1, 2)]);
+    assert_eq!(p.at_link(), [ping(1, 2)]);
 }
 
 #[test]
@@ -36,26 +36,26 @@ fn anything_heard_puts_the_probe_off() {
     p.advance(20_000);
     p.stderr("still here");
     p.advance(29_999);
-    assert_eq!(p.to_link(), [""; 0]);
+    assert_eq!(p.at_link(), [""; 0]);
     p.advance(1);
-    assert_eq!(p.to_link(), [ping(1, 1)]);
+    assert_eq!(p.at_link(), [ping(1, 1)]);
     // Its verdict, too.
     p.advance(29_999);
     p.server(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#);
     p.forget();
     p.advance(29_999);
-    assert_eq!(p.to_link(), [""; 0]);
+    assert_eq!(p.at_link(), [""; 0]);
     p.advance(1);
-    assert_eq!(p.to_link(), [list_tools(1, 2)]);
+    assert_eq!(p.at_link(), [list_tools(1, 2)]);
 }
 
 #[test]
 fn a_server_that_answers_neither_probe_is_unresponsive() {
     let mut p = Pair::ready();
     p.advance(59_999);
-    assert_eq!(p.to_link(), [ping(1, 1)]);
+    assert_eq!(p.at_link(), [ping(1, 1)]);
     p.advance(1);
-    assert_eq!(p.to_link(), [list_tools(1, 2)]);
+    assert_eq!(p.at_link(), [list_tools(1, 2)]);
     p.forget();
     p.advance(29_999);
     assert_eq!(p.states(), []);
@@ -79,17 +79,17 @@ fn a_server_that_knows_no_ping_is_not_asked_again() {
     p.own_result(2, r#"{"tools":[]}"#);
     p.forget();
     p.advance(200_000);
-    assert_eq!(p.to_link(), [""; 0]);
+    assert_eq!(p.at_link(), [""; 0]);
     // Not after a cancellation either, nor its successors.
     p.call(7, "slow");
     p.cancel(7);
-    assert_eq!(p.to_link(), [call(7, "slow"), cancelled(7)]);
+    assert_eq!(p.at_link(), [call(7, "slow"), cancelled(7)]);
     p.call(8, "next");
-    assert_eq!(p.to_link(), [call(8, "next")]);
+    assert_eq!(p.at_link(), [call(8, "next")]);
     p.die(Exit::Signal(9));
     p.revive();
     p.advance(200_000);
-    assert_eq!(p.to_link(), [""; 0]);
+    assert_eq!(p.at_link(), [""; 0]);
 }
 
 #[test]
@@ -166,19 +166,52 @@ fn a_stopped_server_is_killed_after_two_seconds() {
         p.link(LinkInput::Inspected { stopped: true });
         p.advance(499);
     }
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
     p.link(LinkInput::Inspected { stopped: true });
-    assert_eq!(p.to_host(), [""; 0], "1,999 ms are not two seconds");
+    assert_eq!(p.at_host(), [""; 0], "1,999 ms are not two seconds");
     p.advance(1);
     assert_eq!(p.orders(), ["inspect 1"]);
     p.link(LinkInput::Inspected { stopped: true });
+    assert_eq!(p.all(), ["kill 1", "state down"]);
+    p.die(Exit::Signal(9));
     assert_eq!(
         p.failure().message,
         "The server was suspended by the operating system (stopped) and was killed while running \
          tool \"risky\". The server is being restarted; the call may have taken effect, so it was \
          not repeated. Calling again is safe only if doing it twice is."
     );
-    assert_eq!(down_reason(&mut p), Reason::Stopped);
+    assert_eq!(p.orders(), ["kill 1", "connect 2"]);
+}
+
+#[test]
+fn what_a_stopped_server_had_not_taken_was_not_executed() {
+    let mut p = Pair::with_tools();
+    p.call(7, "risky");
+    p.call(8, "risky");
+    p.advance(1_000);
+    p.link(LinkInput::Inspected { stopped: true });
+    p.advance(2_000);
+    p.link(LinkInput::Inspected { stopped: true });
+    p.forget();
+    p.die_unread(Exit::Signal(9), 1);
+    let failure = p.failure();
+    assert_eq!(failure.id, 7);
+    assert_eq!(failure.about["cause"]["kind"], "stopped");
+}
+
+#[test]
+fn a_stopped_server_that_is_slow_to_die_is_not_waited_for() {
+    let mut p = Pair::with_tools();
+    p.call(7, "risky");
+    p.advance(1_000);
+    p.link(LinkInput::Inspected { stopped: true });
+    p.advance(2_000);
+    p.link(LinkInput::Inspected { stopped: true });
+    p.forget();
+    p.advance(99);
+    assert_eq!(p.all(), [""; 0]);
+    p.advance(1);
+    assert_eq!(p.failure().outcome(), "unknown");
     assert_eq!(p.orders(), ["kill 1"]);
     p.advance(999);
     assert_eq!(p.orders(), [""; 0]);
@@ -214,8 +247,9 @@ fn a_stopped_server_is_found_out_during_the_handshake_too() {
     assert_eq!(p.orders(), ["inspect 2"]);
     p.link(LinkInput::Inspected { stopped: true });
     p.advance(2_000);
+    p.forget();
     p.link(LinkInput::Inspected { stopped: true });
-    assert_eq!(p.orders().last().map(String::as_str), Some("kill 2"));
+    assert_eq!(p.orders(), ["kill 2"]);
 }
 
 #[test]
@@ -243,7 +277,7 @@ fn nobody_is_probed_before_it_is_in_service() {
     p.host(INITIALIZE);
     p.forget();
     p.advance(50_000);
-    assert_eq!(p.to_link(), [""; 0]);
+    assert_eq!(p.at_link(), [""; 0]);
 }
 
 #[test]
@@ -262,7 +296,7 @@ fn while_the_host_takes_nothing_silence_means_nothing() {
     p.advance(29_999);
     assert_eq!(p.all(), [""; 0], "counted from now");
     p.advance(1);
-    assert_eq!(p.to_link(), [ping(1, 1)]);
+    assert_eq!(p.at_link(), [ping(1, 1)]);
 }
 
 #[test]
@@ -274,9 +308,9 @@ fn a_probe_that_was_out_when_the_host_stalled_is_judged_from_its_return() {
     p.feed(Input::HostBlocked(false));
     p.forget();
     p.advance(29_999);
-    assert_eq!(p.to_link(), [""; 0]);
+    assert_eq!(p.at_link(), [""; 0]);
     p.advance(1);
-    assert_eq!(p.to_link(), [list_tools(1, 2)]);
+    assert_eq!(p.at_link(), [list_tools(1, 2)]);
 }
 
 #[test]
@@ -288,11 +322,11 @@ fn an_expired_request_asks_for_a_sign_of_life_at_once() {
     p.call(7, "slow");
     p.forget();
     p.advance(5_000);
-    assert_eq!(p.to_link(), [ping(1, 1)]);
+    assert_eq!(p.at_link(), [ping(1, 1)]);
     p.own_result(1, "{}");
     p.forget();
     p.advance(29_999);
-    assert_eq!(p.to_link(), [""; 0], "once");
+    assert_eq!(p.at_link(), [""; 0], "once");
     // While something else is in flight it is busy, not dead.
     p.call(8, "slow");
     p.advance(2_000);
@@ -300,10 +334,10 @@ fn an_expired_request_asks_for_a_sign_of_life_at_once() {
     p.forget();
     p.advance(3_000);
     assert_eq!(p.failure().kind(), "timeout");
-    assert_eq!(p.to_link(), [""; 0]);
+    assert_eq!(p.at_link(), [""; 0]);
     p.advance(1_000);
     p.result(9, "{}");
-    assert_eq!(p.to_link(), [ping(1, 2)], "now");
+    assert_eq!(p.at_link(), [ping(1, 2)], "now");
 }
 
 #[test]
@@ -313,7 +347,7 @@ fn a_request_that_comes_while_a_probe_is_out_stops_the_clock() {
     p.call(7, "long");
     p.forget();
     p.advance(300_000);
-    assert_eq!(p.to_link(), [""; 0]);
+    assert_eq!(p.at_link(), [""; 0]);
     assert_eq!(p.states(), []);
 }
 
@@ -336,4 +370,16 @@ fn a_link_that_has_been_in_service_for_a_while_is_trusted_again() {
         1
     );
     assert_eq!(p.orders(), ["kill 3", "connect 4"], "at once");
+}
+
+#[test]
+fn an_unreadable_answer_to_a_probe_is_a_sign_of_life() {
+    let mut p = Pair::ready();
+    p.advance(30_000);
+    p.server(r#"{"jsonrpc":"2.0","id":"outlive-1-1"}"#);
+    p.forget();
+    p.advance(29_999);
+    assert_eq!(p.at_link(), [""; 0]);
+    p.advance(1);
+    assert_eq!(p.at_link(), [ping(1, 2)]);
 }

@@ -61,10 +61,10 @@ fn a_server_that_never_read_it_has_not_died_of_it() {
     p.up();
     p.host(&modern_request(0, "server/discover", ""));
     p.die_unread(Exit::Code(1), 1);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
     p.forget();
     p.up();
-    assert_eq!(p.to_link(), [modern_request(0, "server/discover", "")]);
+    assert_eq!(p.at_link(), [modern_request(0, "server/discover", "")]);
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_server_that_ignores_discover_is_a_legacy_one_after_ten_seconds() {
     p.up();
     p.host(&modern_request(0, "server/discover", ""));
     p.advance(9_999);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
     p.forget();
     p.advance(1);
     let failure = p.failure();
@@ -102,12 +102,12 @@ fn a_server_known_to_die_of_discover_is_not_asked() {
         failure.message,
         "Method not found: server/discover. This server is known not to take it; use `initialize`."
     );
-    assert_eq!(p.to_link(), [""; 0]);
+    assert_eq!(p.at_link(), [""; 0]);
     p.host(&modern_request(1, "tools/list", ""));
     p.result(1, TOOLS);
     p.forget();
     p.host(&modern_request(2, "server/discover", ""));
-    assert_eq!(p.to_link().len(), 1, "it has shown that it is modern");
+    assert_eq!(p.at_link().len(), 1, "it has shown that it is modern");
 }
 
 #[test]
@@ -116,9 +116,9 @@ fn discover_has_no_bound_of_its_own_once_an_era_is_known() {
     p.host(&modern_request(1, "server/discover", ""));
     p.forget();
     p.advance(60_000);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
     p.die(Exit::Code(1));
-    assert_eq!(p.to_host(), [""; 0], "it is sent again");
+    assert_eq!(p.at_host(), [""; 0], "it is sent again");
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn discover_promises_list_changed_and_makes_the_link_ready() {
             }
         ]
     );
-    assert!(p.to_host()[0].contains(r#""tools":{"listChanged":true}"#));
+    assert!(p.at_host()[0].contains(r#""tools":{"listChanged":true}"#));
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn the_next_server_is_asked_who_it_is_in_the_hosts_name() {
     p.die(Exit::Signal(9));
     p.forget();
     p.up();
-    assert_eq!(p.to_link(), [own(2, 1, "server/discover")]);
+    assert_eq!(p.at_link(), [own(2, 1, "server/discover")]);
     p.call(8, "any");
     p.forget();
     p.own_result(1, DISCOVERED);
@@ -201,9 +201,9 @@ fn a_server_that_no_longer_speaks_the_hosts_version_has_failed() {
 fn an_idle_modern_server_is_asked_by_discover_and_then_by_another_method() {
     let mut p = Pair::modern();
     p.advance(30_000);
-    assert_eq!(p.to_link(), [own(1, 1, "server/discover")]);
+    assert_eq!(p.at_link(), [own(1, 1, "server/discover")]);
     p.advance(30_000);
-    assert_eq!(p.to_link(), [own(1, 2, "tools/list")]);
+    assert_eq!(p.at_link(), [own(1, 2, "tools/list")]);
     p.forget();
     p.advance(30_000);
     assert_eq!(p.orders().last().map(String::as_str), Some("terminate 1"));
@@ -215,9 +215,9 @@ fn a_cancellation_makes_no_suspect_of_a_modern_server() {
     p.call(7, "slow");
     p.forget();
     p.cancel(7);
-    assert_eq!(p.to_link(), [cancelled(7)]);
+    assert_eq!(p.at_link(), [cancelled(7)]);
     p.call(8, "next");
-    assert_eq!(p.to_link(), [call(8, "next")]);
+    assert_eq!(p.at_link(), [call(8, "next")]);
 }
 
 #[test]
@@ -226,17 +226,17 @@ fn a_subscription_is_opened_again_and_acknowledged_once() {
     p.host(&listen(5));
     p.forget();
     p.server(&acknowledged("5"));
-    assert_eq!(p.to_host(), [acknowledged("5")]);
+    assert_eq!(p.at_host(), [acknowledged("5")]);
     for generation in 2..=4 {
         p.die(Exit::Signal(9));
-        assert_eq!(p.to_host(), [""; 0], "it is not in flight, it is open");
+        assert_eq!(p.at_host(), [""; 0], "it is not in flight, it is open");
         p.advance(1_000);
         p.up();
         p.forget();
         p.own_result(1, DISCOVERED);
-        assert_eq!(p.to_link(), [listen(5)], "generation {generation}");
+        assert_eq!(p.at_link(), [listen(5)], "generation {generation}");
         assert_eq!(
-            p.to_host(),
+            p.at_host(),
             [
                 r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":5},"uri":"a:"}}"#
             ]
@@ -251,9 +251,9 @@ fn a_subscription_is_opened_again_and_acknowledged_once() {
                 "notifications/subscriptions/acknowledged".into()
             )]
         );
-        assert_eq!(p.to_host(), [""; 0]);
+        assert_eq!(p.at_host(), [""; 0]);
         p.server(&acknowledged("5"));
-        assert_eq!(p.to_host(), [acknowledged("5")], "a second one is news");
+        assert_eq!(p.at_host(), [acknowledged("5")], "a second one is news");
     }
 }
 
@@ -264,7 +264,7 @@ fn a_subscription_that_was_not_acknowledged_yet_is_later() {
     p.die(Exit::Signal(9));
     p.revive();
     p.server(&acknowledged("5"));
-    assert_eq!(p.to_host(), [acknowledged("5")]);
+    assert_eq!(p.at_host(), [acknowledged("5")]);
 }
 
 #[test]
@@ -276,16 +276,16 @@ fn a_subscription_waits_for_a_server_as_long_as_it_takes() {
     p.host(&listen(5));
     p.forget();
     p.advance(5_000);
-    assert_eq!(p.to_host(), [""; 0], "no bound while it is open");
+    assert_eq!(p.at_host(), [""; 0], "no bound while it is open");
     p.die(Exit::Signal(9));
-    assert_eq!(p.to_host(), [""; 0], "nor when the breaker opens");
+    assert_eq!(p.at_host(), [""; 0], "nor when the breaker opens");
     p.advance(29_999);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
     p.advance(1);
     p.up();
     p.forget();
     p.own_result(1, DISCOVERED);
-    assert_eq!(p.to_link(), [listen(5)]);
+    assert_eq!(p.at_link(), [listen(5)]);
 }
 
 #[test]
@@ -294,7 +294,7 @@ fn an_open_subscription_is_no_reason_to_wait() {
     p.host(&listen(5));
     p.forget();
     p.advance(30_000);
-    assert_eq!(p.to_link().len(), 1, "the server is idle and is probed");
+    assert_eq!(p.at_link().len(), 1, "the server is idle and is probed");
     p.own_result(1, DISCOVERED);
     p.feed(Input::Restart);
     assert_eq!(p.orders().last().map(String::as_str), Some("close input 1"));
@@ -330,7 +330,7 @@ fn the_cancellation_of_a_subscription_is_never_absorbed() {
         p.host(&listen(5));
         p.forget();
         p.cancel(5);
-        assert_eq!(p.to_link(), [cancelled(5)]);
+        assert_eq!(p.at_link(), [cancelled(5)]);
     }
 }
 
@@ -340,7 +340,7 @@ fn a_server_may_end_a_subscription() {
     p.host(&listen(5));
     p.forget();
     p.server(&cancelled(5));
-    assert_eq!(p.to_host(), [cancelled(5)]);
+    assert_eq!(p.at_host(), [cancelled(5)]);
 }
 
 #[test]
@@ -351,19 +351,19 @@ fn a_subscription_under_another_name_is_known_to_the_host_by_its_own() {
     p.forget();
     p.host(&listen(5));
     assert_eq!(
-        p.to_link(),
+        p.at_link(),
         [listen(5).replacen(r#""id":5"#, r#""id":"outlive-1-1""#, 1)]
     );
     p.server(&acknowledged(r#""outlive-1-1""#));
-    assert_eq!(p.to_host(), [acknowledged("5")]);
+    assert_eq!(p.at_host(), [acknowledged("5")]);
     p.server(&acknowledged(r#""other""#));
-    assert_eq!(p.to_host(), [acknowledged(r#""other""#)]);
+    assert_eq!(p.at_host(), [acknowledged(r#""other""#)]);
     // It is remembered as acknowledged under the host's id.
     p.die(Exit::Signal(9));
     p.revive();
     p.server(&acknowledged("5"));
     assert_eq!(p.drops().len(), 1);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
 }
 
 #[test]
@@ -374,12 +374,12 @@ fn a_subscription_that_is_answered_is_over() {
     p.die(Exit::Signal(9));
     p.revive();
     p.result(5, r#"{"resultType":"complete"}"#);
-    assert_eq!(p.to_host().len(), 1);
+    assert_eq!(p.at_host().len(), 1);
     assert_eq!(p.session.sizes().ledger.0, 0);
     p.host(&listen(5));
     p.forget();
     p.server(&acknowledged("5"));
-    assert_eq!(p.to_host(), [acknowledged("5")], "another one");
+    assert_eq!(p.at_host(), [acknowledged("5")], "another one");
 }
 
 #[test]
@@ -416,7 +416,7 @@ fn a_changed_list_is_told_to_the_subscriptions_that_want_it() {
             r#"{{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}}}"#
         )
     };
-    assert_eq!(p.to_host(), [changed(5), changed(4)]);
+    assert_eq!(p.at_host(), [changed(5), changed(4)]);
 }
 
 #[test]
@@ -428,10 +428,10 @@ fn lists_are_asked_for_in_the_hosts_name_page_by_page() {
     p.up();
     p.forget();
     p.own_result(1, DISCOVERED);
-    assert_eq!(p.to_link(), [own(2, 2, "tools/list")]);
+    assert_eq!(p.at_link(), [own(2, 2, "tools/list")]);
     p.own_result(2, r#"{"tools":[],"nextCursor":"c"}"#);
     assert_eq!(
-        p.to_link(),
+        p.at_link(),
         [format!(
             r#"{{"jsonrpc":"2.0","id":"outlive-2-3","method":"tools/list","params":{{"_meta":{},"cursor":"c"}}}}"#,
             sorted_meta()
@@ -451,7 +451,7 @@ fn only_who_the_host_is_goes_into_requests_of_our_own() {
     p.result(0, DISCOVERED);
     p.forget();
     p.advance(30_000);
-    assert_eq!(p.to_link(), [own(1, 1, "server/discover")]);
+    assert_eq!(p.at_link(), [own(1, 1, "server/discover")]);
 }
 
 #[test]
@@ -463,7 +463,7 @@ fn a_modern_host_that_does_not_discover_is_known_by_its_requests() {
     p.forget();
     p.die(Exit::Signal(9));
     p.up();
-    assert_eq!(p.to_link(), [own(2, 1, "server/discover")]);
+    assert_eq!(p.at_link(), [own(2, 1, "server/discover")]);
 }
 
 #[test]
@@ -476,5 +476,22 @@ fn a_legacy_session_is_not_made_modern_by_a_later_discover() {
     p.die(Exit::Signal(9));
     p.forget();
     p.up();
-    assert!(p.to_link()[0].contains(r#""method":"initialize""#));
+    assert!(p.at_link()[0].contains(r#""method":"initialize""#));
+}
+
+#[test]
+fn a_server_that_has_shown_to_be_a_legacy_one_is_not_asked_again() {
+    let mut p = Pair::new(Policy::default());
+    p.up();
+    p.host(&modern_request(0, "server/discover", ""));
+    p.die(Exit::Code(1));
+    p.up();
+    p.forget();
+    p.host(&modern_request(1, "server/discover", ""));
+    assert_eq!(p.failure().kind(), "unsupported");
+    assert_eq!(p.at_link(), [""; 0]);
+    // Nor in a legacy session.
+    let mut p = Pair::ready_with(|policy| policy.refuse_discover = true);
+    p.host(&modern_request(1, "server/discover", ""));
+    assert_eq!(p.failure().kind(), "unsupported");
 }

@@ -218,7 +218,7 @@ impl Pair {
     /// The next server comes up and answers the handshake; nothing of it is kept.
     pub fn revive(&mut self) {
         self.up();
-        let answer = match self.to_link().first() {
+        let answer = match self.at_link().first() {
             Some(first) if first.contains("server/discover") => DISCOVERED,
             _ => WELCOME,
         };
@@ -266,14 +266,14 @@ impl Pair {
         taken
     }
 
-    pub fn to_host(&mut self) -> Vec<String> {
+    pub fn at_host(&mut self) -> Vec<String> {
         self.take(|output| match output {
             Output::ToHost(bytes) => Some(text(bytes)),
             _ => None,
         })
     }
 
-    pub fn to_link(&mut self) -> Vec<String> {
+    pub fn at_link(&mut self) -> Vec<String> {
         self.take(|output| match output {
             Output::ToLink(_, bytes) => Some(text(bytes)),
             _ => None,
@@ -340,7 +340,7 @@ impl Pair {
 
     /// All that the host was sent, which are errors of ours.
     pub fn failures(&mut self) -> Vec<Failure> {
-        self.to_host().iter().map(|line| failure(line)).collect()
+        self.at_host().iter().map(|line| failure(line)).collect()
     }
 }
 

@@ -25,7 +25,7 @@ fn lists_the_host_has_read_are_compared_and_told_if_they_differ() {
     p.forget();
     p.own_result(1, WELCOME);
     assert_eq!(
-        p.to_link(),
+        p.at_link(),
         [
             INITIALIZED,
             &list_tools(2, 2),
@@ -49,11 +49,11 @@ fn lists_the_host_has_read_are_compared_and_told_if_they_differ() {
         }]
     );
     assert_eq!(
-        p.to_host(),
+        p.at_host(),
         [r#"{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}"#]
     );
     p.own_result(5, r#"{"resourceTemplates":[]}"#);
-    assert_eq!(p.to_host(), [""; 0], "it was told already");
+    assert_eq!(p.at_host(), [""; 0], "it was told already");
     assert_eq!(p.events().len(), 1);
 }
 
@@ -67,7 +67,7 @@ fn each_kind_of_list_has_its_own_notification() {
     p.own_result(2, r#"{"tools":[]}"#);
     p.own_result(3, r#"{"prompts":[]}"#);
     assert_eq!(
-        p.to_host(),
+        p.at_host(),
         [
             r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#,
             r#"{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}"#
@@ -84,7 +84,7 @@ fn lists_the_host_has_not_read_are_not_asked_for() {
     p.up();
     p.forget();
     p.own_result(1, WELCOME);
-    assert_eq!(p.to_link(), [INITIALIZED], "it had read one page only");
+    assert_eq!(p.at_link(), [INITIALIZED], "it had read one page only");
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn pages_are_read_to_the_end() {
         r#"{"tools":[{"name":"safe","annotations":{"idempotentHint":true}}],"nextCursor":"a\"b"}"#,
     );
     assert_eq!(
-        p.to_link(),
+        p.at_link(),
         [
             r#"{"jsonrpc":"2.0","id":"outlive-2-3","method":"tools/list","params":{"cursor":"a\"b"}}"#
         ]
@@ -114,14 +114,14 @@ fn a_list_without_end_is_given_up() {
     let mut asked = 1;
     for n in 2.. {
         p.own_result(n, r#"{"tools":[{"name":"x"}],"nextCursor":"again"}"#);
-        match p.to_link().len() {
+        match p.at_link().len() {
             1 => asked += 1,
             _ => break,
         }
     }
     assert_eq!(asked, 1_001);
     assert_eq!(
-        p.to_host(),
+        p.at_host(),
         [""; 0],
         "what was not read to its end is not compared"
     );
@@ -139,7 +139,7 @@ fn a_host_that_asks_for_itself_is_not_asked_twice() {
     p.advance(200);
     p.revive();
     p.own_result(2, r#"{"tools":[]}"#);
-    assert_eq!(p.to_host(), [""; 0], "compared with what it saw last");
+    assert_eq!(p.at_host(), [""; 0], "compared with what it saw last");
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn the_first_link_has_nothing_to_catch_up_with() {
     p.request(2, "ping");
     p.forget();
     p.result(2, "{}");
-    assert_eq!(p.to_link(), [""; 0]);
+    assert_eq!(p.at_link(), [""; 0]);
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn a_subscription_is_told_once_per_restart_and_only_if_it_stands() {
         p.up();
         p.forget();
         p.own_result(1, WELCOME);
-        assert_eq!(p.to_host(), [updated]);
+        assert_eq!(p.at_host(), [updated]);
     }
     p.host(r#"{"jsonrpc":"2.0","id":2,"method":"resources/unsubscribe","params":{"uri":"a\"b"}}"#);
     p.result(2, "{}");
@@ -177,8 +177,8 @@ fn a_subscription_is_told_once_per_restart_and_only_if_it_stands() {
     p.up();
     p.forget();
     p.own_result(1, WELCOME);
-    assert_eq!(p.to_host(), [""; 0]);
-    assert_eq!(p.to_link(), [INITIALIZED]);
+    assert_eq!(p.at_host(), [""; 0]);
+    assert_eq!(p.at_link(), [INITIALIZED]);
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn subscriptions_beyond_the_limit_are_not_remembered() {
         p.result(id, "{}");
     }
     assert_eq!(p.session.sizes().subscriptions, 1);
-    assert_eq!(p.to_host().len(), 2, "they stand all the same");
+    assert_eq!(p.at_host().len(), 2, "they stand all the same");
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn the_last_accepted_level_is_the_one() {
     p.forget();
     p.own_result(1, WELCOME);
     let replayed = level(2, "debug").replacen(r#""id":2"#, r#""id":"outlive-2-2""#, 1);
-    assert_eq!(p.to_link(), [INITIALIZED, &replayed]);
+    assert_eq!(p.at_link(), [INITIALIZED, &replayed]);
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn a_restart_lets_what_is_in_flight_finish_and_holds_what_is_new() {
     p.up();
     p.forget();
     p.own_result(1, WELCOME);
-    assert_eq!(p.to_link(), [INITIALIZED, &call(8, "any")]);
+    assert_eq!(p.at_link(), [INITIALIZED, &call(8, "any")]);
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn a_restart_does_not_wait_for_ever() {
     p.forget();
     p.feed(Input::Restart);
     p.advance(999);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
     p.forget();
     p.advance(1);
     let failure = p.failure();

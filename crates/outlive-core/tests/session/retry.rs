@@ -37,7 +37,7 @@ fn a_tool_that_does_not_say_it_is_safe_fails_at_once_and_is_not_repeated() {
         })
     );
     p.revive();
-    assert_eq!(p.to_link(), [""; 0]);
+    assert_eq!(p.at_link(), [""; 0]);
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn a_safe_tool_waits_for_the_new_list_and_is_sent_again_once() {
     let mut p = Pair::with_tools();
     p.call(7, "safe");
     p.die(Exit::Code(1));
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
     p.up();
     p.forget();
     p.own_result(1, WELCOME);
@@ -69,7 +69,7 @@ fn a_safe_tool_waits_for_the_new_list_and_is_sent_again_once() {
         "the list is not asked for again"
     );
     p.result(7, "{}");
-    assert_eq!(p.to_host(), [r#"{"jsonrpc":"2.0","id":7,"result":{}}"#]);
+    assert_eq!(p.at_host(), [r#"{"jsonrpc":"2.0","id":7,"result":{}}"#]);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_new_server_that_will_not_list_its_tools_allows_nothing() {
     p.server(r#"{"id":"outlive-2-2","error":{"code":-32603,"message":"no"}}"#);
     assert_eq!(p.failure().kind(), "connection_lost");
     assert_eq!(
-        p.to_link(),
+        p.at_link(),
         [request(8, "ping"), list_tools(2, 3)],
         "the rest goes on"
     );
@@ -146,11 +146,11 @@ fn the_new_list_is_waited_for_five_seconds() {
     p.forget();
     p.call(8, "risky");
     p.advance(4_999);
-    assert_eq!(p.to_host(), [""; 0]);
-    assert_eq!(p.to_link(), [""; 0], "what came later waits too");
+    assert_eq!(p.at_host(), [""; 0]);
+    assert_eq!(p.at_link(), [""; 0], "what came later waits too");
     p.advance(1);
     assert_eq!(p.failure().kind(), "connection_lost");
-    assert_eq!(p.to_link(), [call(8, "risky"), list_tools(2, 3)]);
+    assert_eq!(p.at_link(), [call(8, "risky"), list_tools(2, 3)]);
     // The answer comes after all. It is compared, and changes nothing.
     p.forget();
     p.own_result(2, TOOLS);
@@ -176,7 +176,7 @@ fn the_new_list_is_read_to_its_end_before_it_allows_anything() {
         3,
         r#"{"tools":[{"name":"safe","annotations":{"idempotentHint":true}}]}"#,
     );
-    assert_eq!(p.to_link(), [call(7, "safe")]);
+    assert_eq!(p.at_link(), [call(7, "safe")]);
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn a_call_made_while_the_list_is_read_waits_and_does_not_need_it() {
     p.call(8, "risky");
     p.forget();
     p.own_result(2, TOOLS);
-    assert_eq!(p.to_link(), [call(7, "safe"), call(8, "risky")]);
+    assert_eq!(p.at_link(), [call(7, "safe"), call(8, "risky")]);
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn never_means_never_unless_it_was_not_sent() {
     p.forget();
     p.own_result(1, WELCOME);
     assert_eq!(
-        p.to_link(),
+        p.at_link(),
         [INITIALIZED, &request(9, "tools/list"), &list_tools(2, 2)]
     );
     assert!(!p.events().iter().any(|e| e.name() == "retried"));
@@ -217,12 +217,12 @@ fn always_means_whatever_the_server_says() {
     p.call(7, "risky");
     p.request(8, "unheard/of");
     p.die(Exit::Code(1));
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
     p.up();
     p.forget();
     p.own_result(1, WELCOME);
     assert_eq!(
-        p.to_link(),
+        p.at_link(),
         [
             INITIALIZED,
             &call(7, "risky"),
@@ -256,11 +256,11 @@ fn methods_that_change_nothing_are_sent_again_and_no_others() {
         let mut p = Pair::ready();
         p.request(7, method);
         p.die(Exit::Code(1));
-        assert_eq!(p.to_host(), [""; 0], "{method}");
+        assert_eq!(p.at_host(), [""; 0], "{method}");
         p.up();
         p.forget();
         p.own_result(1, WELCOME);
-        assert_eq!(p.to_link(), [INITIALIZED, &request(7, method)]);
+        assert_eq!(p.at_link(), [INITIALIZED, &request(7, method)]);
     }
     for method in ["tasks/cancel", "unheard/of", "tools/call"] {
         let mut p = Pair::with_tools();
@@ -285,7 +285,7 @@ fn what_the_dead_server_never_took_is_sent_again_whatever_it_is() {
     p.forget();
     p.own_result(1, WELCOME);
     assert_eq!(
-        p.to_link(),
+        p.at_link(),
         [INITIALIZED, &call(8, "risky"), &list_tools(2, 2)]
     );
     assert!(
@@ -320,12 +320,12 @@ fn only_deaths_it_was_sent_to_count() {
     p.die_unread(Exit::Code(1), 1);
     p.revive();
     p.die(Exit::Code(1));
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
     p.advance(200);
     p.up();
     p.forget();
     p.own_result(1, WELCOME);
-    assert_eq!(p.to_link(), [INITIALIZED, &request(7, "resources/list")]);
+    assert_eq!(p.at_link(), [INITIALIZED, &request(7, "resources/list")]);
 }
 
 #[test]
@@ -340,7 +340,7 @@ fn what_is_sent_again_keeps_its_place_before_what_came_later() {
     p.forget();
     p.own_result(1, WELCOME);
     assert_eq!(
-        p.to_link(),
+        p.at_link(),
         [
             INITIALIZED,
             &request(5, "ping"),
@@ -357,10 +357,11 @@ fn a_link_that_says_nothing_about_its_writing_took_all() {
     let mut p = Pair::with_tools();
     p.call(7, "risky");
     p.forget();
-    for _ in 0..5 {
+    for _ in 0..3 {
         p.advance(1_000);
         p.link(LinkInput::Inspected { stopped: true });
     }
+    p.advance(100);
     let failure = p.failure();
     assert_eq!(failure.outcome(), "unknown");
     assert_eq!(failure.about["cause"]["kind"], "stopped");
@@ -373,7 +374,7 @@ fn a_request_to_be_repeated_that_finds_no_server_may_have_been_done() {
     p.die(Exit::Code(1));
     p.forget();
     p.advance(29_999);
-    assert_eq!(p.to_host(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
     p.advance(1);
     let failure = p.failure();
     assert_eq!(
@@ -463,10 +464,24 @@ fn a_write_that_fails_is_a_death_and_the_first_sign_of_it_counts() {
 #[test]
 fn nothing_is_sent_on_a_dying_link() {
     let mut p = Pair::ready();
+    p.call(6, "any");
     p.eof();
     p.forget();
     p.request(7, "ping");
     p.cancel(7);
-    assert_eq!(p.to_link(), [""; 0]);
-    assert_eq!(p.to_host(), [""; 0]);
+    p.cancel(6);
+    assert_eq!(p.at_link(), [""; 0]);
+    assert_eq!(p.at_host(), [""; 0]);
+}
+
+#[test]
+fn a_new_list_that_cannot_be_read_allows_nothing() {
+    let mut p = Pair::with_tools();
+    p.call(7, "safe");
+    p.die(Exit::Code(1));
+    p.up();
+    p.own_result(1, WELCOME);
+    p.forget();
+    p.server(r#"{"jsonrpc":"2.0","id":"outlive-2-2"}"#);
+    assert_eq!(p.failure().kind(), "connection_lost");
 }
