@@ -427,7 +427,10 @@ fn a_link_that_is_retiring_is_still_told() {
     p.feed(outlive_core::Input::Restart);
     p.forget();
     p.cancel(7);
-    assert_eq!(p.at_link()[0], cancelled(7));
+    assert_eq!(p.at_link(), [cancelled(7), ping(1, 1)]);
+    p.own_result(1, "{}");
+    p.advance(999);
+    assert_eq!(p.at_link(), [""; 0], "but its life is over anyway");
 }
 
 #[test]

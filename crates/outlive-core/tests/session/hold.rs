@@ -420,3 +420,17 @@ fn what_comes_after_a_death_is_held_from_then_on() {
         "it never was"
     );
 }
+
+#[test]
+fn one_that_is_given_up_takes_nobody_along() {
+    let mut p = down_with(|_| ());
+    p.call(7, "any");
+    p.advance(10_000);
+    p.call(8, "any");
+    p.advance(20_000);
+    assert_eq!(p.failure().id, 7);
+    p.up();
+    p.forget();
+    p.own_result(1, WELCOME);
+    assert_eq!(p.at_link(), [INITIALIZED, &call(8, "any")]);
+}
