@@ -151,16 +151,11 @@ fn fm_10_outlive_ends_when_its_host_is_killed() {
 #[test]
 fn fm_10_empty_input_ends_it() {
     let setup = Setup::new().flags(&BRISK).knobs(&["--ignore-eof"]);
-    let mut child = setup
-        .command()
-        .stdin(Stdio::null())
-        .spawn()
-        .expect("outlive");
-    let status = until("outlive's exit", || child.try_wait().expect("its status"));
-    assert_eq!(status.code(), Some(0));
-    until("its server's end", || {
-        tree::marked(&setup.mark).is_empty().then_some(())
-    });
+    let mut command = setup.command();
+    command.stdin(Stdio::null());
+    let mut host = Host::spawn(setup, command);
+    assert_eq!(host.exit().code(), Some(0));
+    host.wait_for_empty_tree();
 }
 
 /// FM-10: an idle session costs next to no processor time.
