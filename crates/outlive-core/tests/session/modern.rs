@@ -241,6 +241,7 @@ fn a_subscription_is_opened_again_and_acknowledged_once() {
                 r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":5},"uri":"a:"}}"#
             ]
         );
+        assert!(p.events().iter().any(|event| event.name() == "retried"));
         p.forget();
         p.server(&acknowledged("5"));
         assert_eq!(

@@ -302,3 +302,13 @@ fn a_restart_during_a_start_begins_it_anew() {
     p.die(Exit::Code(0));
     assert_eq!(p.orders(), ["kill 2", "connect 3"]);
 }
+
+#[test]
+fn a_list_that_cannot_be_read_is_not_compared() {
+    let mut p = Pair::with_tools();
+    p.die(Exit::Signal(9));
+    p.revive();
+    p.server(r#"{"jsonrpc":"2.0","id":"outlive-2-2"}"#);
+    assert_eq!(p.all(), ["dropped"]);
+    assert_eq!(p.session.sizes().own, 0);
+}
