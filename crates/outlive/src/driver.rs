@@ -38,10 +38,6 @@ const HOST_LOW: usize = HOST_HIGH / 2;
 /// Reads of one source before the others have their turn.
 const READS: usize = 8;
 
-/// Frames of one source before what came of them is written: the peer can work on those while we
-/// look at the next.
-const BURST: usize = 16;
-
 /// Rounds over all sources before the kernel is asked for news.
 const ROUNDS: usize = 8;
 
@@ -179,13 +175,8 @@ impl<O: Observer> Driver<O> {
             match self.host.input.poll_read(cx, self.host_framer.spare()) {
                 Poll::Pending => return false,
                 Poll::Ready(Ok(1..)) => {
-                    let mut fed = 0;
                     while let Some(frame) = self.host_framer.next_frame() {
                         self.feed(Input::Host(frame));
-                        fed += 1;
-                        if fed % BURST == 0 {
-                            self.flush(cx);
-                        }
                     }
                 }
                 Poll::Ready(_) => {
@@ -231,14 +222,7 @@ impl<O: Observer> Driver<O> {
             let Poll::Ready(read) = self.links[index].poll_stdout(cx) else {
                 break;
             };
-            let mut fed = 0;
-            while let Some(frame) = self.links[index].next_frame() {
-                self.feed(Input::Link(generation, LinkInput::Frame(frame)));
-                fed += 1;
-                if fed % BURST == 0 {
-                    self.flush(cx);
-                }
-            }
+            self.report_frames(index);
             if read == Read::End {
                 let sent = self.links[index].sent();
                 self.feed(Input::Link(generation, LinkInput::Eof { sent }));

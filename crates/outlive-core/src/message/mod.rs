@@ -363,10 +363,7 @@ impl Draft {
         };
         self.id = Id::read(self.envelope.id.of(line)).filter(|id| *id != Id::Null);
 
-        // Most messages are ASCII, and that is told much faster.
-        if !line.is_ascii()
-            && let Err(error) = std::str::from_utf8(line)
-        {
+        if let Err(error) = simdutf8::compat::from_utf8(line) {
             let at = error.valid_up_to();
             return refuse(DefectKind::NotUtf8, format!("not UTF-8 at byte {at}"));
         }
