@@ -92,7 +92,8 @@ fn what_was_held_is_told_how_long_when_the_breaker_opens() {
         p.at_link();
     }
     p.call(7, "any");
-    p.host(r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#);
+    let note = r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#;
+    p.host(note);
     p.advance(2_000);
     p.forget();
     p.die(Exit::Code(1));
@@ -104,9 +105,14 @@ fn what_was_held_is_told_how_long_when_the_breaker_opens() {
          called."
     );
     assert_eq!(failure.about["retry_after_ms"], 30_000);
+    p.advance(1_000);
+    p.call(8, "any");
+    p.up();
+    p.forget();
+    p.own_result(1, WELCOME);
     assert_eq!(
-        p.session.sizes().queue,
-        1,
+        p.at_link(),
+        [INITIALIZED, note, &call(8, "any")],
         "the notification may still arrive"
     );
 }

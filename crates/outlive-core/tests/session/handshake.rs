@@ -67,6 +67,7 @@ fn the_server_is_named_to_whoever_watches() {
 fn a_program_that_does_not_exist_is_told_at_once() {
     let mut p = Pair::new(Policy::default());
     p.host(INITIALIZE);
+    p.call(7, "any");
     p.unmade(StartFailure::NotFound);
     let failure = p.failure();
     assert_eq!((failure.code, failure.kind()), (-31002, "unavailable"));

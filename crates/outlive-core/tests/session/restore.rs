@@ -312,3 +312,29 @@ fn a_list_that_cannot_be_read_is_not_compared() {
     assert_eq!(p.all(), ["dropped"]);
     assert_eq!(p.session.sizes().own, 0);
 }
+
+#[test]
+fn a_list_that_is_refused_is_not_compared_either() {
+    let mut p = Pair::with_tools();
+    p.die(Exit::Signal(9));
+    p.revive();
+    p.server(r#"{"id":"outlive-2-2","error":{"code":-32603,"message":"no"}}"#);
+    assert_eq!(p.all(), [""; 0]);
+}
+
+#[test]
+fn a_host_that_never_shook_hands_is_served_by_the_next_server_as_by_the_first() {
+    let mut p = Pair::new(Default::default());
+    p.up();
+    p.request(1, "tools/list");
+    p.result(1, TOOLS);
+    p.die(Exit::Signal(9));
+    p.forget();
+    p.up();
+    assert_eq!(p.all(), [""; 0]);
+    p.request(2, "tools/list");
+    assert_eq!(p.at_link(), [request(2, "tools/list")]);
+    p.forget();
+    p.result(2, TOOLS);
+    assert_eq!(p.states().len(), 1, "ready when it answers");
+}
