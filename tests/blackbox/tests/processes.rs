@@ -44,7 +44,7 @@ fn fm_09_a_stop_reaches_grandchildren() {
     for ending in [Some(Signal::TERM), Some(Signal::INT), None] {
         for (script, setup) in trees() {
             let mut host = Host::ready(setup);
-            assert!(host.tree().len() >= 3, "the tree has not grown");
+            until("the whole tree", || (host.tree().len() >= 3).then_some(()));
             match ending {
                 Some(signal) => host.signal(signal),
                 None => host.hang_up(),
@@ -64,7 +64,7 @@ fn fm_09_leftovers_of_a_dead_generation_are_ended() {
     let orphan = host.tap().notes("orphan")[0]["data"]
         .as_u64()
         .expect("a pid") as u32;
-    assert!(host.tree().contains(&orphan));
+    until("the orphan", || host.tree().contains(&orphan).then_some(()));
     host.ask("crash", json!({ "code": 1 }))
         .refused("connection_lost");
     assert_eq!(host.ping(), host.server(2));
