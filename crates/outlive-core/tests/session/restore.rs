@@ -338,3 +338,14 @@ fn a_host_that_never_shook_hands_is_served_by_the_next_server_as_by_the_first() 
     p.result(2, TOOLS);
     assert_eq!(p.states().len(), 1, "ready when it answers");
 }
+
+#[test]
+fn a_second_restart_does_not_wait() {
+    let mut p = Pair::ready();
+    p.call(7, "any");
+    p.feed(Input::Restart);
+    p.forget();
+    p.feed(Input::Restart);
+    assert_eq!(p.failure().about["cause"]["kind"], "requested");
+    assert_eq!(p.orders(), ["close input 1"]);
+}
