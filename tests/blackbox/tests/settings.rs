@@ -47,10 +47,7 @@ fn bad_values_are_refused_with_the_reason() {
     let refused = |setup: Setup, words: &[&str]| {
         let mut host = setup.no_log().start();
         assert_eq!(host.exit().code(), Some(1), "{words:?}");
-        let stderr = until("its words", || {
-            let text = String::from_utf8_lossy(&host.stderr()).into_owned();
-            (!text.is_empty()).then_some(text)
-        });
+        let stderr = host.last_stderr();
         for word in words {
             assert!(stderr.contains(word), "no {word:?} in: {stderr}");
         }
@@ -145,13 +142,10 @@ fn log_file_takes_the_log() {
     host.ask("crash", json!({ "code": 4, "say": "farewell" }))
         .refused("connection_lost");
     host.ping();
-    let logged = until("the log", || {
-        let text = std::fs::read_to_string(&log).expect("the log");
-        text.contains("exited with code 4").then_some(text)
-    });
+    assert_eq!(host.last_stderr(), "farewell\n");
+    let logged = std::fs::read_to_string(&log).expect("the log");
     assert!(logged.starts_with("earlier\n"), "the file was overwritten");
-    let stderr = String::from_utf8_lossy(&host.stderr()).into_owned();
-    assert_eq!(stderr, "farewell\n");
+    assert!(logged.contains("exited with code 4"), "{logged}");
 }
 
 /// `--log-level quiet`: nothing but the server's own standard error.
@@ -161,7 +155,7 @@ fn quiet_is_quiet() {
     host.ask("crash", json!({ "code": 4, "say": "farewell" }))
         .refused("connection_lost");
     host.ping();
-    assert_eq!(String::from_utf8_lossy(&host.stderr()), "farewell\n");
+    assert_eq!(host.last_stderr(), "farewell\n");
 }
 
 /// `--stderr FILE`: the server's standard error goes there, from all generations, and the last
@@ -179,9 +173,9 @@ fn stderr_to_a_file() {
         );
     }
     host.ping();
+    assert_eq!(host.last_stderr(), "");
     let kept = std::fs::read_to_string(&file).expect("the file");
     assert_eq!(kept, "first\nsecond\n");
-    assert!(host.stderr().is_empty());
 }
 
 /// `--stderr inherit` passes bytes on as they are; `capture` passes nothing on.
@@ -196,7 +190,7 @@ fn stderr_inherit_and_capture() {
             answer.message()
         );
         host.ping();
-        assert_eq!(String::from_utf8_lossy(&host.stderr()), passed_on, "{mode}");
+        assert_eq!(host.last_stderr(), passed_on, "{mode}");
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -23,6 +23,7 @@ pub struct Host {
     input: Option<Sender<Vec<u8>>>,
     inbox: Arc<Inbox>,
     stderr: Arc<Mutex<Vec<u8>>>,
+    stderr_reader: Option<JoinHandle<()>>,
     next_id: i64,
 }
 
@@ -51,21 +52,22 @@ impl Host {
             let filled = inbox.clone();
             thread::spawn(move || filled.fill(stdout));
         }
-        if let Some(mut pipe) = child.stderr.take() {
+        let stderr_reader = child.stderr.take().map(|mut pipe| {
             let kept = stderr.clone();
             thread::spawn(move || {
                 let mut piece = [0; 8192];
                 while let Ok(n @ 1..) = pipe.read(&mut piece) {
                     lock(&kept).extend_from_slice(&piece[..n]);
                 }
-            });
-        }
+            })
+        });
         Host {
             setup,
             child,
             input,
             inbox,
             stderr,
+            stderr_reader,
             next_id: 1,
         }
     }
@@ -321,6 +323,27 @@ impl Host {
         until(&format!("server {n}"), || {
             self.tap().pids().get(n - 1).copied()
         })
+    }
+
+    /// Ends the session; all that came out of `outlive`'s standard error. (It is written in the
+    /// background: only at the end is it sure to be there.)
+    #[track_caller]
+    pub fn last_stderr(&mut self) -> String {
+        self.hang_up();
+        self.exit();
+        let reader = self.stderr_reader.as_ref().expect("a pipe");
+        until("the end of standard error", || {
+            reader.is_finished().then_some(())
+        });
+        lossy(&self.stderr())
+    }
+
+    /// Waits until this process is gone.
+    #[track_caller]
+    pub fn wait_for_end_of(&self, pid: u32) {
+        until("the end of a process", || {
+            (!self.tree().contains(&pid)).then_some(())
+        });
     }
 
     /// What came out of `outlive`'s standard error so far.
