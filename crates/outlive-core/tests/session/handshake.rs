@@ -565,3 +565,15 @@ fn an_initialize_that_is_not_answered_when_the_end_comes_is_not_cancelled() {
     assert_eq!(p.failure().kind(), "shutting_down");
     assert_eq!(p.at_link(), [""; 0]);
 }
+
+#[test]
+fn last_words_are_kept_as_they_were_but_for_what_moves_a_cursor() {
+    let mut p = Pair::ready();
+    p.call(7, "any");
+    p.forget();
+    p.stderr("naïve \"x\" \\ y\u{1b}[0m\tend");
+    p.die(Exit::Code(1));
+    let message = p.failure().message;
+    let (_, words) = message.split_once("on stderr: ").expect("last words");
+    assert_eq!(words, "naïve \"x\" \\ y\\u{1b}[0m end");
+}
