@@ -40,6 +40,10 @@ impl Session {
                 link.taken = 0;
                 self.lose(now, Reason::Unmade(why));
             }
+            LinkInput::Frame(_) if link.is_condemned() => {
+                let detail = format!("generation {generation}");
+                self.dropped(Direction::ToHost, DropReason::StaleGeneration, detail);
+            }
             LinkInput::Frame(frame) => {
                 link.pulse.heard = now;
                 self.on_server(now, frame);
@@ -60,13 +64,10 @@ impl Session {
             LinkInput::Exited { exit, sent } => {
                 link.taken = sent;
                 link.exited = true;
-                let reason = match &link.stage {
+                let reason = match link.is_condemned() {
                     // It ended because we ended it.
-                    Stage::Dying {
-                        reason: Reason::Stopped,
-                        ..
-                    } => Reason::Stopped,
-                    _ => Reason::Exited(exit),
+                    true => Reason::Stopped,
+                    false => Reason::Exited(exit),
                 };
                 self.lose(now, reason);
             }

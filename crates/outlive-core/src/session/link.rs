@@ -188,6 +188,17 @@ impl Link {
         self.stage == Stage::Open
     }
 
+    /// Whether it has been killed for being stopped: it has nothing to say any more.
+    pub(super) fn is_condemned(&self) -> bool {
+        matches!(
+            self.stage,
+            Stage::Dying {
+                reason: Reason::Stopped,
+                ..
+            }
+        )
+    }
+
     /// Whether it still takes messages that concern what is in flight on it.
     pub(super) fn is_alive(&self) -> bool {
         matches!(

@@ -1,11 +1,11 @@
 //! The session: what the host holds, whatever happens to the servers under it.
 //!
-//! Theory of operation. A session has at most one [`Link`](link::Link) in service, and at most one
+//! Theory of operation. A session has at most one link in service, and at most one
 //! process left over from the link before; the next link is ordered only when that is gone. A
-//! request of the host enters the [`Ledger`], waits in the queue until a link is open, and is then
+//! request of the host enters the ledger, waits in the queue until a link is open, and is then
 //! in flight on that link. It leaves the ledger once. When a link is known to be dead, each request
 //! in flight on it is settled by its outcome: sent again if it was not sent or is safe to repeat,
-//! otherwise failed. What the host believes to have is in [`Memory`] and is told to the next
+//! otherwise failed. What the host believes to have is remembered and is told to the next
 //! server before anything else.
 //!
 //! | file | what happens there |
