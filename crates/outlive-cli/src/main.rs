@@ -14,6 +14,7 @@ mod units;
 
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use settings::Settings;
@@ -103,8 +104,29 @@ fn configured(path: &std::path::Path) -> Result<clap::Command, clap::Error> {
 /// Help and version are what was asked for; everything else is wrong usage.
 fn refuse(error: &clap::Error) -> ExitCode {
     let _ = error.print();
+    if let Some(name) = variable_behind(error) {
+        eprintln!("The value comes from the environment variable {name}.");
+    }
     match error.use_stderr() {
         true => ExitCode::from(USAGE),
         false => ExitCode::SUCCESS,
     }
+}
+
+/// The environment variable that a refused value comes from, if it comes from one.
+fn variable_behind(error: &clap::Error) -> Option<String> {
+    let (Some(ContextValue::String(flag)), Some(ContextValue::String(value))) = (
+        error.get(ContextKind::InvalidArg),
+        error.get(ContextKind::InvalidValue),
+    ) else {
+        return None;
+    };
+    let flag = flag.split_whitespace().next()?;
+    let name = format!(
+        "OUTLIVE_{}",
+        flag.strip_prefix("--")?.to_uppercase().replace('-', "_")
+    );
+    let given = |arg: String| arg == flag || arg.starts_with(&format!("{flag}="));
+    let on_the_line = std::env::args().any(given);
+    (!on_the_line && std::env::var(&name).is_ok_and(|set| set == *value)).then_some(name)
 }
