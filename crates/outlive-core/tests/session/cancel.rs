@@ -75,6 +75,7 @@ fn a_held_request_is_cancelled_without_anybody_being_told() {
     p.cancel(7);
     assert_eq!(p.all(), [""; 0]);
     assert_eq!(p.session.sizes().queue, 1);
+    assert_eq!(p.session.sizes().held, (1, call(8, "slow").len()));
     p.up();
     p.forget();
     p.own_result(1, WELCOME);
