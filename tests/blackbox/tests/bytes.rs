@@ -47,18 +47,18 @@ fn fm_11_junk_on_stdout_is_skipped_and_counted() {
     assert_eq!(host.tap().pids().len(), 1);
 }
 
-/// FM-57: two hundred concurrent answers of 64 KiB, written in pieces of one to seven bytes: all
+/// FM-57: two hundred concurrent answers of 16 KiB, written in pieces of one to seven bytes: all
 /// arrive whole.
 #[test]
 fn fm_57_trickled_answers_arrive_whole() {
     let mut host = Host::ready(Setup::new().knobs(&["--trickle"]));
     let ids: Vec<i64> = (0..200)
-        .map(|_| host.call("huge", json!({ "bytes": 64 << 10 })))
+        .map(|_| host.call("huge", json!({ "bytes": 16 << 10 })))
         .collect();
     let last = *ids.last().expect("ids");
     host.answer(last);
     for id in ids {
-        assert_eq!(host.answer(id).text().len(), 64 << 10);
+        assert_eq!(host.answer(id).text().len(), 16 << 10);
     }
     host.received();
 }
