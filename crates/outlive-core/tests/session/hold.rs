@@ -225,7 +225,7 @@ fn an_idle_bound_is_counted_from_the_last_progress() {
     assert_eq!(p.at_host(), [""; 0]);
     p.advance(1);
     let failure = p.failure();
-    assert_eq!(failure.id, 8);
+    assert_eq!((failure.id.clone(), failure.code), (json!(8), -31003));
     assert_eq!(
         failure.message,
         "No answer and no progress of tool \"long\" within 5 s. It was cancelled; it may have \
