@@ -70,7 +70,9 @@ pub enum StartFailure {
 impl fmt::Display for StartFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StartFailure::NotFound => f.write_str("there is no such program"),
+            StartFailure::NotFound => f.write_str(
+                "there is no such program in the PATH it was given (the full path always works)",
+            ),
             StartFailure::NotExecutable => {
                 f.write_str("the file is not executable (permission denied)")
             }
@@ -194,6 +196,17 @@ impl Cause {
             ),
             Reason::Requested => "was restarted on request".into(),
             Reason::Closing => "was stopped".into(),
+        }
+    }
+
+    /// What to look at when a server does not even start.
+    pub(crate) fn advice(&self) -> &'static str {
+        match (&self.reason, self.phase) {
+            (Reason::Exited(Exit::Code(0)), Phase::Handshake) => {
+                " It ended without an answer: is it an MCP server that talks over stdio?"
+            }
+            (Reason::SlowHandshake(_), _) => " --start-timeout gives it longer.",
+            _ => "",
         }
     }
 

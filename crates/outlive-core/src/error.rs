@@ -98,7 +98,10 @@ pub enum Error {
         reason: Option<String>,
     },
     /// The session is ending.
-    ShuttingDown,
+    ShuttingDown {
+        /// Whether the request may have been executed.
+        outcome: Outcome,
+    },
     /// The remote server has forgotten the session.
     SessionExpired,
     /// The remote server refused the request unexecuted.
@@ -141,7 +144,7 @@ impl Error {
             Error::Timeout { .. } => "timeout",
             Error::CancelledByCaller => "cancelled_by_caller",
             Error::CancelledByPeer { .. } => "cancelled_by_peer",
-            Error::ShuttingDown => "shutting_down",
+            Error::ShuttingDown { .. } => "shutting_down",
             Error::SessionExpired => "session_expired",
             Error::Rejected { .. } => "rejected",
             Error::TooLarge { .. } => "too_large",
@@ -158,7 +161,7 @@ impl Error {
             Error::Unavailable { .. } | Error::Overloaded => -31002,
             Error::Timeout { .. } => -31003,
             Error::CancelledByCaller | Error::CancelledByPeer { .. } => -31004,
-            Error::ShuttingDown => -31005,
+            Error::ShuttingDown { .. } => -31005,
             Error::SessionExpired => -31006,
             Error::Rejected { .. } => -31007,
             Error::TooLarge { .. } => -31008,
@@ -176,10 +179,10 @@ impl Error {
     /// What is known about the execution of the request.
     pub fn outcome(&self) -> Outcome {
         match self {
-            Error::ConnectionLost { outcome, .. } | Error::Protocol { outcome, .. } => *outcome,
-            Error::Timeout { .. } | Error::CancelledByCaller | Error::ShuttingDown => {
-                Outcome::Unknown
-            }
+            Error::ConnectionLost { outcome, .. }
+            | Error::Protocol { outcome, .. }
+            | Error::ShuttingDown { outcome } => *outcome,
+            Error::Timeout { .. } | Error::CancelledByCaller => Outcome::Unknown,
             Error::Unavailable { .. } | Error::Overloaded => Outcome::NotSent,
             Error::TooLarge { answer: true, .. } | Error::Remote(_) => Outcome::Done,
             Error::TooLarge { answer: false, .. } => Outcome::NotSent,
@@ -248,7 +251,7 @@ impl Error {
                 if *held > Duration::ZERO {
                     text += &format!("; {what} was held for {}", seconds(*held));
                 }
-                text += ". It was not executed";
+                text += &format!(". {what} was not executed");
                 text += &match retry_after {
                     Some(after) if *after > Duration::ZERO => format!(
                         "; the server is tried again in {}, or when it is called.",
@@ -257,6 +260,7 @@ impl Error {
                     _ => "; call again to try the server again.".to_string(),
                 };
                 if let Some(cause) = cause {
+                    text += cause.advice();
                     text += &last_words(cause);
                 }
                 text
@@ -280,9 +284,14 @@ impl Error {
                 format!("The server gave up {what}: {reason}.")
             }
             Error::CancelledByPeer { reason: None } => format!("The server gave up {what}."),
-            Error::ShuttingDown => format!(
-                "The session is ending, so {what} was not finished. It may have taken effect if it had begun."
-            ),
+            Error::ShuttingDown {
+                outcome: Outcome::NotSent,
+            } => format!("The session is ending, so {what} was not sent."),
+            Error::ShuttingDown { .. } => {
+                format!(
+                    "The session is ending, so {what} was not finished. It may have taken effect."
+                )
+            }
             Error::SessionExpired => {
                 format!("The server has forgotten this session, so {what} was not executed.")
             }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
+use crate::bounded::escape;
 use crate::cause::Cause;
 use crate::link::Generation;
 use crate::time::Time;
@@ -399,12 +400,13 @@ impl fmt::Display for Event {
                 detail,
             } => write!(
                 f,
-                "dropped a line {}: {} ({detail})",
+                "dropped a line {}: {} ({})",
                 match direction {
                     Direction::ToServer => "from the host",
                     Direction::ToHost => "from the server",
                 },
-                reason.as_str()
+                reason.as_str(),
+                shortened(detail)
             ),
             Event::AbsorbingCancels { generation } => write!(
                 f,
@@ -430,4 +432,12 @@ impl fmt::Display for Event {
             }
         }
     }
+}
+
+/// The beginning of a text on one line, control characters escaped.
+fn shortened(text: &str) -> String {
+    const MOST: usize = 120;
+    let short: String = text.chars().take(MOST).collect();
+    let more = if short.len() < text.len() { "…" } else { "" };
+    escape(&short) + more
 }

@@ -101,6 +101,11 @@ impl Ledger {
         self.bytes
     }
 
+    /// Requests that were sent and not answered: their number and bytes.
+    pub(crate) fn sent(&self) -> (usize, usize) {
+        (self.entries.len() - self.held, self.bytes - self.held_bytes)
+    }
+
     /// Requests that are waiting for a server: their number and bytes.
     pub(crate) fn held(&self) -> (usize, usize) {
         (self.held, self.held_bytes)

@@ -8,10 +8,13 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use crate::bounded::RecentSet;
+use crate::bounded::{RecentSet, escape};
 use crate::catalog::{Catalog, Page};
 use crate::event::List;
 use crate::message::{Id, Message};
+
+/// A request to subscribe that is longer than this is not remembered.
+const LONGEST_SUBSCRIPTION: usize = 16 << 10;
 
 /// The two families of protocol versions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,10 +81,10 @@ impl Welcome {
                 .cloned()
         });
         let server = info.and_then(|info| {
-            let name = info["name"].as_str()?;
-            Some(match info["version"].as_str() {
+            let name = escape(info["name"].as_str()?);
+            Some(match info["version"].as_str().map(escape) {
                 Some(version) => format!("{name} {version}"),
-                None => name.to_string(),
+                None => name,
             })
         });
         Welcome {
@@ -118,6 +121,7 @@ impl Memory {
             "resources/subscribe" => {
                 if let Some(uri) = request.uri()
                     && self.subscriptions.len() < most_subscriptions
+                    && request.bytes().len() <= LONGEST_SUBSCRIPTION
                 {
                     self.subscriptions.insert(uri.into_owned(), request.clone());
                 }

@@ -68,7 +68,7 @@ impl Message {
                 kind,
                 bytes,
             }),
-            Err((what, detail)) => Err(draft.defect(&bytes, what, detail)),
+            Err((what, detail)) => Err(draft.defect(bytes, what, detail)),
         }
     }
 
@@ -111,6 +111,11 @@ impl Message {
         quoted
             .get(1..quoted.len().saturating_sub(1))
             .unwrap_or_default()
+    }
+
+    /// The bytes of the message, when nothing else of it is needed any more.
+    pub fn into_bytes(self) -> Bytes {
+        self.bytes
     }
 
     /// Whether this is a request or notification of that method.
@@ -279,6 +284,8 @@ pub struct Defect {
     pub looks_like_rpc: bool,
     /// What is wrong, for people.
     pub detail: String,
+    /// The line itself, without white space around it.
+    pub line: Bytes,
 }
 
 /// What is wrong with a line.
@@ -434,11 +441,11 @@ impl Draft {
         }
     }
 
-    fn defect(self, line: &Bytes, what: DefectKind, detail: String) -> Defect {
+    fn defect(self, line: Bytes, what: DefectKind, detail: String) -> Defect {
         let span = self.envelope.id;
         let id_json = match self.id {
             // Copied, so that a log entry does not keep a whole line.
-            Some(_) => Bytes::copy_from_slice(span.of(line)),
+            Some(_) => Bytes::copy_from_slice(span.of(&line)),
             None => Bytes::new(),
         };
         Defect {
@@ -448,6 +455,7 @@ impl Draft {
             has_method: self.envelope.method.is_some(),
             looks_like_rpc: self.envelope.jsonrpc,
             detail,
+            line,
         }
     }
 }

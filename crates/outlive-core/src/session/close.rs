@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::cause::{Cause, Phase, Reason};
-use crate::error::Error;
+use crate::error::{Error, Outcome};
 use crate::event::{Event, State};
 use crate::link::LinkOrder;
 use crate::time::Time;
@@ -30,7 +30,13 @@ impl Session {
             .as_mut()
             .map(|link| std::mem::take(&mut link.asks));
         for ask in asks.unwrap_or_default().into_values() {
-            self.answer_server(now, &ask.server_id_json, &Error::ShuttingDown);
+            self.answer_server(
+                now,
+                &ask.server_id_json,
+                &Error::ShuttingDown {
+                    outcome: Outcome::Unknown,
+                },
+            );
         }
     }
 
@@ -90,7 +96,11 @@ impl Session {
             };
             // A host that has left waits for nothing, and some break on being told (mcp 1.x).
             if !self.host_gone {
-                self.refuse(&entry, &Error::ShuttingDown);
+                let outcome = match entry.is_held() && entry.deaths == 0 {
+                    true => Outcome::NotSent,
+                    false => Outcome::Unknown,
+                };
+                self.refuse(&entry, &Error::ShuttingDown { outcome });
             }
             self.abandon(now, &id, &entry, None);
         }

@@ -15,13 +15,24 @@ use crate::memory::Era;
 use super::link::Own;
 use super::{Ending, Session, Waiting};
 
+/// Longer ids are refused: they would have to be remembered in many places.
+pub(super) const LONGEST_ID: usize = 4 << 10;
+
+pub(super) fn long_id() -> Error {
+    Error::Protocol {
+        what: format!("its id is longer than {LONGEST_ID} bytes"),
+        unreadable: false,
+        outcome: Outcome::NotSent,
+    }
+}
+
 impl Session {
     pub(super) fn on_host(&mut self, now: Time, frame: Frame) {
         match frame {
-            Frame::Line(line) => match Message::read(line.clone()) {
+            Frame::Line(line) => match Message::read(line) {
                 Ok(message) => self.host_message(now, message),
                 Err(defect) if defect.what == DefectKind::Batch => {
-                    for element in read_batch(&line).unwrap_or_default() {
+                    for element in read_batch(&defect.line).unwrap_or_default() {
                         match element {
                             Ok(message) => self.host_message(now, message),
                             Err(defect) => self.host_defect(defect),
@@ -96,7 +107,9 @@ impl Session {
     /// Why a request cannot be accepted, if it cannot.
     fn refusal(&self, now: Time, message: &Message) -> Option<Error> {
         if self.ending != Ending::No {
-            return Some(Error::ShuttingDown);
+            return Some(Error::ShuttingDown {
+                outcome: Outcome::NotSent,
+            });
         }
         if message.id().is_some_and(|id| self.ledger.contains(id)) {
             return Some(Error::Protocol {
@@ -125,11 +138,19 @@ impl Session {
                 });
             }
         }
+        if message.id_json().len() > LONGEST_ID {
+            return Some(long_id());
+        }
         let limits = &self.policy.limits;
         let (held, bytes) = self.ledger.held();
-        let over = held >= limits.held
-            || bytes + self.note_bytes + message.bytes().len()
-                > limits.held_bytes.max(limits.message);
+        // With a server at work the host is merely slowed down; what it had on its way comes in.
+        let room = match self.link.as_ref().is_some_and(|link| link.is_open()) {
+            true => 2,
+            false => 1,
+        };
+        let most = limits.held_bytes.max(limits.message);
+        let over = held >= room * limits.held
+            || bytes + self.note_bytes + message.bytes().len() > room * most;
         (over && !self.can_send(now)).then_some(Error::Overloaded)
     }
 
@@ -153,6 +174,13 @@ impl Session {
         let due = self.held_due(entry, now);
         self.ledger.place(id, Place::Held { since: now }, due);
         self.queue.push_back(Waiting::Request(id.clone(), ticket));
+    }
+
+    /// Takes a request that has been settled out of the queue.
+    pub(super) fn unqueue(&mut self, entry: &Entry) {
+        let is_it =
+            |w: &Waiting| matches!(w, Waiting::Request(_, ticket) if *ticket == entry.ticket);
+        self.queue.retain(|waiting| !is_it(waiting));
     }
 
     /// When a request that is held from `since` on is given up.
@@ -210,6 +238,7 @@ impl Session {
         } else {
             (None, entry.message.bytes().clone())
         };
+        link.pulse.fed = true;
         if entry.acknowledged {
             link.reissued.insert(id.clone());
         }
@@ -306,8 +335,7 @@ impl Session {
         let Some(entry) = self.ledger.settle(&id) else {
             return;
         };
-        self.queue
-            .retain(|w| !matches!(w, Waiting::Request(_, ticket) if *ticket == entry.ticket));
+        self.unqueue(&entry);
         self.abandon(now, &id, &entry, Some(message));
     }
 
@@ -390,7 +418,7 @@ impl Session {
         let told_later = self.memory.initialize.is_some()
             || self.ledger.iter().any(|(_, e)| e.message.is("initialize"));
         match &self.link {
-            Some(link) if link.is_open() && !queued => {
+            Some(link) if link.is_shaken() && !queued => {
                 self.tell_link(now, message.bytes().clone());
             }
             // It follows the `initialize` it belongs to, the host's (see `send`) or ours.
@@ -443,8 +471,7 @@ impl Session {
             return;
         };
         if let Place::Held { since } = entry.place {
-            self.queue
-                .retain(|w| !matches!(w, Waiting::Request(_, t) if *t == entry.ticket));
+            self.unqueue(&entry);
             let error = match &self.last_cause {
                 Some(cause) if entry.deaths > 0 => Error::ConnectionLost {
                     cause: cause.clone(),
@@ -466,7 +493,6 @@ impl Session {
         };
         let after = after.unwrap_or_default();
         let error = if self.is_unproven_discover(&entry) {
-            self.note_legacy();
             Error::Unsupported {
                 why: format!(
                     "The server did not answer it within {}; use `initialize`.",

@@ -294,7 +294,7 @@ impl Session {
             true => entry.deaths + 1,
             false => entry.deaths + u32::from(sent || initialize),
         };
-        let probe_killed = sent && self.is_unproven_discover(entry);
+        let probe_killed = sent && is_own_doing(cause) && self.is_unproven_discover(entry);
         let poison = deaths >= POISON && !listen;
         let hopeless = initialize && is_hopeless(cause);
         let safe = !sent || listen || self.is_safe(entry);
@@ -381,8 +381,7 @@ impl Session {
         let Some(entry) = self.ledger.settle(id) else {
             return;
         };
-        self.queue
-            .retain(|w| !matches!(w, Waiting::Request(_, t) if *t == entry.ticket));
+        self.unqueue(&entry);
         let error = match entry.deaths > 0 && !entry.message.is("initialize") {
             true => Error::ConnectionLost {
                 cause: cause.clone(),
@@ -400,14 +399,10 @@ impl Session {
 
     /// A server that ends by itself soon after a cancellation has died of it.
     fn blame_cancellation(&mut self, link: &Link, cause: &Cause) {
-        let own_doing = match &cause.reason {
-            Reason::Exited(exit) => !exit.is_external(),
-            Reason::Eof | Reason::WriteFailed(_) => true,
-            _ => false,
-        };
         if self.policy.cancel == Cancel::Auto
             && !self.absorbing
-            && own_doing
+            && is_own_doing(cause)
+            && !link.pulse.fed
             && link.pulse.suspect_until.is_some()
         {
             self.absorbing = true;
@@ -437,9 +432,10 @@ impl Session {
 
     /// When the start of the link in service is too slow: to be told, or to be borne.
     fn start_deadline(&self) -> Option<Time> {
-        let link = self.link.as_ref().filter(|_| self.is_starting())?;
-        let soft = (!link.slow_start_told).then(|| link.ordered + self.policy.start_soft);
-        sooner(soft, Some(link.ordered + self.start_bound()))
+        let told = self.link.as_ref()?.slow_start_told;
+        let since = self.starting_since()?;
+        let soft = (!told).then(|| since + self.policy.start_soft);
+        sooner(soft, Some(since + self.start_bound()))
     }
 
     fn start_bound(&self) -> Duration {
@@ -449,15 +445,18 @@ impl Session {
         }
     }
 
-    /// Whether somebody waits for the link to come into service.
-    fn is_starting(&self) -> bool {
-        match self.link.as_ref().map(|link| &link.stage) {
-            Some(Stage::Making | Stage::Handshaking) => true,
-            Some(Stage::Open) => {
-                self.link.as_ref().is_some_and(|link| link.served.is_none())
-                    && self.ledger.iter().any(|(_, e)| e.message.is("initialize"))
+    /// Since when somebody waits for the link to come into service, if anybody does: since it was
+    /// ordered, or since the host has asked it for its handshake.
+    fn starting_since(&self) -> Option<Time> {
+        let link = self.link.as_ref()?;
+        match link.stage {
+            Stage::Making | Stage::Handshaking => Some(link.ordered),
+            Stage::Open if link.served.is_none() => {
+                let asked = self.ledger.iter().map(|(_, e)| e);
+                let asked = asked.filter(|e| e.message.is("initialize"));
+                asked.map(|e| e.accepted.max(link.ordered)).min()
             }
-            _ => false,
+            _ => None,
         }
     }
 
@@ -479,10 +478,10 @@ impl Session {
             }
             _ => {}
         }
-        if self.is_starting()
+        if let Some(since) = self.starting_since()
             && let Some(link) = &mut self.link
         {
-            let after = now - link.ordered;
+            let after = now - since;
             if after >= self.policy.start_soft && !link.slow_start_told {
                 link.slow_start_told = true;
                 self.emit(Event::SlowStart {
@@ -535,6 +534,15 @@ const READ_ONLY: [&str; 16] = [
     "tasks/list",
     "tasks/result",
 ];
+
+/// Whether a server ended by itself, rather than because somebody ended it.
+fn is_own_doing(cause: &Cause) -> bool {
+    match &cause.reason {
+        Reason::Exited(exit) => !exit.is_external(),
+        Reason::Eof | Reason::WriteFailed(_) => true,
+        _ => false,
+    }
+}
 
 /// Whether another attempt would only find the same, and a host that waits for it should be told.
 fn is_hopeless(cause: &Cause) -> bool {

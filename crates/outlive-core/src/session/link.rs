@@ -82,6 +82,8 @@ pub(super) struct Pulse {
     pub(super) urgent: bool,
     /// It was sent a cancellation and may die of it, at once or later, until then.
     pub(super) suspect_until: Option<Time>,
+    /// It was sent a request of the host since it last answered a probe.
+    pub(super) fed: bool,
     /// It has answered a probe.
     pub(super) ponged: bool,
     /// It left a probe unanswered that requests were waiting for: they wait no more.
@@ -182,6 +184,11 @@ impl Link {
             .iter()
             .find(|(_, ask)| ask.server_id == *server_id)
             .map(|(id, _)| id)
+    }
+
+    /// Whether the handshake is over, or is the host's own.
+    pub(super) fn is_shaken(&self) -> bool {
+        matches!(self.stage, Stage::Open | Stage::Restoring { .. })
     }
 
     pub(super) fn is_open(&self) -> bool {

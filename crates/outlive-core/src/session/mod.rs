@@ -250,10 +250,22 @@ impl Session {
         &self.state
     }
 
-    /// Whether the host may be read: false while as much is in flight as is allowed.
+    /// Whether the host should be read. It should not while as much is in flight *and* waiting as
+    /// is allowed: a host that sends faster than its server works is slowed down. But what the
+    /// server is waiting to hear from it must come through.
     pub fn wants_host(&self) -> bool {
         let limits = &self.policy.limits;
-        self.ledger.len() < limits.in_flight && self.ledger.bytes() < limits.in_flight_bytes
+        let (held, bytes) = self.ledger.held();
+        let open = |link: &Link| link.is_open() && link.asks.is_empty();
+        let crowded = held >= limits.held || bytes + self.note_bytes >= limits.held_bytes;
+        !(crowded && self.is_full() && self.link.as_ref().is_some_and(open))
+    }
+
+    /// Whether as much is in flight as is allowed. One request always is.
+    fn is_full(&self) -> bool {
+        let (sent, bytes) = self.ledger.sent();
+        let limits = &self.policy.limits;
+        sent >= limits.in_flight || (sent > 0 && bytes >= limits.in_flight_bytes)
     }
 
     /// All that is due at `now`, or follows from what has just happened.
@@ -262,6 +274,9 @@ impl Session {
             self.expire(now, &id);
         }
         self.expire_notifications(now);
+        if !self.queue.is_empty() {
+            self.flush(now);
+        }
         self.link_on_time(now);
         self.remains_on_time(now);
         self.ending_on_time(now);

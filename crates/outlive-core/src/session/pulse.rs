@@ -45,7 +45,7 @@ impl Session {
         let Some(link) = self.link.as_ref().filter(|link| link.is_open()) else {
             return false;
         };
-        !self.is_suspect(now) || link.pulse.deaf
+        (!self.is_suspect(now) || link.pulse.deaf) && !self.is_full()
     }
 
     fn is_suspect(&self, now: Time) -> bool {
@@ -121,6 +121,7 @@ impl Session {
         }
         let probe = link.pulse.probe.take();
         link.pulse.ponged = true;
+        link.pulse.fed = false;
         link.pulse.deaf = false;
         link.pulse.urgent = false;
         if probe.is_some_and(|probe| probe.method == ProbeMethod::Other) {

@@ -14,7 +14,7 @@ use crate::memory::{Era, Filter, Welcome};
 use crate::message::{Id, Message};
 use crate::time::Time;
 
-use super::link::{Own, Stage};
+use super::link::{Link, Own, Stage};
 use super::{Session, Waiting};
 
 /// How long requests to be repeated wait for the new tool list that allows it.
@@ -76,6 +76,11 @@ impl Session {
     }
 
     fn handshaken(&mut self, now: Time, answer: &Message) {
+        // A link may be known dead before its last words have all been read.
+        let waits = |link: &Link| link.stage == Stage::Handshaking;
+        if !self.link.as_ref().is_some_and(waits) {
+            return;
+        }
         if let Some(changed) = self.version_change(answer) {
             return self.lose(now, changed);
         }
@@ -148,8 +153,7 @@ impl Session {
             let Some(entry) = self.ledger.settle(&id) else {
                 continue;
             };
-            self.queue
-                .retain(|w| !matches!(w, Waiting::Request(_, t) if *t == entry.ticket));
+            self.unqueue(&entry);
             if let Some(cause) = self.last_cause.clone() {
                 let outcome = Outcome::Unknown;
                 self.refuse(
@@ -168,8 +172,7 @@ impl Session {
     /// Messages pass from now on.
     fn open(&mut self, now: Time) {
         let Some(link) = &mut self.link else { return };
-        let replayed = link.stage != Stage::Making
-            && (self.memory.initialize.is_some() || self.memory.era == Era::Modern);
+        let replayed = self.memory.initialize.is_some() || self.memory.era == Era::Modern;
         link.stage = Stage::Open;
         if replayed {
             self.in_service(now);
@@ -242,6 +245,10 @@ impl Session {
     fn listed(&mut self, now: Time, list: List, first: bool, answer: &Message) {
         let page = answer.result().and_then(|result| Page::read(list, result));
         let Some(page) = page else {
+            // A list that can no longer be had is not what the host saw.
+            if self.memory.catalog.seen().any(|seen| seen == list) {
+                self.tell_changed(list);
+            }
             if list == List::Tools && self.is_restoring() {
                 self.restored(now);
             }

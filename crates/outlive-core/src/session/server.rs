@@ -12,35 +12,30 @@ use crate::message::{Defect, DefectKind, Id, Kind, Message, read_batch};
 use crate::time::Time;
 
 use super::Session;
+use super::host::{LONGEST_ID, long_id};
 use super::life::is_on;
 use super::link::{Ask, Link};
 
-/// The beginning of a line, for the log.
+/// Enough of a line for the log, where it is masked, escaped and cut.
 fn excerpt(line: &[u8]) -> String {
-    let mut text = String::from_utf8_lossy(&line[..line.len().min(80)])
-        .escape_default()
-        .to_string();
-    if line.len() > 80 {
-        text.push('…');
-    }
-    text
+    String::from_utf8_lossy(&line[..line.len().min(1024)]).into_owned()
 }
 
 impl Session {
     /// A frame from the link in service.
     pub(super) fn on_server(&mut self, now: Time, frame: Frame) {
         match frame {
-            Frame::Line(line) => match Message::read(line.clone()) {
+            Frame::Line(line) => match Message::read(line) {
                 Ok(message) => self.server_message(now, message),
                 Err(defect) if defect.what == DefectKind::Batch => {
-                    for element in read_batch(&line).unwrap_or_default() {
+                    for element in read_batch(&defect.line).unwrap_or_default() {
                         match element {
                             Ok(message) => self.server_message(now, message),
-                            Err(defect) => self.server_defect(now, defect, &line),
+                            Err(defect) => self.server_defect(now, defect),
                         }
                     }
                 }
-                Err(defect) => self.server_defect(now, defect, &line),
+                Err(defect) => self.server_defect(now, defect),
             },
             Frame::TooLong(line) => self.server_too_long(now, line),
         }
@@ -55,7 +50,7 @@ impl Session {
                 "notifications/progress" => self.server_progress(now, message),
                 "notifications/cancelled" => self.server_cancel(message),
                 "notifications/subscriptions/acknowledged" => self.server_acknowledges(message),
-                _ => self.tell_host(message.bytes().clone()),
+                _ => self.tell_host(message.into_bytes()),
             },
         }
     }
@@ -120,7 +115,7 @@ impl Session {
             return Some(found);
         }
         // An error that answers nothing in particular can only be about the one request there is.
-        if *id == Id::Null && is_error && self.ledger.len() == 1 {
+        if *id == Id::Null && is_error && self.ledger.len() == 1 && link.own.is_empty() {
             let (id, entry) = self.ledger.iter().next()?;
             return is_on(entry, link.generation).then(|| id.clone());
         }
@@ -145,26 +140,23 @@ impl Session {
     }
 
     /// Passes an answer on.
-    fn answer(&mut self, now: Time, host_id: &Id, message: Message) {
+    fn answer(&mut self, now: Time, host_id: &Id, mut message: Message) {
         let Some(entry) = self.take_answered(host_id) else {
             return;
         };
-        let mut bytes = if message.id() == entry.message.id() {
-            message.bytes().clone()
-        } else {
-            message.with_id(entry.message.id_json()).bytes().clone()
-        };
+        if message.id() != entry.message.id() {
+            message = message.with_id(entry.message.id_json());
+        }
         if let Some(result) = message.result() {
             self.memory
                 .learn(&entry.message, result, self.policy.limits.subscriptions);
-            if matches!(entry.message.method(), "initialize" | "server/discover")
-                && let Some(promised) = promise_list_changed(&bytes)
-            {
-                bytes = promised;
-            }
             self.note_service(now);
         }
-        self.tell_host(bytes);
+        let promises = !message.is_error()
+            && (entry.message.is("initialize") || entry.message.is("server/discover"));
+        let bytes = message.into_bytes();
+        let promised = promises.then(|| promise_list_changed(&bytes)).flatten();
+        self.tell_host(promised.unwrap_or(bytes));
     }
 
     /// The server has answered: it is in service, if the host's own handshake is not under way.
@@ -190,7 +182,7 @@ impl Session {
 
     /// A line that is no message. It is never forwarded and never answered; but if it was meant
     /// as the answer to a request, that request must not wait for another one.
-    fn server_defect(&mut self, now: Time, defect: Defect, line: &Bytes) {
+    fn server_defect(&mut self, now: Time, defect: Defect) {
         let meant = defect.id.as_ref().filter(|_| defect.looks_like_rpc);
         if let Some(id) = meant {
             let error = Error::Protocol {
@@ -208,7 +200,7 @@ impl Session {
                 return self.refuse(&entry, &error);
             }
         }
-        let detail = format!("{}: {}", defect.detail, excerpt(line));
+        let detail = format!("{}: {}", defect.detail, excerpt(&defect.line));
         self.dropped(Direction::ToHost, DropReason::NotAMessage, detail);
     }
 
@@ -251,8 +243,17 @@ impl Session {
         if link.asks.len() >= self.policy.limits.asks {
             return self.answer_server(now, message.id_json(), &Error::Overloaded);
         }
+        if message.id_json().len() > LONGEST_ID {
+            return self.answer_server(now, message.id_json(), &long_id());
+        }
         if self.host_gone {
-            return self.answer_server(now, message.id_json(), &Error::ShuttingDown);
+            return self.answer_server(
+                now,
+                message.id_json(),
+                &Error::ShuttingDown {
+                    outcome: Outcome::NotSent,
+                },
+            );
         }
         let server_id = message.id().cloned().unwrap_or(Id::Null);
         // The first link's ids are the host's first, so they can pass as they are; a later
@@ -320,17 +321,27 @@ impl Session {
             };
             return self.tell_host(message.bytes().clone());
         }
-        let listens = request
-            .as_ref()
-            .is_some_and(|id| self.ledger.get(id).is_some_and(Entry::is_listen));
-        match listens {
-            true => self.tell_host(message.bytes().clone()),
-            false => self.dropped(
+        // It ends a subscription (2026-07-28): that request is over, and nobody answers it.
+        let listen = request
+            .map(|id| self.known_as(&id))
+            .filter(|id| self.ledger.get(id).is_some_and(Entry::is_listen));
+        match listen.and_then(|id| self.take_answered(&id)) {
+            Some(entry) => {
+                let message = message.with_request_id(entry.message.id_json());
+                self.tell_host(message.into_bytes());
+            }
+            None => self.dropped(
                 Direction::ToHost,
                 DropReason::UselessCancel,
                 "no such request",
             ),
         }
+    }
+
+    /// The id the host knows a request by that has this one on the link.
+    fn known_as(&self, id: &Id) -> Id {
+        let alias = self.link.as_ref().and_then(|link| link.aliases.get(id));
+        alias.unwrap_or(id).clone()
     }
 
     /// A subscription stands (2026-07-28). The host hears of it once, not after every restart.

@@ -52,6 +52,8 @@ struct Server {
     /// Its process runs.
     runs: bool,
     killed: bool,
+    /// It takes no input any more, but may still speak.
+    deaf: bool,
     frames: u64,
     /// No frame up to here can have been lost: it answered one that came after.
     taken: u64,
@@ -247,14 +249,20 @@ impl World {
             Step::ServerJunk => self.server_line("Listening on stdio…".into()),
             Step::Stderr => self.server_says(LinkInput::Stderr("a word\u{7}".into())),
             Step::Eof(lost) => self.die(lost, |sent| LinkInput::Eof { sent }, false),
-            Step::WriteFails(lost) => self.die(
-                lost,
-                |sent| LinkInput::WriteFailed {
-                    error: "EPIPE".into(),
-                    sent,
-                },
-                false,
-            ),
+            Step::WriteFails(lost) => {
+                if let Some(server) = self.live() {
+                    server.deaf = true;
+                }
+                let error = "EPIPE".to_string();
+                self.die(
+                    lost,
+                    move |sent| LinkInput::WriteFailed {
+                        error: error.clone(),
+                        sent,
+                    },
+                    false,
+                )
+            }
             Step::Exit(lost, signal) => {
                 let exit = if signal {
                     Exit::Signal(9)
@@ -322,6 +330,13 @@ impl World {
         }
     }
 
+    /// The server whose words still reach the session: also one that no longer listens.
+    fn speaking(&mut self) -> Option<&mut Server> {
+        self.server
+            .as_mut()
+            .filter(|s| s.up && (!s.dead || s.deaf && s.runs))
+    }
+
     fn live(&mut self) -> Option<&mut Server> {
         self.server.as_mut().filter(|s| s.up && !s.dead)
     }
@@ -345,7 +360,7 @@ impl World {
     }
 
     fn server_says(&mut self, input: LinkInput) -> Result<(), Broken> {
-        match self.live().map(|s| s.generation) {
+        match self.speaking().map(|s| s.generation) {
             Some(generation) => self.feed(Input::Link(generation, input)),
             None => Ok(()),
         }
@@ -479,7 +494,7 @@ impl World {
     }
 
     fn answer(&mut self, n: u8, ok: bool) -> Result<(), Broken> {
-        let Some(server) = self.live() else {
+        let Some(server) = self.speaking() else {
             return Ok(());
         };
         if server.todo.is_empty() {
@@ -684,6 +699,7 @@ impl World {
             dead: false,
             runs: false,
             killed: false,
+            deaf: false,
             frames: 0,
             taken: 0,
             todo: Vec::new(),
@@ -1046,8 +1062,8 @@ impl World {
             .filter(|a| a.open && a.method == Method::Listen)
             .count();
         let bounds = [
-            ("ledger", sizes.ledger.0, limits.in_flight),
-            ("queue", sizes.queue, limits.in_flight + limits.held),
+            ("ledger", sizes.ledger.0, limits.in_flight + 2 * limits.held),
+            ("queue", sizes.queue, limits.in_flight + 3 * limits.held),
             ("tombstones", sizes.tombstones, limits.tombstones),
             ("asks", sizes.asks, limits.asks),
             ("own", sizes.own, 8 + limits.subscriptions),
@@ -1055,13 +1071,13 @@ impl World {
             (
                 "held bytes",
                 sizes.held.1 + sizes.note_bytes,
-                3 * limits.held_bytes,
+                (limits.in_flight + 3 * limits.held) * limits.message,
             ),
             // What was in flight may come back to what is held, but new requests may not.
             (
                 "held",
                 sizes.held.0,
-                limits.in_flight.max(limits.held) + listens,
+                limits.in_flight + 2 * limits.held + listens,
             ),
         ];
         for (what, size, limit) in bounds {
