@@ -214,7 +214,6 @@ mod tests {
                 ["--request-timeout=2s", "--request-ceiling=1s"],
                 "request-ceiling",
             ),
-            (["--start-timeout=1s", "--start-soft=2s"], "start-timeout"),
         ] {
             let refusal = settings("", &[&flags[..], &["cat"]].concat())
                 .unwrap()

@@ -5,14 +5,17 @@
 //! does not fit into its queue is dropped and counted.
 
 use std::io::Write;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Lines that may wait to be written.
-const QUEUE: usize = 1024;
+/// Bytes that may wait to be written.
+const QUEUE: usize = 8 << 20;
+
+/// Lines written together.
+const AT_ONCE: usize = 1024;
 
 /// How long a reader that does not read may delay our end.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -25,25 +28,34 @@ pub struct Scribe {
 
 #[derive(Debug)]
 struct Desk {
-    queue: Mutex<Option<SyncSender<String>>>,
-    lost: Arc<AtomicU64>,
+    queue: Mutex<Option<Sender<String>>>,
+    load: Arc<Load>,
     thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// How much there is to write, and what was too much.
+#[derive(Debug, Default)]
+struct Load {
+    /// Bytes in the queue.
+    waiting: AtomicUsize,
+    /// Lines that were dropped and not told of yet.
+    lost: AtomicU64,
 }
 
 impl Scribe {
     /// A scribe that writes to `out`.
     pub fn new(out: impl Write + Send + 'static) -> std::io::Result<Scribe> {
-        let (sender, receiver) = sync_channel(QUEUE);
-        let lost = Arc::new(AtomicU64::new(0));
-        let counter = Arc::clone(&lost);
+        let (sender, receiver) = channel();
+        let load = Arc::new(Load::default());
+        let theirs = Arc::clone(&load);
         let thread = thread::Builder::new()
             .name("scribe".into())
             .stack_size(64 << 10)
-            .spawn(move || write(out, receiver, &counter))?;
+            .spawn(move || write(out, receiver, &theirs))?;
         Ok(Scribe {
             desk: Arc::new(Desk {
                 queue: Mutex::new(Some(sender)),
-                lost,
+                load,
                 thread: Mutex::new(Some(thread)),
             }),
         })
@@ -57,9 +69,14 @@ impl Scribe {
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
         let Some(queue) = &*queue else { return };
-        if let Err(TrySendError::Full(_)) = queue.try_send(format!("{line}\n")) {
-            self.desk.lost.fetch_add(1, Ordering::Relaxed);
+        let load = &self.desk.load;
+        let size = line.len() + 1;
+        if load.waiting.fetch_add(size, Ordering::Relaxed) + size > QUEUE {
+            load.waiting.fetch_sub(size, Ordering::Relaxed);
+            load.lost.fetch_add(1, Ordering::Relaxed);
+            return;
         }
+        let _ = queue.send(format!("{line}\n"));
     }
 
     /// Waits until everything is written, but not for ever.
@@ -83,15 +100,16 @@ impl Scribe {
 
 /// Writes what comes, several lines at once where they are there. Whoever does not want to
 /// read it cannot be told so; what cannot be written is forgotten.
-fn write(mut out: impl Write, lines: Receiver<String>, lost: &AtomicU64) {
+fn write(mut out: impl Write, lines: Receiver<String>, load: &Load) {
     while let Ok(mut text) = lines.recv() {
-        text.extend(lines.try_iter().take(QUEUE));
+        text.extend(lines.try_iter().take(AT_ONCE));
         let _ = out.write_all(text.as_bytes());
-        let missing = lost.swap(0, Ordering::Relaxed);
+        load.waiting.fetch_sub(text.len(), Ordering::Relaxed);
+        let missing = load.lost.swap(0, Ordering::Relaxed);
         if missing > 0 {
             let _ = writeln!(
                 out,
-                "outlive: {missing} lines were lost because they were not read"
+                "outlive: {missing} lines were lost: they came faster than they were read"
             );
         }
         let _ = out.flush();
@@ -122,7 +140,7 @@ mod tests {
         let (mut reader, writer) = std::io::pipe().unwrap();
         let scribe = Scribe::new(writer).unwrap();
         let line = "x".repeat(1000);
-        for _ in 0..3 * QUEUE {
+        for _ in 0..3 * QUEUE / line.len() {
             scribe.line(&line);
         }
         let reading = thread::spawn(move || {
@@ -133,6 +151,6 @@ mod tests {
         drop(scribe);
         let text = reading.join().unwrap().unwrap();
         assert!(text.contains("lines were lost"));
-        assert!(text.lines().filter(|seen| **seen == line).count() >= QUEUE);
+        assert!(text.lines().filter(|seen| **seen == line).count() >= QUEUE / line.len() / 2);
     }
 }

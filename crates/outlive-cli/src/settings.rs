@@ -84,7 +84,7 @@ pub struct Settings {
     pub handshake_timeout: Duration,
 
     /// A `server/discover` that takes longer is answered as unsupported.
-    #[arg(long, env = "OUTLIVE_DISCOVER_TIMEOUT", value_name = DURATION, default_value = "10s", value_parser = duration, help_heading = "Starting")]
+    #[arg(long, env = "OUTLIVE_DISCOVER_TIMEOUT", value_name = DURATION, default_value = "30s", value_parser = duration, help_heading = "Starting")]
     pub discover_timeout: Duration,
 
     /// The delay before the second restart in a row; the first is immediate.
@@ -278,7 +278,7 @@ impl Settings {
                 Cancel::Absorb => policy::Cancel::Absorb,
                 Cancel::Auto => policy::Cancel::Auto,
             },
-            start_soft: self.start_soft,
+            start_soft: self.start_soft.min(self.start_timeout),
             start_hard: self.start_timeout,
             handshake: self.handshake_timeout,
             discover: self.discover_timeout,
@@ -384,10 +384,6 @@ impl Settings {
             (
                 self.backoff_cap < self.backoff_base,
                 "backoff-cap is below backoff-base: the first delay would be longer than the longest",
-            ),
-            (
-                self.start_timeout < self.start_soft,
-                "start-timeout is below start-soft: a start would be given up before it is reported as slow",
             ),
             (
                 matches!((self.request_timeout.0, self.request_ceiling.0), (Some(timeout), Some(ceiling)) if ceiling < timeout),

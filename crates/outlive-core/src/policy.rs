@@ -137,7 +137,7 @@ impl Default for Policy {
             start_soft: Duration::from_secs(60),
             start_hard: Duration::from_secs(300),
             handshake: Duration::from_secs(60),
-            discover: Duration::from_secs(10),
+            discover: Duration::from_secs(30),
             request_timeout: None,
             request_ceiling: None,
             backoff: Backoff {

@@ -193,6 +193,9 @@ impl ChildLink {
     /// Ends the server and its descendants; what is queued or unread is dropped.
     pub(crate) fn kill(&mut self) {
         process::kill(self.pid);
+        if let Some(stdin) = &self.stdin {
+            self.unread = stdin.unread();
+        }
         self.outbox.clear();
         self.framer = Framer::new(0);
         (self.stdin, self.stdout, self.stderr) = (None, None, None);

@@ -192,8 +192,10 @@ impl<O: Observer> Driver<O> {
     }
 
     fn reads_host(&self) -> bool {
+        // What the host is told without the server's doing must not pile up either.
         !self.host_ended
             && self.session.wants_host()
+            && self.host_outbox.len() < self.link_high
             && self
                 .links
                 .iter()
@@ -216,7 +218,7 @@ impl<O: Observer> Driver<O> {
             again = turn == READS;
         }
         for turn in 1..=READS {
-            if self.host_blocked {
+            if self.host_blocked || self.links[index].outbox.len() >= 2 * self.link_high {
                 break;
             }
             let Poll::Ready(read) = self.links[index].poll_stdout(cx) else {
@@ -272,7 +274,7 @@ impl<O: Observer> Driver<O> {
         if self.host_gone {
             return;
         }
-        if self.host.output.poll_closed(cx).is_ready()
+        if self.host.output.poll_gone(cx).is_ready()
             || self.host.output.flush(cx, &mut self.host_outbox).is_err()
         {
             // FM-10: nobody will ever read what we write, so nobody is there to be served.
@@ -345,7 +347,7 @@ impl<O: Observer> Driver<O> {
                 }
                 Output::Connect(generation) => self.connect(generation),
                 Output::Link(generation, order) => self.order(generation, order),
-                Output::Event(event) => self.tell(&event),
+                Output::Event(event) => self.tell(event),
                 Output::Closed => self.closed = Some(self.now),
             }
         }
@@ -398,8 +400,12 @@ impl<O: Observer> Driver<O> {
         }
     }
 
-    fn tell(&mut self, event: &Event) {
-        self.run.observer.event(self.now, event);
+    fn tell(&mut self, mut event: Event) {
+        if let Event::Dropped { detail, .. } = &mut event {
+            // Before anybody cuts it: a part of a secret is not recognised.
+            *detail = self.secrets.mask(detail);
+        }
+        self.run.observer.event(self.now, &event);
         if self.run.exit_on_failed
             && !self.failed
             && matches!(event, Event::State(State::Failed { .. }))

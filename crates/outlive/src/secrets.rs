@@ -40,7 +40,10 @@ const SECRET: [&str; 21] = [
     "TOKEN",
 ];
 
-/// Parts of names that go with what is not secret, whatever else the name says.
+/// Ends of parts that go with secrets: `PGPASSWORD`, `NGROK_AUTHTOKEN`.
+const SECRET_ENDS: [&str; 5] = ["APIKEY", "PASSWD", "PASSWORD", "SECRET", "TOKEN"];
+
+/// Names that end so do not go with secrets, whatever else they say.
 const HARMLESS: [&str; 9] = [
     "DIR", "FILE", "HOST", "MODE", "PATH", "PORT", "SOCK", "TYPE", "URL",
 ];
@@ -133,7 +136,12 @@ impl Secrets {
         }
     }
 
+    /// Text is masked line by line, so each line of a value is a value.
     fn add(&mut self, value: &str) {
+        value.lines().for_each(|line| self.add_line(line.trim()));
+    }
+
+    fn add_line(&mut self, value: &str) {
         if value.len() < SHORTEST {
             return;
         }
@@ -148,15 +156,18 @@ impl Secrets {
 
 /// Whether a value that goes by this name is a secret.
 fn is_secret(name: &str) -> bool {
-    let mut parts = name
+    let parts: Vec<String> = name
         .split(|c: char| !c.is_ascii_alphanumeric())
         .flat_map(camel_parts)
-        .map(|part| part.to_ascii_uppercase());
-    let mut secret = false;
-    parts.all(|part| {
-        secret |= SECRET.contains(&part.as_str());
-        !HARMLESS.contains(&part.as_str())
-    }) && secret
+        .map(|part| part.to_ascii_uppercase())
+        .collect();
+    let harmless = |part: &String| HARMLESS.contains(&part.as_str());
+    let secret = |part: &String| {
+        SECRET.contains(&part.as_str()) || SECRET_ENDS.iter().any(|end| part.ends_with(end))
+    };
+    // `MYSQL_PWD` is a password, `PWD` and `OLDPWD` are where we are.
+    let pwd = |part: &String| parts.len() > 1 && part == "PWD";
+    !parts.last().is_some_and(harmless) && parts.iter().any(|part| secret(part) || pwd(part))
 }
 
 /// `apiKey` is `api` and `Key`.
@@ -197,6 +208,10 @@ mod tests {
             "accessToken",
             "DB_PASSWORD",
             "AWS_SECRET_ACCESS_KEY",
+            "PGPASSWORD",
+            "NGROK_AUTHTOKEN",
+            "MYSQL_PWD",
+            "URL_SIGNING_SECRET",
             "Authorization",
             "X-Api-Key",
             "SENTRY_DSN",

@@ -139,12 +139,7 @@ pub(crate) struct Sink {
 
 impl Sink {
     pub(crate) fn new(fd: OwnedFd, kind: Kind) -> io::Result<Sink> {
-        let interest = match kind {
-            Kind::Pipe => Interest::WRITABLE,
-            // Nobody sends anything this way: a socket becomes readable only by its end.
-            Kind::Socket => Interest::WRITABLE | Interest::READABLE,
-        };
-        let fd = register(fd, interest)?;
+        let fd = register(fd, Interest::WRITABLE)?;
         Ok(Sink {
             fd,
             kind,
@@ -153,21 +148,9 @@ impl Sink {
         })
     }
 
-    /// Ready when the reader is gone.
-    pub(crate) fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        while self.kind == Kind::Socket
-            && let Poll::Ready(guard) = self.fd.poll_read_ready(cx)
-        {
-            match guard {
-                Ok(mut guard) if !guard.ready().is_read_closed() => guard.clear_ready(),
-                _ => return Poll::Ready(()),
-            }
-        }
-        self.poll_room(cx)
-    }
-
-    /// Takes note when the reader makes room again. Ready when it never will.
-    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Takes note when the reader makes room again. Ready when it never will, because it is gone. (A
+    /// socket whose peer has only ended its own writing still has a reader.)
+    pub(crate) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             let Ok(mut guard) = ready!(self.fd.poll_write_ready(cx)) else {
                 return Poll::Ready(());
@@ -191,7 +174,7 @@ impl Sink {
                 self.blocked = enlarge(self.fd.get_ref()) < LARGE_PIPE;
             }
             if self.blocked {
-                let _ = self.poll_room(cx);
+                let _ = self.poll_gone(cx);
             }
             // Room that was made in the meantime is an edge already spent: it is used now.
             if self.blocked || outbox.is_empty() {
@@ -318,12 +301,12 @@ mod tests {
         run(async {
             let mut sink = Sink::new(fd, kind).unwrap();
             poll_fn(|cx| {
-                assert!(sink.poll_closed(cx).is_pending());
+                assert!(sink.poll_gone(cx).is_pending());
                 Poll::Ready(())
             })
             .await;
             std::thread::spawn(move || drop(reader));
-            poll_fn(|cx| sink.poll_closed(cx)).await;
+            poll_fn(|cx| sink.poll_gone(cx)).await;
         });
     }
 
@@ -337,6 +320,25 @@ mod tests {
     fn departure_is_noticed_on_a_socket() {
         let (reader, fd) = socket_sink();
         departure_is_noticed(reader, fd, Kind::Socket);
+    }
+
+    #[test]
+    fn a_peer_that_only_ends_its_own_writing_still_reads() {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        run(async {
+            let mut sink = Sink::new(ours.into(), Kind::Socket).unwrap();
+            theirs.shutdown(std::net::Shutdown::Write).unwrap();
+            for _ in 0..3 {
+                tokio::task::yield_now().await;
+                poll_fn(|cx| {
+                    assert!(sink.poll_gone(cx).is_pending());
+                    Poll::Ready(())
+                })
+                .await;
+            }
+            drop(theirs);
+            poll_fn(|cx| sink.poll_gone(cx)).await;
+        });
     }
 
     #[test]
