@@ -82,7 +82,8 @@ pub(super) struct Pulse {
     pub(super) urgent: bool,
     /// It was sent a cancellation and may die of it, at once or later, until then.
     pub(super) suspect_until: Option<Time>,
-    /// It was sent a request of the host since it last answered a probe.
+    /// It was sent a request of the host since it was sent the cancellation, or since it last
+    /// answered a probe: it may die of that.
     pub(super) fed: bool,
     /// It has answered a probe.
     pub(super) ponged: bool,
