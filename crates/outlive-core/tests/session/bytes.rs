@@ -226,16 +226,16 @@ fn log_lines_among_the_messages_are_dropped_and_excerpted() {
     p.forget();
     server_bytes(&mut p, "Listening\u{7} on stdio…".as_bytes());
     server_bytes(&mut p, br#"{"id":7,"level":"info"}"#);
-    let long = "x".repeat(81);
+    let long = "x".repeat(1025);
     p.server(&long);
     p.server(&long[1..]);
     let details: Vec<_> = p.drops().into_iter().map(|d| d.2).collect();
     assert_eq!(
         details,
         [
-            "not a JSON object: Listening\\u{7} on stdio\\u{2026}".to_string(),
-            "JSON, but no JSON-RPC message: {\\\"id\\\":7,\\\"level\\\":\\\"info\\\"}".into(),
-            format!("not a JSON object: {}…", &long[1..]),
+            "not a JSON object: Listening\u{7} on stdio…".to_string(),
+            r#"JSON, but no JSON-RPC message: {"id":7,"level":"info"}"#.into(),
+            format!("not a JSON object: {}", &long[1..]),
             format!("not a JSON object: {}", &long[1..]),
         ]
     );
@@ -444,4 +444,43 @@ fn list_changed_is_promised_to_the_host_whatever_the_server_says() {
     let other = r#"{"jsonrpc":"2.0","id":6,"result":{"capabilities":{"prompts":{}}}}"#;
     p.server(other);
     assert_eq!(p.at_host(), [other], "no other answer is touched");
+}
+
+#[test]
+fn an_id_nobody_can_remember_is_refused() {
+    let id = |len: usize| format!("\"{}\"", "x".repeat(len - 2));
+    for (len, refused) in [(4096, false), (4097, true)] {
+        let mut p = Pair::ready();
+        p.host(&format!(
+            r#"{{"jsonrpc":"2.0","id":{},"method":"ping"}}"#,
+            id(len)
+        ));
+        assert_eq!(p.at_link().is_empty(), refused, "{len}");
+        if refused {
+            let failure = p.failure();
+            assert_eq!(failure.code, -32600);
+            assert_eq!(
+                failure.message,
+                "The request was not sent: its id is longer than 4096 bytes."
+            );
+        }
+        p.forget();
+        p.server(&format!(
+            r#"{{"jsonrpc":"2.0","id":{},"method":"roots/list"}}"#,
+            id(len)
+        ));
+        assert_eq!(p.at_host().is_empty(), refused, "{len}");
+        assert_eq!(p.at_link().len(), usize::from(refused));
+    }
+}
+
+#[test]
+fn an_error_without_an_id_may_be_about_a_request_of_ours() {
+    let mut p = Pair::ready();
+    p.advance(30_000);
+    p.call(7, "any");
+    p.forget();
+    p.server(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}"#);
+    assert_eq!(p.drops().len(), 1);
+    assert_eq!(p.at_host(), [""; 0]);
 }

@@ -488,3 +488,27 @@ fn at_the_moment_suspicion_ends_nothing_is_asked_any_more() {
     p.call(8, "next");
     assert_eq!(p.at_link(), [call(8, "next")]);
 }
+
+#[test]
+fn a_server_that_dies_of_the_next_request_did_not_die_of_the_cancellation() {
+    let mut p = Pair::ready();
+    p.call(7, "slow");
+    p.cancel(7);
+    p.own_result(1, "{}");
+    p.call(8, "crash");
+    p.own_result(2, "{}");
+    assert_eq!(p.at_link().last(), Some(&call(8, "crash")));
+    p.die(Exit::Code(1));
+    assert!(!absorbs(&mut p));
+    // But if it has shown in between that it lives, it was the cancellation after all.
+    let mut p = Pair::ready();
+    p.call(7, "slow");
+    p.cancel(7);
+    p.own_result(1, "{}");
+    p.call(8, "next");
+    p.own_result(2, "{}");
+    p.advance(500);
+    p.own_result(3, "{}");
+    p.die(Exit::Code(1));
+    assert!(absorbs(&mut p));
+}

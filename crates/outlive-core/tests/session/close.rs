@@ -73,8 +73,7 @@ fn a_stop_gives_what_is_in_flight_a_second_and_then_an_answer() {
     assert_eq!((failure.code, failure.kind()), (-31005, "shutting_down"));
     assert_eq!(
         failure.message,
-        "The session is ending, so tool \"any\" was not finished. It may have taken effect if it \
-         had begun."
+        "The session is ending, so tool \"any\" was not finished. It may have taken effect."
     );
     assert_eq!(p.at_link(), [ABANDONED]);
     assert_eq!(p.orders(), ["inspect 1", "close input 1"]);
@@ -323,4 +322,22 @@ fn a_dead_servers_end_is_reported_to_nobody_else() {
         },
     );
     assert_eq!(p.orders(), [""; 0]);
+}
+
+#[test]
+fn what_was_never_sent_is_said_not_to_have_been() {
+    let mut p = Pair::ready();
+    p.request(6, "ping");
+    p.die(Exit::Code(1));
+    p.call(7, "any");
+    p.feed(Input::Stop);
+    p.forget();
+    p.advance(1_000);
+    let failures = p.failures();
+    assert_eq!(failures[0].outcome(), "unknown", "it was sent once");
+    assert_eq!(failures[1].outcome(), "not_sent");
+    assert_eq!(
+        failures[1].message,
+        "The session is ending, so tool \"any\" was not sent."
+    );
 }

@@ -74,8 +74,8 @@ fn a_program_that_does_not_exist_is_told_at_once() {
     assert_eq!(failure.id, 0);
     assert_eq!(
         failure.message,
-        "The server could not be started: there is no such program (command: the server). It was \
-         not executed; call again to try the server again."
+        "The server could not be started: there is no such program in the PATH it was given (the \
+         full path always works) (command: the server). initialize was not executed; call again to try the server again."
     );
     assert_eq!(
         failure.about,
@@ -89,7 +89,7 @@ fn a_program_that_does_not_exist_is_told_at_once() {
                 "kind": "spawn_failed",
                 "phase": "spawn",
                 "command": "the server",
-                "error": "there is no such program",
+                "error": "there is no such program in the PATH it was given (the full path always works)",
             },
         })
     );
@@ -102,7 +102,14 @@ fn a_program_that_does_not_exist_is_told_at_once() {
 
 #[test]
 fn a_server_that_exits_twice_before_it_answers_is_told_with_its_last_words() {
-    for (code, words) in [(3, "exited with code 3"), (0, "exited with code 0")] {
+    for (code, words, advice) in [
+        (3, "exited with code 3", ""),
+        (
+            0,
+            "exited with code 0",
+            " It ended without an answer: is it an MCP server that talks over stdio?",
+        ),
+    ] {
         let mut p = Pair::new(Policy::default());
         p.host(INITIALIZE);
         p.up();
@@ -126,8 +133,8 @@ fn a_server_that_exits_twice_before_it_answers_is_told_with_its_last_words() {
         assert_eq!(
             failure.message,
             format!(
-                "The server {words} during the handshake (command: the server). It was not \
-                 executed; the server is tried again in {wait} ms, or when it is called. Its last \
+                "The server {words} during the handshake (command: the server). initialize was not \
+                 executed; the server is tried again in {wait} ms, or when it is called.{advice} Its last \
                  words on stderr: two | three | four"
             )
         );
@@ -152,7 +159,8 @@ fn a_slow_first_start_is_reported_and_borne_for_five_minutes() {
     assert_eq!(
         p.failure().message,
         "The server did not answer `initialize` within 300 s and was stopped (command: the \
-         server). It was not executed; call again to try the server again."
+         server). initialize was not executed; call again to try the server again. \
+         --start-timeout gives it longer."
     );
     assert_eq!(p.orders(), ["terminate 1"]);
 }
@@ -176,8 +184,11 @@ fn a_link_nobody_waits_for_may_take_its_time() {
     p.advance(400_000);
     assert_eq!(p.all(), [""; 0]);
     p.host(INITIALIZE);
-    p.advance(0);
     assert_eq!(p.at_link(), [INITIALIZE]);
+    p.advance(299_999);
+    assert_eq!(p.at_host(), [""; 0], "counted from the moment it was asked");
+    p.advance(1);
+    assert_eq!(p.failure().about["cause"]["kind"], "start_timeout");
 }
 
 #[test]
@@ -327,7 +338,7 @@ fn a_server_that_comes_back_with_another_version_has_failed_with_a_sentence() {
     assert_eq!(
         failure.message,
         "The server came back speaking protocol version 2024-11-05, but this session was opened \
-         with 2025-06-18 (command: the server). It was not executed; the server is tried again in \
+         with 2025-06-18 (command: the server). tool \"any\" was not executed; the server is tried again in \
          30 s, or when it is called."
     );
     assert_eq!(failure.about["cause"]["held"], "2025-06-18");
@@ -576,4 +587,30 @@ fn last_words_are_kept_as_they_were_but_for_what_moves_a_cursor() {
     let message = p.failure().message;
     let (_, words) = message.split_once("on stderr: ").expect("last words");
     assert_eq!(words, "naïve \"x\" \\ y\\u{1b}[0m end");
+}
+
+#[test]
+fn a_link_known_to_be_dead_is_not_revived_by_its_last_words() {
+    let mut p = Pair::ready();
+    p.die(Exit::Signal(9));
+    p.up();
+    p.call(7, "any");
+    p.eof();
+    p.forget();
+    p.own_result(1, WELCOME);
+    assert_eq!(p.all(), [""; 0]);
+    p.advance(100);
+    assert_eq!(p.at_link(), [""; 0]);
+}
+
+#[test]
+fn initialized_is_told_while_the_tools_are_read() {
+    let mut p = Pair::with_tools();
+    p.call(7, "safe");
+    p.die(Exit::Code(1));
+    p.up();
+    p.own_result(1, WELCOME);
+    p.forget();
+    p.host(INITIALIZED);
+    assert_eq!(p.at_link(), [INITIALIZED]);
 }

@@ -31,8 +31,8 @@ fn a_held_request_is_given_up_after_half_a_minute() {
     let failure = p.failure();
     assert_eq!(
         failure.message,
-        "The server exited with code 1 and is not back yet; tool \"any\" was held for 30 s. It was \
-         not executed; call again to try the server again."
+        "The server exited with code 1 and is not back yet; tool \"any\" was held for 30 s. tool \
+         \"any\" was not executed; call again to try the server again."
     );
     assert_eq!(
         (failure.kind(), failure.outcome(), failure.code),
@@ -51,8 +51,8 @@ fn before_the_first_server_there_is_no_cause_to_name() {
     let failure = p.failure();
     assert_eq!(
         failure.message,
-        "The server is not running yet; tool \"any\" was held for 30 s. It was not executed; call \
-         again to try the server again."
+        "The server is not running yet; tool \"any\" was held for 30 s. tool \"any\" was not \
+         executed; call again to try the server again."
     );
     assert_eq!(failure.about.get("cause"), None);
 }
@@ -381,23 +381,72 @@ fn published_moments_are_on_the_drivers_clock() {
 }
 
 #[test]
-fn the_host_is_read_while_there_is_room() {
-    let mut p = Pair::ready_with(|policy| policy.limits.in_flight = 2);
-    assert!(p.session.wants_host());
+fn a_host_that_sends_faster_than_its_server_works_is_slowed_down() {
+    let mut p = Pair::ready_with(|policy| {
+        policy.limits.in_flight = 2;
+        policy.limits.held = 1;
+    });
     p.call(7, "any");
-    assert!(p.session.wants_host());
     p.call(8, "any");
+    assert!(p.session.wants_host(), "what is more can wait");
+    p.forget();
+    p.call(9, "any");
+    assert_eq!(p.at_link(), [""; 0], "two in flight are enough");
     assert!(!p.session.wants_host());
+    p.call(10, "any");
+    assert_eq!(p.at_host(), [""; 0], "what was on its way comes in");
+    p.call(11, "any");
+    assert_eq!(p.failure().kind(), "unavailable");
+    p.forget();
     p.result(7, "{}");
-    assert!(p.session.wants_host());
-    let line = call(7, "any");
-    let mut p = Pair::ready_with(|policy| policy.limits.in_flight_bytes = 2 * line.len());
-    p.call(7, "any");
-    assert!(p.session.wants_host());
-    p.call(8, "any");
+    assert_eq!(p.at_link(), [call(9, "any")]);
     assert!(!p.session.wants_host());
     p.cancel(8);
     assert!(p.session.wants_host());
+}
+
+#[test]
+fn bytes_slow_the_host_down_too() {
+    let line = call(7, "any");
+    let mut p = Pair::ready_with(|policy| {
+        policy.limits.in_flight_bytes = 2 * line.len();
+        policy.limits.held_bytes = line.len();
+    });
+    p.call(7, "any");
+    p.call(8, "any");
+    assert!(p.session.wants_host());
+    p.forget();
+    p.call(9, "any");
+    assert_eq!(p.at_link(), [""; 0]);
+    assert!(!p.session.wants_host());
+    // One request is always sent, however long it is.
+    let mut p = Pair::ready_with(|policy| policy.limits.in_flight_bytes = 0);
+    p.call(7, "any");
+    assert_eq!(p.at_link(), [line]);
+    p.call(8, "any");
+    assert_eq!(p.at_link(), [""; 0]);
+    p.result(7, "{}");
+    assert_eq!(p.at_link(), [call(8, "any")]);
+}
+
+#[test]
+fn what_a_server_waits_to_hear_comes_through() {
+    let mut p = Pair::ready_with(|policy| {
+        policy.limits.in_flight = 1;
+        policy.limits.held = 1;
+    });
+    p.call(7, "any");
+    p.call(8, "any");
+    assert!(!p.session.wants_host());
+    p.server(r#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#);
+    assert!(p.session.wants_host());
+    p.host(r#"{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}"#);
+    assert!(!p.session.wants_host());
+    p.die(Exit::Code(1));
+    assert!(
+        p.session.wants_host(),
+        "without a server nobody is slowed down"
+    );
 }
 
 #[test]

@@ -68,21 +68,24 @@ fn a_server_that_never_read_it_has_not_died_of_it() {
 }
 
 #[test]
-fn a_server_that_ignores_discover_is_a_legacy_one_after_ten_seconds() {
+fn a_server_that_ignores_discover_is_taken_for_a_legacy_one() {
     let mut p = Pair::new(Policy::default());
     p.up();
     p.host(&modern_request(0, "server/discover", ""));
-    p.advance(9_999);
+    p.advance(29_999);
     assert_eq!(p.at_host(), [""; 0]);
     p.forget();
     p.advance(1);
     let failure = p.failure();
     assert_eq!(
         failure.message,
-        "Method not found: server/discover. The server did not answer it within 10 s; use \
+        "Method not found: server/discover. The server did not answer it within 30 s; use \
          `initialize`."
     );
-    assert!(p.events().contains(&Event::LegacyOnly));
+    assert!(
+        !p.events().contains(&Event::LegacyOnly),
+        "it may have been slow to start"
+    );
     p.host(&INITIALIZE.replace(r#""id":0"#, r#""id":1"#));
     p.forget();
     p.result(1, WELCOME);
@@ -342,6 +345,29 @@ fn a_server_may_end_a_subscription() {
     p.forget();
     p.server(&cancelled(5));
     assert_eq!(p.at_host(), [cancelled(5)]);
+    assert_eq!(p.session.sizes().ledger.0, 0, "it is over");
+    p.server(&cancelled(5));
+    assert_eq!(p.at_host(), [""; 0]);
+    // Under whatever name it has on the link.
+    let mut p = Pair::modern();
+    p.host(&listen(5));
+    p.cancel(5);
+    p.host(&listen(5));
+    p.forget();
+    p.server(&cancelled(5).replace(r#""requestId":5"#, r#""requestId":"outlive-1-1""#));
+    assert_eq!(p.at_host(), [cancelled(5)]);
+}
+
+#[test]
+fn a_server_that_somebody_ended_has_not_died_of_discover() {
+    let mut p = Pair::new(Policy::default());
+    p.up();
+    p.host(&modern_request(0, "server/discover", ""));
+    p.die(Exit::Signal(15));
+    assert_eq!(p.at_host(), [""; 0]);
+    p.forget();
+    p.up();
+    assert_eq!(p.at_link(), [modern_request(0, "server/discover", "")]);
 }
 
 #[test]
@@ -444,11 +470,13 @@ fn lists_are_asked_for_in_the_hosts_name_page_by_page() {
 fn only_who_the_host_is_goes_into_requests_of_our_own() {
     let mut p = Pair::new(Policy::default());
     p.up();
+    p.host(r#"{"jsonrpc":"2.0","id":9,"method":"ping","params":{"_meta":{"progressToken":1}}}"#);
     let line = modern_request(0, "server/discover", "").replace(
         r#""_meta":{"#,
         r#""_meta":{"progressToken":"t","traceparent":"00-1",  "#,
     );
     p.host(&line);
+    p.result(9, "{}");
     p.result(0, DISCOVERED);
     p.forget();
     p.advance(30_000);
@@ -474,6 +502,9 @@ fn a_legacy_session_is_not_made_modern_by_a_later_discover() {
     p.result(1, DISCOVERED);
     p.host(&modern_request(2, "tools/list", ""));
     p.result(2, TOOLS);
+    p.forget();
+    p.advance(30_000);
+    assert_eq!(p.at_link(), [ping(1, 1)]);
     p.die(Exit::Signal(9));
     p.forget();
     p.up();

@@ -52,8 +52,12 @@ impl Failure {
 impl Pair {
     /// A session that has begun and has ordered its first link.
     pub fn new(policy: Policy) -> Pair {
+        Pair::seeded(policy, 1)
+    }
+
+    pub fn seeded(policy: Policy, seed: u64) -> Pair {
         let mut pair = Pair {
-            session: Session::new(policy, 1),
+            session: Session::new(policy, seed),
             now: Time::ZERO,
             out: Vec::new(),
             generation: None,

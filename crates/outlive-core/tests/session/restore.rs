@@ -314,12 +314,15 @@ fn a_list_that_cannot_be_read_is_not_compared() {
 }
 
 #[test]
-fn a_list_that_is_refused_is_not_compared_either() {
+fn a_list_that_can_no_longer_be_had_is_not_what_the_host_saw() {
     let mut p = Pair::with_tools();
     p.die(Exit::Signal(9));
     p.revive();
     p.server(r#"{"id":"outlive-2-2","error":{"code":-32603,"message":"no"}}"#);
-    assert_eq!(p.all(), [""; 0]);
+    assert_eq!(
+        p.all(),
+        [r#"host: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#]
+    );
 }
 
 #[test]
@@ -348,4 +351,37 @@ fn a_second_restart_does_not_wait() {
     p.feed(Input::Restart);
     assert_eq!(p.failure().about["cause"]["kind"], "requested");
     assert_eq!(p.orders(), ["close input 1"]);
+}
+
+#[test]
+fn lists_longer_than_anybody_reads_are_not_compared() {
+    for (items, compared) in [(100_000, true), (100_001, false)] {
+        let tools: Vec<_> = (0..items).map(|n| format!(r#"{{"name":"{n}"}}"#)).collect();
+        let mut p = Pair::ready();
+        p.request(1, "tools/list");
+        p.result(1, &format!(r#"{{"tools":[{}]}}"#, tools.join(",")));
+        p.die(Exit::Signal(9));
+        p.up();
+        p.forget();
+        p.own_result(1, WELCOME);
+        let asked = p.at_link().contains(&list_tools(2, 2));
+        assert_eq!(asked, compared, "{items}");
+    }
+}
+
+#[test]
+fn a_subscription_longer_than_any_address_is_not_remembered() {
+    for (len, remembered) in [(16 << 10, 1), ((16 << 10) + 1, 0)] {
+        let line = |uri: &str| {
+            format!(
+                r#"{{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{{"uri":"{uri}"}}}}"#
+            )
+        };
+        let line = line(&"x".repeat(len - line("").len()));
+        assert_eq!(line.len(), len);
+        let mut p = Pair::ready();
+        p.host(&line);
+        p.result(1, "{}");
+        assert_eq!(p.session.sizes().subscriptions, remembered);
+    }
 }

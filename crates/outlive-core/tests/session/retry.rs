@@ -128,7 +128,13 @@ fn a_new_server_that_will_not_list_its_tools_allows_nothing() {
     p.own_result(1, WELCOME);
     p.forget();
     p.server(r#"{"id":"outlive-2-2","error":{"code":-32603,"message":"no"}}"#);
-    assert_eq!(p.failure().kind(), "connection_lost");
+    let told: Vec<_> = p
+        .at_host()
+        .into_iter()
+        .filter(|line| !line.contains("list_changed"))
+        .collect();
+    assert_eq!(told.len(), 1);
+    assert_eq!(failure(&told[0]).kind(), "connection_lost");
     assert_eq!(
         p.at_link(),
         [request(8, "ping"), list_tools(2, 3)],
@@ -484,4 +490,22 @@ fn a_new_list_that_cannot_be_read_allows_nothing() {
     p.forget();
     p.server(r#"{"jsonrpc":"2.0","id":"outlive-2-2"}"#);
     assert_eq!(p.failure().kind(), "connection_lost");
+}
+
+#[test]
+fn what_one_page_says_of_a_tool_is_not_forgotten_with_the_next_or_another_list() {
+    let mut p = Pair::ready();
+    p.request(1, "tools/list");
+    p.result(
+        1,
+        r#"{"tools":[{"name":"safe","annotations":{"readOnlyHint":true}}],"nextCursor":"2"}"#,
+    );
+    p.host(r#"{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"cursor":"2"}}"#);
+    p.result(2, r#"{"tools":[{"name":"risky"}]}"#);
+    p.request(3, "prompts/list");
+    p.result(3, r#"{"prompts":[]}"#);
+    p.call(7, "safe");
+    p.forget();
+    p.die(Exit::Code(1));
+    assert_eq!(p.at_host(), [""; 0]);
 }

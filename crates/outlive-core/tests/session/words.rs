@@ -226,7 +226,7 @@ fn every_error_has_a_kind_a_code_an_outcome_and_a_sentence() {
                 retry_after: None,
             },
             ("unavailable", -31002, "not_sent", true),
-            "The server is not running yet. It was not executed; call again to try the server \
+            "The server is not running yet. x was not executed; call again to try the server \
              again.",
         ),
         (
@@ -514,4 +514,24 @@ fn a_person_is_shown_what_matters_and_spared_the_rest() {
     ] {
         assert!(!shown(drop_of(reason)), "{reason:?}");
     }
+}
+
+#[test]
+fn a_dropped_line_is_told_on_one_line() {
+    let dropped = |detail: String| Event::Dropped {
+        direction: Direction::ToHost,
+        reason: DropReason::NotAMessage,
+        detail,
+    };
+    let shown = |detail| format!("dropped a line from the server: not_a_message ({detail})");
+    assert_eq!(
+        dropped("a\u{1b}[2Jb".into()).to_string(),
+        shown("a\\u{1b}[2Jb")
+    );
+    let long = "é".repeat(120);
+    assert_eq!(dropped(long.clone()).to_string(), shown(&long));
+    assert_eq!(
+        dropped(format!("{long}x")).to_string(),
+        shown(&format!("{long}…"))
+    );
 }
