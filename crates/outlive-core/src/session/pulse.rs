@@ -66,6 +66,7 @@ impl Session {
             .map_or(now + watch, |at| at.max(now + watch));
         link.pulse.suspect_until = Some(until);
         link.pulse.fed = false;
+        link.pulse.fed = false;
         if link.pulse.probe.is_none() {
             self.probe(now, ProbeMethod::Cheap);
         }
