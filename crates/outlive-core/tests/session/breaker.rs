@@ -325,3 +325,21 @@ fn a_seed_draws_the_same_everywhere() {
         p.advance(400);
     }
 }
+
+#[test]
+fn a_failure_as_old_as_the_window_still_counts() {
+    for (window, opens) in [(60_000, true), (59_999, false)] {
+        let mut p = Pair::ready_with(|policy| {
+            policy.breaker.failures = 2;
+            policy.breaker.window = Duration::from_millis(window);
+        });
+        p.die(Exit::Code(1));
+        p.up();
+        p.forget();
+        // The replayed handshake is given up after a minute.
+        p.advance(60_000);
+        let states = p.states();
+        let failed = matches!(states[..], [State::Failed { .. }]);
+        assert_eq!(failed, opens, "{states:?}");
+    }
+}
