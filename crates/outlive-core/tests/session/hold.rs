@@ -483,3 +483,18 @@ fn one_that_is_given_up_takes_nobody_along() {
     p.own_result(1, WELCOME);
     assert_eq!(p.at_link(), [INITIALIZED, &call(8, "any")]);
 }
+
+#[test]
+fn notifications_that_wait_slow_the_host_down_as_well() {
+    let mut p = Pair::ready_with(|policy| {
+        policy.limits.in_flight = 1;
+        policy.limits.held_bytes = call(8, "any").len() + NOTE.len();
+    });
+    p.call(7, "any");
+    p.call(8, "any");
+    assert!(p.session.wants_host());
+    p.host(NOTE);
+    assert!(!p.session.wants_host());
+    p.result(7, "{}");
+    assert!(p.session.wants_host());
+}
