@@ -383,3 +383,18 @@ fn an_unreadable_answer_to_a_probe_is_a_sign_of_life() {
     p.advance(1);
     assert_eq!(p.at_link(), [ping(1, 2)]);
 }
+
+#[test]
+fn a_server_that_was_killed_for_being_stopped_has_nothing_to_say_any_more() {
+    let mut p = Pair::with_tools();
+    p.call(7, "risky");
+    p.advance(1_000);
+    p.link(LinkInput::Inspected { stopped: true });
+    p.advance(2_000);
+    p.link(LinkInput::Inspected { stopped: true });
+    p.forget();
+    p.result(7, "{}");
+    assert_eq!(p.all(), ["dropped"]);
+    p.die(Exit::Signal(9));
+    assert_eq!(p.failure().kind(), "connection_lost");
+}

@@ -478,6 +478,9 @@ fn only_who_the_host_is_goes_into_requests_of_our_own() {
     p.host(&line);
     p.result(9, "{}");
     p.result(0, DISCOVERED);
+    // Who it says it is first, it is.
+    p.host(&modern_request(1, "ping", "").replace(r#""name":"h""#, r#""name":"other""#));
+    p.result(1, "{}");
     p.forget();
     p.advance(30_000);
     assert_eq!(p.at_link(), [own(1, 1, "server/discover")]);
