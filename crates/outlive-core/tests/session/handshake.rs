@@ -614,3 +614,13 @@ fn initialized_is_told_while_the_tools_are_read() {
     p.host(INITIALIZED);
     assert_eq!(p.at_link(), [INITIALIZED]);
 }
+
+#[test]
+fn a_second_initialize_is_no_start() {
+    let mut p = Pair::ready();
+    p.host(&INITIALIZE.replace(r#""id":0"#, r#""id":2"#));
+    p.forget();
+    p.advance(400_000);
+    assert_eq!(p.events(), []);
+    assert_eq!(p.at_host(), [""; 0]);
+}
