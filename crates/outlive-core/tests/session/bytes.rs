@@ -484,3 +484,23 @@ fn an_error_without_an_id_may_be_about_a_request_of_ours() {
     assert_eq!(p.drops().len(), 1);
     assert_eq!(p.at_host(), [""; 0]);
 }
+
+#[test]
+fn a_batch_of_anything_is_a_batch() {
+    let mut p = Pair::ready();
+    p.host("[true,false,null,1]");
+    assert_eq!(p.drops().len(), 4);
+    p.host("[INFO]");
+    assert_eq!(p.drops().len(), 1, "that is none");
+}
+
+#[test]
+fn a_last_line_without_its_end_is_told_once_however_long_it_is() {
+    for len in [10, 5 << 10, 300 << 10, 2 << 20] {
+        let mut framer = outlive_core::Framer::new(1 << 20);
+        framer.extend(&vec![b'x'; len]);
+        assert_eq!(framer.next_frame(), None);
+        assert!(framer.finish().is_some(), "{len}");
+        assert_eq!(framer.finish().map(|_| len), None);
+    }
+}
