@@ -238,7 +238,6 @@ impl Session {
         } else {
             (None, entry.message.bytes().clone())
         };
-        link.pulse.fed = true;
         if entry.acknowledged {
             link.reissued.insert(id.clone());
         }

@@ -177,7 +177,7 @@ impl Session {
             in_flight: in_flight.len(),
         });
         self.bury(now, &link, &cause);
-        self.blame_cancellation(&link, &cause);
+        self.blame_cancellation(&link, &cause, &in_flight);
 
         let verdict = match cause.reason {
             Reason::Requested => {
@@ -397,13 +397,18 @@ impl Session {
         self.refuse(&entry, &error);
     }
 
-    /// A server that ends by itself soon after a cancellation has died of it.
-    fn blame_cancellation(&mut self, link: &Link, cause: &Cause) {
+    /// A server that ends by itself soon after a cancellation has died of it, unless it was at work
+    /// on a request that came later.
+    fn blame_cancellation(&mut self, link: &Link, cause: &Cause, in_flight: &[Id]) {
+        let later = |id: &Id| {
+            let place = self.ledger.get(id).map(|entry| &entry.place);
+            matches!(place, Some(Place::InFlight { frame, .. }) if *frame >= link.pulse.proven)
+        };
         if self.policy.cancel == Cancel::Auto
             && !self.absorbing
             && is_own_doing(cause)
-            && !link.pulse.fed
             && link.pulse.suspect_until.is_some()
+            && !in_flight.iter().any(later)
         {
             self.absorbing = true;
             self.emit(Event::AbsorbingCancels {

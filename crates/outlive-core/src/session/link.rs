@@ -82,9 +82,9 @@ pub(super) struct Pulse {
     pub(super) urgent: bool,
     /// It was sent a cancellation and may die of it, at once or later, until then.
     pub(super) suspect_until: Option<Time>,
-    /// It was sent a request of the host since it was sent the cancellation, or since it last
-    /// answered a probe: it may die of that.
-    pub(super) fed: bool,
+    /// Frames it had been sent when it was sent a cancellation, or last answered a probe. If it
+    /// dies over a request that came later, it may be of that.
+    pub(super) proven: u64,
     /// It has answered a probe.
     pub(super) ponged: bool,
     /// It left a probe unanswered that requests were waiting for: they wait no more.

@@ -65,8 +65,7 @@ impl Session {
             .suspect_until
             .map_or(now + watch, |at| at.max(now + watch));
         link.pulse.suspect_until = Some(until);
-        link.pulse.fed = false;
-        link.pulse.fed = false;
+        link.pulse.proven = link.frames;
         if link.pulse.probe.is_none() {
             self.probe(now, ProbeMethod::Cheap);
         }
@@ -123,7 +122,7 @@ impl Session {
         }
         let probe = link.pulse.probe.take();
         link.pulse.ponged = true;
-        link.pulse.fed = false;
+        link.pulse.proven = link.frames;
         link.pulse.deaf = false;
         link.pulse.urgent = false;
         if probe.is_some_and(|probe| probe.method == ProbeMethod::Other) {
