@@ -248,16 +248,16 @@ impl Error {
                     }
                     None => "The server is not running yet".to_string(),
                 };
+                text += &format!(", so {what} was not executed");
                 if *held > Duration::ZERO {
-                    text += &format!("; {what} was held for {}", seconds(*held));
+                    text += &format!(" (it was held for {})", seconds(*held));
                 }
-                text += &format!(". {what} was not executed");
                 text += &match retry_after {
                     Some(after) if *after > Duration::ZERO => format!(
-                        "; the server is tried again in {}, or when it is called.",
+                        ". The server is tried again in {}, or when it is called.",
                         seconds(*after)
                     ),
-                    _ => "; call again to try the server again.".to_string(),
+                    _ => ". Call again to try the server again.".to_string(),
                 };
                 if let Some(cause) = cause {
                     text += cause.advice();

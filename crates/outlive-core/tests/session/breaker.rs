@@ -100,8 +100,8 @@ fn what_was_held_is_told_how_long_when_the_breaker_opens() {
     let failure = p.failure();
     assert_eq!(
         failure.message,
-        "The server exited with code 1 during the handshake (command: the server); tool \"any\" \
-         was held for 2 s. tool \"any\" was not executed; the server is tried again in 30 s, or when it is \
+        "The server exited with code 1 during the handshake (command: the server), so tool \
+         \"any\" was not executed (it was held for 2 s). The server is tried again in 30 s, or when it is \
          called."
     );
     assert_eq!(failure.about["retry_after_ms"], 30_000);
@@ -125,7 +125,7 @@ fn callers_are_refused_until_an_attempt_for_them_is_due() {
     let failure = p.failure();
     assert_eq!(
         failure.message,
-        "The server exited with code 1 and is not back yet. tools/call was not executed; the \
+        "The server exited with code 1 and is not back yet, so tools/call was not executed. The \
          server is tried again in 1 s, or when it is called."
     );
     assert_eq!(failure.about["retry_after_ms"], 1_000);

@@ -75,7 +75,7 @@ fn a_program_that_does_not_exist_is_told_at_once() {
     assert_eq!(
         failure.message,
         "The server could not be started: there is no such program in the PATH it was given (the \
-         full path always works) (command: the server). initialize was not executed; call again to try the server again."
+         full path always works) (command: the server), so initialize was not executed. Call again to try the server again."
     );
     assert_eq!(
         failure.about,
@@ -133,8 +133,8 @@ fn a_server_that_exits_twice_before_it_answers_is_told_with_its_last_words() {
         assert_eq!(
             failure.message,
             format!(
-                "The server {words} during the handshake (command: the server). initialize was not \
-                 executed; the server is tried again in {wait} ms, or when it is called.{advice} Its last \
+                "The server {words} during the handshake (command: the server), so initialize was \
+                 not executed. The server is tried again in {wait} ms, or when it is called.{advice} Its last \
                  words on stderr: two | three | four"
             )
         );
@@ -159,7 +159,7 @@ fn a_slow_first_start_is_reported_and_borne_for_five_minutes() {
     assert_eq!(
         p.failure().message,
         "The server did not answer `initialize` within 300 s and was stopped (command: the \
-         server). initialize was not executed; call again to try the server again. \
+         server), so initialize was not executed. Call again to try the server again. \
          --start-timeout gives it longer."
     );
     assert_eq!(p.orders(), ["terminate 1"]);
@@ -338,7 +338,7 @@ fn a_server_that_comes_back_with_another_version_has_failed_with_a_sentence() {
     assert_eq!(
         failure.message,
         "The server came back speaking protocol version 2024-11-05, but this session was opened \
-         with 2025-06-18 (command: the server). tool \"any\" was not executed; the server is tried again in \
+         with 2025-06-18 (command: the server), so tool \"any\" was not executed. The server is tried again in \
          30 s, or when it is called."
     );
     assert_eq!(failure.about["cause"]["held"], "2025-06-18");

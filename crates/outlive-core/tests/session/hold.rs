@@ -31,8 +31,8 @@ fn a_held_request_is_given_up_after_half_a_minute() {
     let failure = p.failure();
     assert_eq!(
         failure.message,
-        "The server exited with code 1 and is not back yet; tool \"any\" was held for 30 s. tool \
-         \"any\" was not executed; call again to try the server again."
+        "The server exited with code 1 and is not back yet, so tool \"any\" was not executed (it was \
+         held for 30 s). Call again to try the server again."
     );
     assert_eq!(
         (failure.kind(), failure.outcome(), failure.code),
@@ -51,8 +51,8 @@ fn before_the_first_server_there_is_no_cause_to_name() {
     let failure = p.failure();
     assert_eq!(
         failure.message,
-        "The server is not running yet; tool \"any\" was held for 30 s. tool \"any\" was not \
-         executed; call again to try the server again."
+        "The server is not running yet, so tool \"any\" was not executed (it was held for 30 s). Call \
+         again to try the server again."
     );
     assert_eq!(failure.about.get("cause"), None);
 }

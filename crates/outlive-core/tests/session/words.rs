@@ -226,7 +226,7 @@ fn every_error_has_a_kind_a_code_an_outcome_and_a_sentence() {
                 retry_after: None,
             },
             ("unavailable", -31002, "not_sent", true),
-            "The server is not running yet. x was not executed; call again to try the server \
+            "The server is not running yet, so x was not executed. Call again to try the server \
              again.",
         ),
         (
