@@ -1,0 +1,326 @@
+//! A world around one session: a host, the servers it goes through, and a clock. The world keeps its
+//! own books, independent of the session's, and checks the ten invariants after every step.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use outlive_core::policy::{Cancel, Policy, Retry};
+use outlive_core::{Event, Generation, Input, LinkOrder, Output, Session, State, Time};
+
+use crate::schedule::{Dice, Method};
+
+mod books;
+mod endings;
+mod steps;
+
+/// The invariant that broke, and how.
+pub type Broken = String;
+
+/// A request the host has made.
+#[derive(Clone, Debug)]
+struct Asked {
+    id: String,
+    method: Method,
+    /// Its place among all that the host has sent.
+    seq: u64,
+    open: bool,
+    cancelled: bool,
+    /// The links it was sent on, and as which frame.
+    sends: Vec<(Generation, u64)>,
+    /// Deaths of links it had been written to and not answered by.
+    unknown: u32,
+    acknowledged: u32,
+}
+
+/// What a server was sent and has not answered.
+#[derive(Debug, Clone)]
+struct Todo {
+    id: String,
+    method: String,
+    asked: Option<usize>,
+    frame: u64,
+}
+
+/// A server process and the link to it.
+#[derive(Clone, Debug)]
+struct Server {
+    generation: Generation,
+    up: bool,
+    /// The session has been told that it is dead.
+    dead: bool,
+    /// Its process runs.
+    runs: bool,
+    killed: bool,
+    /// It takes no input any more, but may still speak.
+    deaf: bool,
+    frames: u64,
+    /// No frame up to here can have been lost: it answered one that came after.
+    taken: u64,
+    todo: Vec<Todo>,
+    done: Vec<Todo>,
+    /// Its requests to the host that are not answered, by its own ids.
+    asks: BTreeSet<String>,
+    next_ask: u64,
+    /// It was asked for its tools by the session itself, and has answered.
+    listed: bool,
+    greeted: bool,
+    initialized: bool,
+    level: bool,
+    subscribed: BTreeSet<String>,
+    cancelled: BTreeSet<String>,
+    /// The host had its handshake before this server was born.
+    successor: bool,
+    /// The place of the last message of the host that it was sent.
+    last_seq: Option<u64>,
+}
+
+#[derive(Clone)]
+pub struct World {
+    session: Session,
+    now: Time,
+    pub modern: bool,
+    policy: Policy,
+    asked: Vec<Asked>,
+    /// Requests that are open, by id.
+    open: HashMap<String, usize>,
+    next_seq: u64,
+    /// The sequence numbers of notifications, by their marker.
+    server: Option<Server>,
+    old: Vec<Server>,
+    /// The server's requests as the host knows them: id there → link and its own id.
+    shown: Vec<(String, Generation, String)>,
+    state: State,
+    closed: bool,
+    stopping: bool,
+    host_closed: bool,
+    /// When the host left.
+    left: Time,
+    stop_asked: bool,
+    /// What the host believes to have.
+    greeted: bool,
+    initialized: bool,
+    level: bool,
+    subscribed: BTreeSet<String>,
+    /// The version of the tool list the host has last seen, and whether it was told of a change.
+    seen_tools: Option<u64>,
+    told_changed: bool,
+    updated: BTreeMap<String, u64>,
+    /// When the answer to a duplicate is owed: its id.
+    duplicate: Option<String>,
+    blocked: bool,
+    pub log: Vec<String>,
+    pub verbose: bool,
+}
+
+const TOO_LONG: u64 = 1 << 30;
+
+impl World {
+    pub fn new(dice: &mut Dice) -> World {
+        let modern = dice.below(3) == 0;
+        let mut policy = Policy {
+            retry: [Retry::Safe, Retry::Safe, Retry::Never, Retry::Always][dice.below(4) as usize],
+            cancel: [Cancel::Auto, Cancel::Auto, Cancel::Forward, Cancel::Absorb]
+                [dice.below(4) as usize],
+            request_timeout: (dice.below(3) == 0).then(|| Duration::from_secs(3)),
+            request_ceiling: (dice.below(4) == 0).then(|| Duration::from_secs(9)),
+            ..Policy::default()
+        };
+        policy.limits.held = 5;
+        policy.limits.tombstones = 4;
+        policy.limits.asks = 3;
+        policy.limits.in_flight = 8;
+        policy.limits.subscriptions = 2;
+        policy.limits.held_bytes = 1200;
+        policy.limits.message = 400;
+        policy.breaker.failures = 3 + dice.below(6) as u32;
+        World::with(policy, modern, dice.roll())
+    }
+
+    pub fn with(policy: Policy, modern: bool, seed: u64) -> World {
+        World {
+            session: Session::new(policy.clone(), seed),
+            now: Time::ZERO,
+            modern,
+            policy,
+            asked: Vec::new(),
+            open: HashMap::new(),
+            next_seq: 0,
+            server: None,
+            old: Vec::new(),
+            shown: Vec::new(),
+            state: State::Connecting { attempt: 1 },
+            closed: false,
+            stopping: false,
+            host_closed: false,
+            left: Time::ZERO,
+            stop_asked: false,
+            greeted: false,
+            initialized: false,
+            level: false,
+            subscribed: BTreeSet::new(),
+            seen_tools: None,
+            told_changed: false,
+            updated: BTreeMap::new(),
+            duplicate: None,
+            blocked: false,
+            log: Vec::new(),
+            verbose: false,
+        }
+    }
+
+    pub fn start(&mut self) -> Result<(), Broken> {
+        self.feed(Input::Start)
+    }
+
+    fn note(&mut self, line: impl FnOnce() -> String) {
+        if self.verbose {
+            let line = format!("{:>9.3}  {}", self.now.since_start().as_secs_f64(), line());
+            self.log.push(line);
+        }
+    }
+
+    /// The server whose words still reach the session: also one that no longer listens.
+    fn speaking(&mut self) -> Option<&mut Server> {
+        self.server
+            .as_mut()
+            .filter(|s| s.up && (!s.dead || s.deaf && s.runs))
+    }
+
+    fn live(&mut self) -> Option<&mut Server> {
+        self.server.as_mut().filter(|s| s.up && !s.dead)
+    }
+
+    fn seq(&mut self) -> u64 {
+        self.next_seq += 1;
+        self.next_seq
+    }
+
+    /// Hands an input to the session, carries out what it says, and checks everything.
+    fn feed(&mut self, input: Input) -> Result<(), Broken> {
+        self.session.handle(self.now, input);
+        while let Some(output) = self.session.poll() {
+            if self.closed {
+                return Err(format!("10: {output:?} after Closed"));
+            }
+            self.carry_out(output)?;
+        }
+        self.check()
+    }
+
+    fn carry_out(&mut self, output: Output) -> Result<(), Broken> {
+        match output {
+            Output::ToHost(bytes) => self.host_gets(bytes),
+            Output::ToLink(generation, bytes) => self.server_gets(generation, bytes),
+            Output::Connect(generation) => self.connect(generation),
+            Output::Link(generation, order) => self.order(generation, order),
+            Output::Event(Event::State(state)) => {
+                self.note(|| format!("state  = {}", state.name()));
+                if let State::Ready { generation } = &state {
+                    self.became_ready(*generation)?;
+                }
+                self.state = state;
+                Ok(())
+            }
+            Output::Event(event) => {
+                self.note(|| format!("event  = {event}"));
+                Ok(())
+            }
+            Output::Closed => {
+                self.closed = true;
+                let left = self
+                    .server
+                    .iter()
+                    .chain(&self.old)
+                    .find(|s| s.runs && !s.killed);
+                match left {
+                    Some(s) => Err(format!(
+                        "10: the process of {} was left behind",
+                        s.generation
+                    )),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    fn connect(&mut self, generation: Generation) -> Result<(), Broken> {
+        self.note(|| format!("connect {generation}"));
+        if let Some(last) = self.server.take() {
+            if generation <= last.generation {
+                return Err(format!(
+                    "6: generation {generation} after {}",
+                    last.generation
+                ));
+            }
+            if !last.dead && last.up {
+                return Err("6: a second link beside a live one".into());
+            }
+            self.old.push(last);
+        }
+        self.server = Some(Server {
+            generation,
+            up: false,
+            dead: false,
+            runs: false,
+            killed: false,
+            deaf: false,
+            frames: 0,
+            taken: 0,
+            todo: Vec::new(),
+            done: Vec::new(),
+            asks: BTreeSet::new(),
+            next_ask: 0,
+            listed: false,
+            greeted: false,
+            initialized: false,
+            level: false,
+            subscribed: BTreeSet::new(),
+            cancelled: BTreeSet::new(),
+            successor: self.greeted,
+            last_seq: None,
+        });
+        Ok(())
+    }
+
+    fn order(&mut self, generation: Generation, order: LinkOrder) -> Result<(), Broken> {
+        self.note(|| format!("order {order:?} for {generation}"));
+        if order == LinkOrder::Inspect {
+            return Ok(());
+        }
+        // A link that is told to end is no longer in service, whoever began it.
+        if let Some(server) = self.server.take_if(|s| s.generation == generation) {
+            let mut server = server;
+            if !server.dead {
+                // It had taken all there was when it was told to end.
+                server.taken = server.frames;
+                for todo in server.todo.clone() {
+                    if let Some(index) = todo.asked {
+                        self.asked[index].unknown += 1;
+                    }
+                }
+            }
+            server.dead = true;
+            self.old.push(server);
+        }
+        for server in self.old.iter_mut().filter(|s| s.generation == generation) {
+            server.killed |= order == LinkOrder::Kill;
+        }
+        Ok(())
+    }
+
+    fn became_ready(&mut self, generation: Generation) -> Result<(), Broken> {
+        let live = self
+            .server
+            .as_ref()
+            .is_some_and(|s| s.generation == generation && s.up && !s.dead);
+        if !live {
+            return Err(format!("5: Ready for {generation}, which is not alive"));
+        }
+        if self.server.as_ref().is_some_and(|s| s.successor) {
+            for uri in self.subscribed.clone() {
+                self.updated.insert(uri, generation.number());
+            }
+        }
+        Ok(())
+    }
+}

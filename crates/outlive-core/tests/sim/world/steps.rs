@@ -1,0 +1,461 @@
+//! What happens: each step of a schedule, as the host or the server would do it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use outlive_core::cause::{Exit, StartFailure};
+use outlive_core::framer::{Frame, TooLong};
+use outlive_core::{Generation, Id, Input, LinkInput};
+
+use super::{Asked, Broken, TOO_LONG, World};
+use crate::schedule::{Method, Step};
+
+impl World {
+    /// Carries out a step; one that does not apply does nothing.
+    pub fn step(&mut self, step: Step) -> Result<(), Broken> {
+        if self.closed {
+            return Ok(());
+        }
+        match step {
+            Step::Request(method, id) => self.request(method, id),
+            Step::Cancel(n) => self.cancel(n),
+            Step::CancelUnknown => self.host_line(cancel_line("\"never\"")),
+            Step::Initialized => self.send_initialized(),
+            Step::HostNotification => {
+                let seq = self.seq();
+                self.host_line(format!(
+                    r#"{{"jsonrpc":"2.0","method":"notifications/custom","params":{{"seq":{seq}}}}}"#
+                ))
+            }
+            Step::HostAnswer(n) => {
+                let Some((id, ..)) = pick(&self.shown, n) else {
+                    return Ok(());
+                };
+                let line = format!(r#"{{"id":{id},"result":{{}}}}"#);
+                self.host_line(line)
+            }
+            Step::HostJunk => self.host_line("junk {".into()),
+            Step::HostTooLong => self.too_long(),
+            Step::Up => self.up(),
+            Step::Unmade => self.unmade(),
+            Step::Answer(n, ok) => self.answer(n, ok),
+            Step::AnswerAgain(n) => {
+                let Some(server) = self.live() else {
+                    return Ok(());
+                };
+                let Some(todo) = pick(&server.done, n).cloned() else {
+                    return Ok(());
+                };
+                // If the host has used the id again, nobody could tell which request is meant.
+                if self.open.contains_key(&todo.id) {
+                    return Ok(());
+                }
+                self.server_line(format!(r#"{{"id":{},"result":{{"again":true}}}}"#, todo.id))
+            }
+            Step::AnswerAll => {
+                let todo = self.live().map_or(0, |s| s.todo.len());
+                for _ in 0..todo {
+                    self.answer(0, true)?;
+                }
+                Ok(())
+            }
+            Step::Ask(n) => self.ask(n),
+            Step::TakeBack(n) => {
+                let Some(server) = self.live() else {
+                    return Ok(());
+                };
+                let asks: Vec<String> = server.asks.iter().cloned().collect();
+                let Some(id) = pick(&asks, n).cloned() else {
+                    return Ok(());
+                };
+                if let Some(server) = self.live() {
+                    server.asks.remove(&id);
+                }
+                self.server_line(cancel_line(&id))
+            }
+            Step::Progress(n) => self.progress(n),
+            Step::ServerNotification => self.server_line(
+                r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#.into(),
+            ),
+            Step::ServerJunk => self.server_line("Listening on stdio…".into()),
+            Step::Stderr => self.server_says(LinkInput::Stderr("a word\u{7}".into())),
+            Step::Eof(lost) => self.die(lost, |sent| LinkInput::Eof { sent }, false),
+            Step::WriteFails(lost) => {
+                if let Some(server) = self.live() {
+                    server.deaf = true;
+                }
+                let error = "EPIPE".to_string();
+                self.die(
+                    lost,
+                    move |sent| LinkInput::WriteFailed {
+                        error: error.clone(),
+                        sent,
+                    },
+                    false,
+                )
+            }
+            Step::Exit(lost, signal) => {
+                let exit = if signal {
+                    Exit::Signal(9)
+                } else {
+                    Exit::Code(1)
+                };
+                self.die(lost, |sent| LinkInput::Exited { exit, sent }, true)
+            }
+            Step::OldExit => self.old_exit(),
+            Step::OldFrame => {
+                let Some(generation) = self.old.last().map(|s| s.generation) else {
+                    return Ok(());
+                };
+                let line = Bytes::from_static(br#"{"id":1,"result":{"stale":true}}"#);
+                self.feed(Input::Link(generation, LinkInput::Frame(Frame::Line(line))))
+            }
+            Step::Inspected(stopped) => self.server_says(LinkInput::Inspected { stopped }),
+            Step::Tick => self.tick(),
+            Step::Wait(ms) => {
+                self.now = self.now + Duration::from_millis(ms.into());
+                self.feed(Input::Tick)
+            }
+            Step::Sleep(seconds) => {
+                self.now = self.now + Duration::from_secs(seconds.into());
+                self.feed(Input::Tick)
+            }
+            Step::HostBlocked(blocked) => {
+                self.blocked = blocked;
+                self.feed(Input::HostBlocked(blocked))
+            }
+            Step::Restart => self.feed(Input::Restart),
+            Step::Stop => {
+                self.stopping = true;
+                self.stop_asked = true;
+                self.feed(Input::Stop)
+            }
+            Step::HostCloses => {
+                self.stopping = true;
+                if !self.host_closed {
+                    self.left = self.now;
+                }
+                self.host_closed = true;
+                self.feed(Input::HostClosed)
+            }
+        }
+    }
+
+    /// Whether a step would do anything at all.
+    pub fn applies(&self, step: Step) -> bool {
+        let server = self.server.as_ref();
+        match step {
+            Step::Up | Step::Unmade => server.is_some_and(|s| !s.up && !s.dead),
+            Step::Answer(n, _) => {
+                server.is_some_and(|s| s.up && !s.dead && s.todo.len() > usize::from(n))
+            }
+            Step::Exit(lost, _) => server
+                .is_some_and(|s| s.up && s.runs && s.frames.saturating_sub(lost.into()) >= s.taken),
+            Step::Eof(lost) | Step::WriteFails(lost) => server.is_some_and(|s| {
+                s.up && !s.dead && s.frames.saturating_sub(lost.into()) >= s.taken
+            }),
+            Step::OldExit => self.old.iter().any(|s| s.runs),
+            Step::Cancel(n) => self.asked.len() > usize::from(n),
+            Step::Tick => self.session.deadline().is_some(),
+            _ => !self.closed,
+        }
+    }
+
+    pub(super) fn host_line(&mut self, line: String) -> Result<(), Broken> {
+        if self.host_closed {
+            return Ok(());
+        }
+        self.note(|| format!("host   > {line}"));
+        self.feed(Input::Host(Frame::Line(line.into())))
+    }
+
+    pub(super) fn server_line(&mut self, line: String) -> Result<(), Broken> {
+        self.note(|| format!("server > {line}"));
+        self.server_says(LinkInput::Frame(Frame::Line(line.into())))
+    }
+
+    pub(super) fn server_says(&mut self, input: LinkInput) -> Result<(), Broken> {
+        match self.speaking().map(|s| s.generation) {
+            Some(generation) => self.feed(Input::Link(generation, input)),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn request(&mut self, method: Method, id: u8) -> Result<(), Broken> {
+        // Back-pressure: a host that is not read cannot send.
+        if self.host_closed || !self.session.wants_host() {
+            return Ok(());
+        }
+        let id = if id % 3 == 2 {
+            format!("\"{id}\"")
+        } else {
+            id.to_string()
+        };
+        let seq = self.seq();
+        let index = self.asked.len();
+        let meta = match self.modern {
+            true => r#""io.modelcontextprotocol/protocolVersion":"m1","progressToken":"#,
+            false => r#""progressToken":"#,
+        };
+        let more = match method {
+            Method::CallSafe => r#","name":"safe""#.to_string(),
+            Method::CallUnsafe => r#","name":"unsafe""#.to_string(),
+            Method::Subscribe | Method::Unsubscribe => format!(r#","uri":"u{}""#, seq % 3),
+            Method::Listen => r#","notifications":{"toolsListChanged":true}"#.to_string(),
+            _ => String::new(),
+        };
+        let line = format!(
+            r#"{{"method":"{}","params":{{"asked":{index},"_meta":{{{meta}{index}}}{more}}},"id":{id}}}"#,
+            method.name()
+        );
+        let duplicate = self.open.contains_key(&id);
+        if duplicate {
+            self.duplicate = Some(id.clone());
+        } else {
+            self.open.insert(id.clone(), index);
+        }
+        self.asked.push(Asked {
+            id: id.clone(),
+            method,
+            seq,
+            open: !duplicate,
+            cancelled: false,
+            sends: Vec::new(),
+            unknown: 0,
+            acknowledged: 0,
+        });
+        self.host_line(line)?;
+        match self.duplicate.take() {
+            Some(id) => Err(format!("1: the duplicate of {id} was not answered")),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn cancel(&mut self, n: u8) -> Result<(), Broken> {
+        let len = self.asked.len();
+        if self.host_closed || len == 0 {
+            return Ok(());
+        }
+        let index = len - 1 - usize::from(n) % len;
+        let id = self.asked[index].id.clone();
+        // The cancellation is of whichever request is open under that id.
+        if let Some(&open) = self.open.get(&id)
+            && self.asked[open].method != Method::Initialize
+        {
+            self.asked[open].open = false;
+            self.asked[open].cancelled = true;
+            self.open.remove(&id);
+        }
+        self.host_line(cancel_line(&id))
+    }
+
+    pub(super) fn send_initialized(&mut self) -> Result<(), Broken> {
+        if self.host_closed {
+            return Ok(());
+        }
+        self.initialized = true;
+        if let Some(server) = self.live() {
+            // Whether it is passed on at once is not checked, only that a later server has it.
+            server.initialized = true;
+        }
+        self.host_line(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.into())
+    }
+
+    pub(super) fn too_long(&mut self) -> Result<(), Broken> {
+        if self.host_closed {
+            return Ok(());
+        }
+        let id = "\"long\"";
+        self.duplicate = Some(id.into());
+        self.feed(Input::Host(Frame::TooLong(TooLong {
+            id: Id::read(id.as_bytes()),
+            id_json: Bytes::from_static(b"\"long\""),
+            has_method: true,
+            len: TOO_LONG,
+        })))?;
+        match self.duplicate.take() {
+            Some(_) => Err("1: a request that was too long was not answered".into()),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn up(&mut self) -> Result<(), Broken> {
+        let Some(server) = self.server.as_mut().filter(|s| !s.up && !s.dead) else {
+            return Ok(());
+        };
+        server.up = true;
+        server.runs = true;
+        let generation = server.generation;
+        self.note(|| format!("link {generation} is up"));
+        self.feed(Input::Link(generation, LinkInput::Up))
+    }
+
+    pub(super) fn unmade(&mut self) -> Result<(), Broken> {
+        let Some(server) = self.server.as_mut().filter(|s| !s.up && !s.dead) else {
+            return Ok(());
+        };
+        server.dead = true;
+        let generation = server.generation;
+        self.note(|| format!("link {generation} cannot be made"));
+        self.feed(Input::Link(
+            generation,
+            LinkInput::Unmade(StartFailure::NotFound),
+        ))
+    }
+
+    /// The server of this generation: every second one has other tools.
+    pub(super) fn tools_version(generation: Generation) -> u64 {
+        generation.number() / 2 % 2
+    }
+
+    pub(super) fn answer(&mut self, n: u8, ok: bool) -> Result<(), Broken> {
+        let Some(server) = self.speaking() else {
+            return Ok(());
+        };
+        if server.todo.is_empty() {
+            return Ok(());
+        }
+        let todo = server.todo.remove(usize::from(n) % server.todo.len());
+        server.taken = server.taken.max(todo.frame + 1);
+        let version = World::tools_version(server.generation);
+        let result = match todo.method.as_str() {
+            "initialize" => {
+                server.greeted |= ok;
+                r#"{"protocolVersion":"v1","capabilities":{"tools":{}},"serverInfo":{"name":"s"}}"#
+            }
+            "server/discover" => r#"{"supportedVersions":["m1"],"capabilities":{}}"#,
+            "tools/list" => {
+                server.listed |= ok && todo.asked.is_none();
+                match version {
+                    0 => {
+                        r#"{"tools":[{"name":"safe","annotations":{"idempotentHint":true}},{"name":"unsafe"}]}"#
+                    }
+                    _ => r#"{"tools":[{"name":"safe"},{"name":"unsafe"}]}"#,
+                }
+            }
+            _ => "{}",
+        };
+        let line = match ok {
+            true => format!(r#"{{"id":{},"result":{result}}}"#, todo.id),
+            false => format!(
+                r#"{{"id":{},"error":{{"code":-1,"message":"no"}}}}"#,
+                todo.id
+            ),
+        };
+        let acknowledge = ok && todo.method == "subscriptions/listen";
+        if acknowledge {
+            // It stays open; what is sent is the acknowledgement.
+            server.todo.push(todo.clone());
+            return self.server_line(format!(
+                r#"{{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{}}}}}}}"#,
+                todo.id
+            ));
+        }
+        server.done.push(todo);
+        self.server_line(line)
+    }
+
+    pub(super) fn ask(&mut self, n: u8) -> Result<(), Broken> {
+        let Some(server) = self.live() else {
+            return Ok(());
+        };
+        // A server may use an id again once it is answered.
+        server.next_ask += 1;
+        let id = format!("{}", 100 + u64::from(n) % server.next_ask);
+        if !server.asks.insert(id.clone()) {
+            return Ok(());
+        }
+        self.server_line(format!(
+            r#"{{"method":"elicitation/create","id":{id},"params":{{}}}}"#
+        ))
+    }
+
+    pub(super) fn progress(&mut self, n: u8) -> Result<(), Broken> {
+        let len = self.asked.len();
+        if len == 0 {
+            return Ok(());
+        }
+        let index = len - 1 - usize::from(n) % len;
+        self.server_line(format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{index},"progress":1}}}}"#
+        ))
+    }
+
+    /// The link of the live server dies, as far as the session is told.
+    pub(super) fn die(
+        &mut self,
+        lost: u8,
+        input: impl Fn(u64) -> LinkInput,
+        exits: bool,
+    ) -> Result<(), Broken> {
+        let Some(server) = self
+            .server
+            .as_mut()
+            .filter(|s| s.up && (!s.dead || (exits && s.runs)))
+        else {
+            return Ok(());
+        };
+        let first = !server.dead;
+        let sent = match first {
+            true => server.frames.saturating_sub(lost.into()).max(server.taken),
+            false => server.taken,
+        };
+        let generation = server.generation;
+        if first {
+            server.taken = sent;
+        }
+        server.dead = true;
+        server.runs &= !exits;
+        let todo = server.todo.clone();
+        if first {
+            for todo in todo {
+                if let Some(index) = todo.asked
+                    && todo.frame < sent
+                {
+                    self.asked[index].unknown += 1;
+                }
+            }
+        }
+        self.note(|| format!("link {generation} dies, {sent} frames taken, exits: {exits}"));
+        self.feed(Input::Link(generation, input(sent)))
+    }
+
+    /// A process that is no longer in service ends.
+    pub(super) fn old_exit(&mut self) -> Result<(), Broken> {
+        let Some(server) = self.old.iter_mut().find(|s| s.runs) else {
+            return Ok(());
+        };
+        server.runs = false;
+        let generation = server.generation;
+        let sent = server.taken;
+        self.note(|| format!("old process {generation} ends"));
+        self.feed(Input::Link(
+            generation,
+            LinkInput::Exited {
+                exit: Exit::Signal(9),
+                sent,
+            },
+        ))
+    }
+
+    pub(super) fn tick(&mut self) -> Result<(), Broken> {
+        let Some(deadline) = self.session.deadline() else {
+            return Ok(());
+        };
+        self.now = self.now.max(deadline);
+        self.feed(Input::Tick)
+    }
+}
+
+fn cancel_line(id: &str) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#
+    )
+}
+
+fn pick<T>(items: &[T], n: u8) -> Option<&T> {
+    match items.is_empty() {
+        true => None,
+        false => items.get(items.len() - 1 - usize::from(n) % items.len()),
+    }
+}
