@@ -297,11 +297,14 @@ impl Session {
         let probe_killed = sent && is_own_doing(cause) && self.is_unproven_discover(entry);
         let poison = deaths >= POISON && !listen;
         let hopeless = initialize && is_hopeless(cause);
-        let safe = !sent || listen || self.is_safe(entry);
+        // Not sent this time does not undo that an earlier link may have executed it.
+        let unknown = sent || entry.deaths > 0;
+        let safe = !unknown || listen || self.is_safe(entry);
         if safe && !poison && !hopeless && !probe_killed {
             let ticket = entry.ticket;
             let due = self.held_due(entry, now);
-            let verify = sent && entry.message.is("tools/call") && self.policy.retry == Retry::Safe;
+            let verify =
+                unknown && entry.message.is("tools/call") && self.policy.retry == Retry::Safe;
             self.ledger.died(id, deaths, verify);
             self.ledger.place(id, Place::Held { since: now }, due);
             return Some(Waiting::Request(id.clone(), ticket));
@@ -316,10 +319,9 @@ impl Session {
             self.refuse(&entry, &Error::Unsupported { why });
             return None;
         }
-        let outcome = if sent {
-            Outcome::Unknown
-        } else {
-            Outcome::NotSent
+        let outcome = match unknown {
+            true => Outcome::Unknown,
+            false => Outcome::NotSent,
         };
         let error = match initialize {
             // Nothing was lost: there has not been a session yet.
