@@ -8,7 +8,7 @@ use crate::event::{Event, State};
 use crate::link::LinkOrder;
 use crate::time::Time;
 
-use super::life::cancelled_by_us;
+use super::life::{KILL_PATIENCE, cancelled_by_us};
 use super::link::{Stage, StopStep};
 use super::{Ending, Output, Session};
 
@@ -130,7 +130,7 @@ impl Session {
             && remains.step != StopStep::Killed
         {
             remains.step = StopStep::Killed;
-            remains.until = now + Duration::from_secs(1);
+            remains.until = now + KILL_PATIENCE;
             self.out
                 .push_back(Output::Link(remains.generation, LinkOrder::Kill));
         }

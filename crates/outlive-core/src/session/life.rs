@@ -20,7 +20,7 @@ const EXIT_PATIENCE: Duration = Duration::from_millis(100);
 /// How long a server that is already lost to us may take to leave after `SIGTERM`.
 const LOST_GRACE: Duration = Duration::from_millis(500);
 /// How long a killed process is waited for before the next one is started all the same.
-const KILL_PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const KILL_PATIENCE: Duration = Duration::from_secs(1);
 /// A request in flight at this many deaths in a row is not sent again.
 const POISON: u32 = 2;
 
