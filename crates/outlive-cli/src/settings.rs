@@ -71,6 +71,11 @@ pub struct Settings {
     #[arg(long, env = "OUTLIVE_REQUEST_CEILING", value_name = "DURATION|off", default_value = "off", value_parser = duration_or_off, help_heading = "Calls")]
     pub request_ceiling: MaybeDuration,
 
+    /// While a person answers a question of the server's, the two times above stand still, but no
+    /// longer than this.
+    #[arg(long, env = "OUTLIVE_ELICITATION_CEILING", value_name = DURATION, default_value = "10m", value_parser = duration, help_heading = "Calls")]
+    pub elicitation_ceiling: Duration,
+
     /// A start that takes longer is reported.
     #[arg(long, env = "OUTLIVE_START_SOFT", value_name = DURATION, default_value = "60s", value_parser = duration, help_heading = "Starting")]
     pub start_soft: Duration,
@@ -284,6 +289,7 @@ impl Settings {
             discover: self.discover_timeout,
             request_timeout: self.request_timeout.0,
             request_ceiling: self.request_ceiling.0,
+            elicitation: self.elicitation_ceiling,
             backoff: policy::Backoff {
                 base: self.backoff_base,
                 cap: self.backoff_cap,

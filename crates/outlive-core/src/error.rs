@@ -369,6 +369,27 @@ impl Error {
     }
 }
 
+/// An error of ours as the answer to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The request's id as its sender wrote it.
+    pub id_json: Bytes,
+    /// The request in words, as in "tool \"crash\"" or "resources/read".
+    pub what: String,
+    /// Why it failed.
+    pub error: Error,
+    /// The link in service, or the last one.
+    pub generation: Generation,
+}
+
+impl Refusal {
+    /// The refusal as a JSON-RPC response.
+    pub fn to_response(&self) -> Bytes {
+        self.error
+            .to_response(&self.id_json, &self.what, self.generation)
+    }
+}
+
 fn last_words(cause: &Cause) -> String {
     let tail = &cause.stderr_tail;
     if tail.is_empty() {

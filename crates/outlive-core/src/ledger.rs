@@ -4,10 +4,13 @@
 //! error of ours, or with the host's cancellation. That *is* the exactly-once guarantee: there is
 //! no other way to answer than to take the entry out.
 
+use std::time::Duration;
+
 use rustc_hash::FxHashMap;
 
 use crate::link::Generation;
 use crate::message::{Id, Message};
+use crate::policy::Terms;
 use crate::time::Time;
 
 /// The order in which requests were accepted.
@@ -35,6 +38,7 @@ pub(crate) struct Entry {
     pub(crate) ticket: Ticket,
     pub(crate) place: Place,
     pub(crate) accepted: Time,
+    pub(crate) terms: Terms,
     /// Deaths of links in a row that it was in flight at.
     pub(crate) deaths: u32,
     /// It may be repeated only if the new server's list still says so.
@@ -43,6 +47,10 @@ pub(crate) struct Entry {
     pub(crate) acknowledged: bool,
     /// When it fails if nothing happens.
     pub(crate) due: Option<Time>,
+    /// Its clock stands still: since when, and what was left on it.
+    pub(crate) frozen: Option<(Time, Duration)>,
+    /// How long its clock has stood still in all.
+    pub(crate) stood: Duration,
 }
 
 impl Entry {
@@ -136,7 +144,7 @@ impl Ledger {
     }
 
     /// Accepts a request. Its id must not be in the table.
-    pub(crate) fn accept(&mut self, message: Message, now: Time) -> Id {
+    pub(crate) fn accept(&mut self, message: Message, terms: Terms, now: Time) -> Id {
         let id = message.id().cloned().unwrap_or(Id::Null);
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
@@ -151,10 +159,13 @@ impl Ledger {
             ticket,
             place: Place::Held { since: now },
             accepted: now,
+            terms,
             deaths: 0,
             verify: false,
             acknowledged: false,
             due: None,
+            frozen: None,
+            stood: Duration::ZERO,
         };
         self.listens += usize::from(entry.is_listen());
         let before = self.entries.insert(id.clone(), entry);
@@ -225,6 +236,26 @@ impl Ledger {
             entry.due = due;
         }
         self.earliest = sooner(self.earliest, due);
+    }
+
+    /// Stops the clock of a request.
+    pub(crate) fn freeze(&mut self, id: &Id, now: Time) {
+        if let Some(entry) = self.entries.get_mut(id)
+            && let Some(due) = entry.due.take()
+        {
+            entry.frozen = Some((now, due - now));
+        }
+    }
+
+    /// Lets the clock of a request run on.
+    pub(crate) fn thaw(&mut self, id: &Id, now: Time) {
+        if let Some(entry) = self.entries.get_mut(id)
+            && let Some((since, left)) = entry.frozen.take()
+        {
+            entry.stood += now - since;
+            entry.due = Some(now + left);
+            self.earliest = sooner(self.earliest, entry.due);
+        }
     }
 
     /// The request a progress token belongs to.

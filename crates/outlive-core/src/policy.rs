@@ -14,6 +14,17 @@ pub enum Retry {
     Always,
 }
 
+/// What one caller wants of one request, where that differs from the [`Policy`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// In place of [`Policy::request_timeout`].
+    pub idle: Option<Duration>,
+    /// In place of [`Policy::request_ceiling`].
+    pub total: Option<Duration>,
+    /// In place of [`Policy::retry`].
+    pub retry: Option<Retry>,
+}
+
 /// What happens to the host's cancellations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancel {
@@ -109,6 +120,9 @@ pub struct Policy {
     pub request_timeout: Option<Duration>,
     /// A request that takes longer fails, progress or not. `None`: never.
     pub request_ceiling: Option<Duration>,
+    /// While a person answers an elicitation, the clocks of the requests in flight stand still, but
+    /// no longer than this.
+    pub elicitation: Duration,
     /// Restart delays.
     pub backoff: Backoff,
     /// The limit on restarts.
@@ -140,6 +154,7 @@ impl Default for Policy {
             discover: Duration::from_secs(30),
             request_timeout: None,
             request_ceiling: None,
+            elicitation: Duration::from_secs(600),
             backoff: Backoff {
                 base: Duration::from_millis(200),
                 cap: Duration::from_secs(15),

@@ -339,7 +339,10 @@ impl<O: Observer> Driver<O> {
         while let Some(output) = self.session.poll() {
             match output {
                 Output::ToHost(frame) if !self.host_gone => self.host_outbox.push(frame),
-                Output::ToHost(_) => {}
+                Output::Refuse(refusal) if !self.host_gone => {
+                    self.host_outbox.push(refusal.to_response());
+                }
+                Output::ToHost(_) | Output::Refuse(_) => {}
                 Output::ToLink(generation, frame) => {
                     if let Some(link) = self.link(generation) {
                         link.send(frame);

@@ -1,12 +1,14 @@
 //! A message from the host.
 
+use std::time::Duration;
+
 use crate::cause::seconds;
 use crate::error::{Bound, Error, Outcome};
 use crate::event::{Direction, DropReason, State};
 use crate::framer::Frame;
 use crate::ledger::{Entry, Place, sooner};
 use crate::message::{Defect, DefectKind, Id, Kind, Message, read_batch};
-use crate::policy::Cancel;
+use crate::policy::{Cancel, Terms};
 use crate::time::Time;
 
 use crate::event::Event;
@@ -27,14 +29,14 @@ pub(super) fn long_id() -> Error {
 }
 
 impl Session {
-    pub(super) fn on_host(&mut self, now: Time, frame: Frame) {
+    pub(super) fn on_host(&mut self, now: Time, frame: Frame, terms: Terms) {
         match frame {
             Frame::Line(line) => match Message::read(line) {
-                Ok(message) => self.host_message(now, message),
+                Ok(message) => self.host_message(now, message, terms),
                 Err(defect) if defect.what == DefectKind::Batch => {
                     for element in read_batch(&defect.line).unwrap_or_default() {
                         match element {
-                            Ok(message) => self.host_message(now, message),
+                            Ok(message) => self.host_message(now, message, terms),
                             Err(defect) => self.host_defect(defect),
                         }
                     }
@@ -47,7 +49,7 @@ impl Session {
                         limit: self.policy.limits.message,
                         answer: false,
                     };
-                    self.refuse_message(&line.id_json, "", "the request", &error);
+                    self.refuse_message(&line.id_json, "", "the request".into(), error);
                 } else {
                     let detail = format!("{} bytes", line.len);
                     self.dropped(Direction::ToServer, DropReason::TooLarge, detail);
@@ -67,12 +69,12 @@ impl Session {
             unreadable: defect.what != DefectKind::Ambiguous,
             outcome: Outcome::NotSent,
         };
-        self.refuse_message(&defect.id_json, "", "the request", &error);
+        self.refuse_message(&defect.id_json, "", "the request".into(), error);
     }
 
-    fn host_message(&mut self, now: Time, message: Message) {
+    fn host_message(&mut self, now: Time, message: Message, terms: Terms) {
         match message.kind() {
-            Kind::Request => self.host_request(now, message),
+            Kind::Request => self.host_request(now, message, terms),
             Kind::Response => self.host_answer(now, message),
             Kind::Notification => match message.method() {
                 "notifications/cancelled" => self.host_cancel(now, message),
@@ -83,15 +85,15 @@ impl Session {
         }
     }
 
-    fn host_request(&mut self, now: Time, message: Message) {
+    fn host_request(&mut self, now: Time, message: Message, terms: Terms) {
         let refusal = self.refusal(now, &message);
         if let Some(error) = refusal {
             let what = message.method().to_string();
-            self.refuse_message(message.id_json(), &what, &what, &error);
+            self.refuse_message(message.id_json(), message.method(), what, error);
             return;
         }
         self.memory.note_meta(&message);
-        let id = self.ledger.accept(message, now);
+        let id = self.ledger.accept(message, terms, now);
         if self.queue.is_empty() && self.can_send(now) {
             self.send(now, &id);
             return;
@@ -133,7 +135,7 @@ impl Session {
             if !due && next > now {
                 return Some(Error::Unavailable {
                     cause: Some(cause.clone()),
-                    held: std::time::Duration::ZERO,
+                    held: Duration::ZERO,
                     retry_after: Some((next - now).min(*retry_at - (now + self.skipped))),
                 });
             }
@@ -192,10 +194,17 @@ impl Session {
         sooner(Some(since + self.policy.hold), self.ceiling(entry))
     }
 
+    /// The bounds of a request: the time it may be silent, and the time it may take in all.
+    fn bounds(&self, entry: &Entry) -> (Option<Duration>, Option<Duration>) {
+        (
+            entry.terms.idle.or(self.policy.request_timeout),
+            entry.terms.total.or(self.policy.request_ceiling),
+        )
+    }
+
     fn ceiling(&self, entry: &Entry) -> Option<Time> {
-        self.policy
-            .request_ceiling
-            .map(|ceiling| entry.accepted + ceiling)
+        let (_, total) = self.bounds(entry);
+        total.map(|total| entry.accepted + total + entry.stood)
     }
 
     /// When a request that is sent at `now`, or made progress at `now`, is given up.
@@ -204,10 +213,8 @@ impl Session {
             return None;
         }
         let mut due = self.ceiling(entry);
-        due = sooner(
-            due,
-            self.policy.request_timeout.map(|timeout| now + timeout),
-        );
+        let (idle, _) = self.bounds(entry);
+        due = sooner(due, idle.map(|idle| now + idle));
         if self.is_unproven_discover(entry) {
             due = sooner(due, Some(now + self.policy.discover));
         }
@@ -257,6 +264,9 @@ impl Session {
             },
             due,
         );
+        if self.pause.is_some() {
+            self.ledger.freeze(id, now);
+        }
         if let Some(event) = again {
             self.emit(event);
         }
@@ -487,8 +497,8 @@ impl Session {
         }
         let total = self.ceiling(&entry).is_some_and(|at| at <= now);
         let after = match total {
-            true => self.policy.request_ceiling,
-            false => self.policy.request_timeout.or(Some(self.policy.discover)),
+            true => self.bounds(&entry).1,
+            false => self.bounds(&entry).0.or(Some(self.policy.discover)),
         };
         let after = after.unwrap_or_default();
         let error = if self.is_unproven_discover(&entry) {
@@ -519,11 +529,19 @@ impl Session {
 
     /// Progress was made with this request: its idle clock starts anew.
     pub(super) fn rearm(&mut self, now: Time, id: &Id) {
-        if self.policy.request_timeout.is_some()
-            && let Some(entry) = self.ledger.get(id)
-        {
+        let Some(entry) = self.ledger.get(id) else {
+            return;
+        };
+        if self.bounds(entry).0.is_none() {
+            return;
+        }
+        self.ledger.thaw(id, now);
+        if let Some(entry) = self.ledger.get(id) {
             let due = self.flight_due(entry, now);
             self.ledger.rearm(id, due);
+        }
+        if self.pause.is_some() {
+            self.ledger.freeze(id, now);
         }
     }
 

@@ -167,6 +167,7 @@ impl Session {
     pub(super) fn lose(&mut self, now: Time, reason: Reason) {
         let cause = self.cause(reason);
         let Some(link) = self.link.take() else { return };
+        self.resume(now);
         let generation = link.generation;
         self.last_cause = Some(cause.clone());
         self.memory.catalog.link_lost();
@@ -304,7 +305,7 @@ impl Session {
             let ticket = entry.ticket;
             let due = self.held_due(entry, now);
             let verify =
-                unknown && entry.message.is("tools/call") && self.policy.retry == Retry::Safe;
+                unknown && entry.message.is("tools/call") && self.retry_of(entry) == Retry::Safe;
             self.ledger.died(id, deaths, verify);
             self.ledger.place(id, Place::Held { since: now }, due);
             return Some(Waiting::Request(id.clone(), ticket));
@@ -340,9 +341,14 @@ impl Session {
         None
     }
 
+    /// When this request is repeated.
+    fn retry_of(&self, entry: &Entry) -> Retry {
+        entry.terms.retry.unwrap_or(self.policy.retry)
+    }
+
     /// Whether a request may be repeated although it may have been executed (invariant 4).
     pub(super) fn is_safe(&self, entry: &Entry) -> bool {
-        match self.policy.retry {
+        match self.retry_of(entry) {
             Retry::Never => false,
             Retry::Always => true,
             Retry::Safe => match entry.message.method() {

@@ -49,6 +49,8 @@ pub(super) struct Ask {
     pub(super) server_id_json: Bytes,
     /// The token the host reports progress with.
     pub(super) token: Option<Id>,
+    /// It is answered by a person, who takes their time.
+    pub(super) of_a_person: bool,
 }
 
 /// How a sign of life is asked for.

@@ -15,12 +15,14 @@
 //! | `life` | links come and go |
 //! | `restore` | a new server learns what the old one knew |
 //! | `pulse` | is the server alive? |
+//! | `pause` | a person thinks, and the clocks wait |
 //! | `close` | the end |
 
 mod close;
 mod host;
 mod life;
 mod link;
+mod pause;
 mod pulse;
 mod restore;
 mod server;
@@ -32,14 +34,14 @@ use bytes::Bytes;
 
 use crate::bounded::escape;
 use crate::cause::Cause;
-use crate::error::Error;
+use crate::error::{Error, Refusal};
 use crate::event::{Direction, DropReason, Event, State};
 use crate::framer::Frame;
 use crate::ledger::{Entry, Ledger, Ticket, sooner};
 use crate::link::{Generation, LinkInput, LinkOrder};
 use crate::memory::Memory;
 use crate::message::{Id, Message};
-use crate::policy::Policy;
+use crate::policy::{Policy, Terms};
 use crate::supervisor::Supervisor;
 use crate::time::Time;
 
@@ -56,6 +58,8 @@ pub enum Input {
     Start,
     /// The host sent a frame.
     Host(Frame),
+    /// The host sent a request, with wishes of its own for it.
+    Call(Frame, Terms),
     /// The host closed its side.
     HostClosed,
     /// The host does (not) take what it is sent; while it does not, the driver does not read
@@ -76,6 +80,8 @@ pub enum Input {
 pub enum Output {
     /// Send this message to the host (without line end).
     ToHost(Bytes),
+    /// Answer this request of the host with an error.
+    Refuse(Box<Refusal>),
     /// Send this message on that link (without line end). Frames are counted per link from 0.
     ToLink(Generation, Bytes),
     /// Make a link of this generation.
@@ -132,6 +138,10 @@ pub struct Session {
     retry_at: Option<Time>,
     /// Why the last link ended.
     last_cause: Option<Cause>,
+    /// Since when a person has been thinking while the clocks stand still.
+    pause: Option<Time>,
+    /// The person has been waited for long enough: the clocks run.
+    pause_spent: bool,
     /// This server has died of a cancellation.
     absorbing: bool,
     /// This server does not answer `ping`.
@@ -164,6 +174,8 @@ impl Session {
             generation: None,
             retry_at: None,
             last_cause: None,
+            pause: None,
+            pause_spent: false,
             absorbing: false,
             no_ping: false,
             host_blocked: false,
@@ -189,7 +201,8 @@ impl Session {
         let now = Time::after(now.since_start().saturating_sub(self.skipped));
         match input {
             Input::Start => self.retry_at = Some(now),
-            Input::Host(frame) => self.on_host(now, frame),
+            Input::Host(frame) => self.on_host(now, frame, Terms::default()),
+            Input::Call(frame, terms) => self.on_host(now, frame, terms),
             Input::HostClosed => self.host_left(now),
             Input::HostBlocked(blocked) => {
                 self.host_blocked = blocked;
@@ -202,6 +215,7 @@ impl Session {
             Input::Restart => self.restart(now),
             Input::Stop => self.stop(now),
         }
+        self.pause_or_resume(now);
         if !self.is_steady() || self.due_at().is_some_and(|at| at <= now) {
             self.on_time(now);
         }
@@ -237,6 +251,7 @@ impl Session {
         if let Ending::Draining { until } = self.ending {
             next = sooner(next, Some(until));
         }
+        next = sooner(next, self.pause_until());
         for waiting in &self.queue {
             if let Waiting::Notification(_, due) = waiting {
                 next = sooner(next, Some(*due));
@@ -270,6 +285,7 @@ impl Session {
 
     /// All that is due at `now`, or follows from what has just happened.
     fn on_time(&mut self, now: Time) {
+        self.pause_or_resume(now);
         for id in self.ledger.due(now) {
             self.expire(now, &id);
         }
@@ -331,18 +347,23 @@ impl Session {
         self.refuse_message(
             entry.message.id_json(),
             entry.message.method(),
-            &entry.what(),
-            error,
+            entry.what(),
+            error.clone(),
         );
     }
 
-    fn refuse_message(&mut self, id_json: &[u8], method: &str, what: &str, error: &Error) {
+    fn refuse_message(&mut self, id_json: &[u8], method: &str, what: String, error: Error) {
         self.emit(Event::Refused {
             id: String::from_utf8_lossy(id_json).into_owned(),
             method: method.to_string(),
             kind: error.kind(),
         });
-        self.tell_host(error.to_response(id_json, what, self.current_generation()));
+        self.out.push_back(Output::Refuse(Box::new(Refusal {
+            id_json: Bytes::copy_from_slice(id_json),
+            what,
+            error,
+            generation: self.current_generation(),
+        })));
     }
 }
 

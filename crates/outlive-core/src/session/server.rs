@@ -270,6 +270,7 @@ impl Session {
             server_id,
             server_id_json: Bytes::copy_from_slice(message.id_json()),
             token: message.meta_progress_token(),
+            of_a_person: message.is("elicitation/create"),
         };
         link.asks.insert(id.clone(), ask);
         match as_is {

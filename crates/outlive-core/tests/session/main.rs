@@ -7,6 +7,7 @@ mod asks;
 mod breaker;
 mod bytes;
 mod cancel;
+mod clocks;
 mod close;
 mod handshake;
 mod hold;

@@ -273,6 +273,7 @@ impl Pair {
     pub fn at_host(&mut self) -> Vec<String> {
         self.take(|output| match output {
             Output::ToHost(bytes) => Some(text(bytes)),
+            Output::Refuse(refusal) => Some(text(&refusal.to_response())),
             _ => None,
         })
     }
@@ -325,6 +326,7 @@ impl Pair {
         self.take(|output| {
             Some(match output {
                 Output::ToHost(bytes) => format!("host: {}", text(bytes)),
+                Output::Refuse(refusal) => format!("host: {}", text(&refusal.to_response())),
                 Output::ToLink(_, bytes) => format!("link: {}", text(bytes)),
                 Output::Connect(generation) => format!("connect {generation}"),
                 Output::Link(generation, order) => format!("{} {generation}", word(*order)),

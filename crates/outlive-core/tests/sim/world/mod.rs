@@ -210,6 +210,7 @@ impl World {
     fn carry_out(&mut self, output: Output) -> Result<(), Broken> {
         match output {
             Output::ToHost(bytes) => self.host_gets(bytes),
+            Output::Refuse(refusal) => self.host_gets(refusal.to_response()),
             Output::ToLink(generation, bytes) => self.server_gets(generation, bytes),
             Output::Connect(generation) => self.connect(generation),
             Output::Link(generation, order) => self.order(generation, order),
