@@ -25,6 +25,7 @@ mod memory;
 pub mod message;
 pub mod policy;
 mod rng;
+pub mod server;
 pub mod session;
 mod supervisor;
 pub mod time;
