@@ -26,6 +26,7 @@ mod command;
 mod driver;
 mod host;
 mod lines;
+pub mod model;
 mod outbox;
 mod process;
 mod secrets;

@@ -1,0 +1,50 @@
+//! The words of MCP as Rust types.
+//!
+//! One set of types serves every version of the protocol, from 2024-11-05 to 2026-07-28. They are
+//! lenient readers and faithful writers:
+//!
+//! - A field we do not know is kept in `extra` and written back. So is a kind of content
+//!   ([`Content::Other`]) and a word of an enumeration ([`LogLevel::Other`]).
+//! - A field that is absent where only some versions ask for it is `None` or empty; `null` means
+//!   absent, except where the protocol allows any value ([`CallResult::structured_content`],
+//!   [`RpcError::data`]).
+//! - An integer may arrive as `1.0`, as some languages write it, and leaves as `1`.
+//! - What a peer cannot do without stays required: a tool has a name, a resource a URI.
+//!
+//! Fields of a known kind are read straight into place. Only what is unknown is buffered, and
+//! content whose `type` does not come first; see `tagged`.
+//!
+//! Structs are `non_exhaustive`, since the protocol grows: take `new` or `default()` and set fields.
+
+mod annotations;
+mod capabilities;
+mod content;
+mod error;
+mod handshake;
+mod implementation;
+mod lenient;
+pub mod meta;
+mod page;
+mod resource;
+mod tagged;
+#[cfg(test)]
+mod tests;
+mod tool;
+
+pub use annotations::{Annotations, Role};
+pub use capabilities::{
+    ClientCapabilities, ElicitationCapability, ListCapability, ResourcesCapability,
+    SamplingCapability, ServerCapabilities,
+};
+pub use content::{
+    Content, EmbeddedResource, MediaContent, TextContent, ToolResultContent, ToolUseContent,
+};
+pub use error::RpcError;
+pub use handshake::{DiscoverResult, InitializeParams, InitializeResult};
+pub use implementation::{Icon, Implementation};
+pub use page::{CacheScope, Listed, Page, PageParams};
+pub use resource::{ReadResult, Resource, ResourceContents, ResourceTemplate};
+pub use tool::{CallParams, CallResult, Tool, ToolAnnotations};
+
+/// A JSON object whose fields are not ours to name: metadata, arguments, unknown fields.
+pub type Object = serde_json::Map<String, serde_json::Value>;
