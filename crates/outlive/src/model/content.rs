@@ -109,6 +109,7 @@ impl Tagged for Content {
 #[non_exhaustive]
 pub struct TextContent {
     /// The text.
+    #[serde(default, deserialize_with = "lenient::null_as_default")]
     pub text: String,
     /// Hints.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -127,6 +128,7 @@ pub struct TextContent {
 #[non_exhaustive]
 pub struct MediaContent {
     /// The bytes, as base64.
+    #[serde(default, deserialize_with = "lenient::null_as_default")]
     pub data: String,
     /// What they are.
     #[serde(default, deserialize_with = "lenient::null_as_default")]

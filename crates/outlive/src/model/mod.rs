@@ -18,14 +18,23 @@
 
 mod annotations;
 mod capabilities;
+mod completion;
 mod content;
+mod elicitation;
 mod error;
 mod handshake;
 mod implementation;
+mod input;
 mod lenient;
+mod logging;
 pub mod meta;
 mod page;
+mod progress;
+mod prompt;
 mod resource;
+mod root;
+mod sampling;
+mod subscription;
 mod tagged;
 #[cfg(test)]
 mod tests;
@@ -36,14 +45,29 @@ pub use capabilities::{
     ClientCapabilities, ElicitationCapability, ListCapability, ResourcesCapability,
     SamplingCapability, ServerCapabilities,
 };
+pub use completion::{
+    CompleteParams, CompleteResult, Completion, CompletionArgument, CompletionContext,
+    CompletionRef, PromptRef, ResourceRef,
+};
 pub use content::{
     Content, EmbeddedResource, MediaContent, TextContent, ToolResultContent, ToolUseContent,
 };
+pub use elicitation::{ElicitAction, ElicitMode, ElicitRequest, ElicitResult};
 pub use error::RpcError;
 pub use handshake::{DiscoverResult, InitializeParams, InitializeResult};
 pub use implementation::{Icon, Implementation};
+pub use input::{Answer, Deferrable, InputRequest, InputRequired};
+pub use logging::{LogLevel, LogMessage, SetLevelParams};
 pub use page::{CacheScope, Listed, Page, PageParams};
-pub use resource::{ReadResult, Resource, ResourceContents, ResourceTemplate};
+pub use progress::{Progress, ProgressToken};
+pub use prompt::{GetPromptParams, GetPromptResult, Prompt, PromptArgument, PromptMessage};
+pub use resource::{ReadResult, Resource, ResourceContents, ResourceParams, ResourceTemplate};
+pub use root::{Root, RootsResult};
+pub use sampling::{
+    Contents, IncludeContext, ModelHint, ModelPreferences, SamplingMessage, SamplingRequest,
+    SamplingResult, ToolChoice,
+};
+pub use subscription::{ListenParams, SubscriptionFilter};
 pub use tool::{CallParams, CallResult, Tool, ToolAnnotations};
 
 /// A JSON object whose fields are not ours to name: metadata, arguments, unknown fields.

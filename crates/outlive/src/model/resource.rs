@@ -153,6 +153,38 @@ impl ResourceContents {
     }
 }
 
+/// The parameters of `resources/read`, `resources/subscribe`, `resources/unsubscribe` and
+/// `notifications/resources/updated`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ResourceParams {
+    /// Which resource.
+    pub uri: String,
+    /// Answers to what the server asked for at the last attempt (2026-07-28).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_responses: Option<Object>,
+    /// What the server wanted to be given back at the next attempt (2026-07-28).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_state: Option<String>,
+    /// Metadata.
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Object>,
+    /// Fields we do not know.
+    #[serde(flatten)]
+    pub extra: Object,
+}
+
+impl ResourceParams {
+    /// The resource at this URI.
+    pub fn new(uri: impl Into<String>) -> ResourceParams {
+        ResourceParams {
+            uri: uri.into(),
+            ..ResourceParams::default()
+        }
+    }
+}
+
 /// What was read: the result of `resources/read`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
