@@ -2,19 +2,20 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::process::Child;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use outlive_core::cause::{Exit, StartFailure};
-use outlive_core::{Frame, Framer, Generation};
+use outlive_core::{Frame, Framer, Generation, LinkInput, LinkOrder};
 use rustix::process::Pid;
 
-use crate::command::Command;
 use crate::host::unblocked;
 use crate::lines::Lines;
 use crate::outbox::Outbox;
 use crate::process;
 use crate::stream::{Kind, Sink, Source};
+use crate::upstream::{Link, Read};
 
 /// Room for each read of standard error.
 const STDERR_READ: usize = 8 << 10;
@@ -22,13 +23,13 @@ const STDERR_READ: usize = 8 << 10;
 /// One server process and its pipes.
 #[derive(Debug)]
 pub(crate) struct ChildLink {
-    pub(crate) generation: Generation,
+    generation: Generation,
     /// The process, which also leads its group. It is not collected before [`ChildLink::end`].
     pid: Pid,
     collected: bool,
     /// Gone once closed, failed or killed.
     stdin: Option<Sink>,
-    pub(crate) outbox: Outbox,
+    outbox: Outbox,
     /// Bytes written that the server will certainly never read.
     unread: usize,
     /// Close the input as soon as the outbox is empty.
@@ -41,23 +42,13 @@ pub(crate) struct ChildLink {
     lines: Lines,
 }
 
-/// What reading a pipe brought.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Read {
-    /// Bytes: there may be frames or lines to take.
-    Some,
-    /// The other side closed it.
-    End,
-}
-
 impl ChildLink {
-    /// Starts the process. `message_limit` bounds what it may write in one line.
-    pub(crate) fn spawn(
-        command: &Command,
+    /// The link to a process with three pipes. `message_limit` bounds what it may write in one line.
+    pub(crate) fn new(
+        mut child: Child,
         generation: Generation,
         message_limit: usize,
     ) -> Result<ChildLink, StartFailure> {
-        let mut child = process::spawn(command)?;
         let pid = process::id_of(&child);
         let mut link = ChildLink {
             generation,
@@ -93,15 +84,41 @@ impl ChildLink {
         self.pid
     }
 
-    /// Queues a frame; dropped where the input is closed, so that it never counts as sent.
-    pub(crate) fn send(&mut self, frame: Bytes) {
+    /// Ends the server and its descendants; what is queued or unread is dropped.
+    fn kill(&mut self) {
+        process::kill(self.pid);
+        if let Some(stdin) = &self.stdin {
+            self.unread = stdin.unread();
+        }
+        self.outbox.clear();
+        self.framer = Framer::new(0);
+        (self.stdin, self.stdout, self.stderr) = (None, None, None);
+    }
+
+    /// Ends what is left of the group, then collects the process. Tells how it ended and what
+    /// [`Link::sent`] is in the end.
+    pub(crate) fn end(mut self) -> (Exit, u64) {
+        process::kill(self.pid);
+        self.collected = true;
+        if let Some(stdin) = &self.stdin {
+            self.unread = stdin.unread();
+        }
+        (process::collect(self.pid), self.sent())
+    }
+}
+
+impl Link for ChildLink {
+    fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    fn send(&mut self, frame: Bytes) {
         if self.stdin.is_some() && !self.closing {
             self.outbox.push(frame);
         }
     }
 
-    /// Writes what the server takes.
-    pub(crate) fn flush(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+    fn flush(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         let Some(stdin) = &mut self.stdin else {
             return Ok(());
         };
@@ -117,19 +134,17 @@ impl ChildLink {
         result
     }
 
+    fn backlog(&self) -> usize {
+        self.outbox.len()
+    }
+
     /// How many of the frames queued here were written out in full, less those that were left
     /// in the pipe unread when nobody was there to read them any more.
-    pub(crate) fn sent(&self) -> u64 {
+    fn sent(&self) -> u64 {
         self.outbox.sent(self.unread)
     }
 
-    /// Closes the input once everything queued is written.
-    pub(crate) fn close_input(&mut self) {
-        self.closing = true;
-    }
-
-    /// Reads standard output.
-    pub(crate) fn poll_stdout(&mut self, cx: &mut Context<'_>) -> Poll<Read> {
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Read> {
         let Some(stdout) = &mut self.stdout else {
             return Poll::Pending;
         };
@@ -143,8 +158,14 @@ impl ChildLink {
         }
     }
 
-    /// Reads standard error.
-    pub(crate) fn poll_stderr(&mut self, cx: &mut Context<'_>) -> Poll<Read> {
+    fn next_frame(&mut self) -> Option<Frame> {
+        match self.stdout {
+            Some(_) => self.framer.next_frame(),
+            None => self.framer.finish(),
+        }
+    }
+
+    fn poll_stderr(&mut self, cx: &mut Context<'_>) -> Poll<Read> {
         let Some(stderr) = &mut self.stderr else {
             return Poll::Pending;
         };
@@ -159,16 +180,7 @@ impl ChildLink {
         }
     }
 
-    /// The next whole frame of what was read; after the end also the one that lacks its line end.
-    pub(crate) fn next_frame(&mut self) -> Option<Frame> {
-        match self.stdout {
-            Some(_) => self.framer.next_frame(),
-            None => self.framer.finish(),
-        }
-    }
-
-    /// The lines in what was read of standard error; after its end also the unfinished one.
-    pub(crate) fn take_lines(&mut self) -> Vec<String> {
+    fn take_lines(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
         self.lines.push(&self.stderr_bytes, |line| lines.push(line));
         self.stderr_bytes.clear();
@@ -178,32 +190,26 @@ impl ChildLink {
         lines
     }
 
-    pub(crate) fn is_stopped(&self) -> bool {
-        process::is_stopped(self.pid)
+    fn order(&mut self, order: LinkOrder) -> Option<LinkInput> {
+        match order {
+            // Once everything queued is written.
+            LinkOrder::CloseInput => self.closing = true,
+            LinkOrder::Terminate => process::terminate(self.pid),
+            LinkOrder::Kill => self.kill(),
+            LinkOrder::Inspect => {
+                let stopped = process::is_stopped(self.pid);
+                return Some(LinkInput::Inspected { stopped });
+            }
+        }
+        None
     }
 
-    pub(crate) fn has_ended(&self) -> bool {
+    fn has_ended(&self) -> bool {
         process::has_ended(self.pid)
     }
 
-    pub(crate) fn terminate(&self) {
-        process::terminate(self.pid);
-    }
-
-    /// Ends the server and its descendants; what is queued or unread is dropped.
-    pub(crate) fn kill(&mut self) {
-        process::kill(self.pid);
-        if let Some(stdin) = &self.stdin {
-            self.unread = stdin.unread();
-        }
-        self.outbox.clear();
-        self.framer = Framer::new(0);
-        (self.stdin, self.stdout, self.stderr) = (None, None, None);
-    }
-
-    /// Reads what the server wrote before it ended, without waiting for the end of the pipes:
-    /// a descendant may hold them open for ever (FM-67). What is in them now is all of it.
-    pub(crate) fn read_rest(&mut self) {
+    /// A descendant may hold the pipes open for ever (FM-67). What is in them now is all of it.
+    fn read_rest(&mut self) {
         if let Some(mut stderr) = self.stderr.take() {
             let mut left = stderr.available();
             self.stderr_bytes.reserve(left);
@@ -217,17 +223,6 @@ impl ChildLink {
                 left = left.saturating_sub(stdout.read_now(self.framer.spare()).max(1));
             }
         }
-    }
-
-    /// Ends what is left of the group, then collects the process. Tells how it ended and what
-    /// [`ChildLink::sent`] is in the end.
-    pub(crate) fn end(mut self) -> (Exit, u64) {
-        process::kill(self.pid);
-        self.collected = true;
-        if let Some(stdin) = &self.stdin {
-            self.unread = stdin.unread();
-        }
-        (process::collect(self.pid), self.sent())
     }
 }
 

@@ -1,89 +1,66 @@
 //! The driver: carries out what a session says, and reports what happened.
 //!
-//! No rule of a session's life is decided here. One task does everything: it reads what the host
-//! and the server have written, hands each frame to the session, and writes what comes out, all in
-//! one turn, without a channel or another task in between. A message costs three system calls on
-//! its way through: waiting for it, reading it, writing it.
+//! No rule of a session's life is decided here. One task does everything: it takes what the host
+//! and the server have said, hands each frame to the session, and passes on what comes out, all in
+//! one turn, without a channel or another task in between. Between two pipes a message costs three
+//! system calls on its way through: waiting for it, reading it, writing it.
 //!
 //! Reading never waits for writing: what a peer does not take is queued. While a queue is long,
 //! its source is not read, so that a slow peer slows down the other one rather than fill memory.
+//!
+//! The driver does not know what its two sides are made of: see [`Downstream`] and [`Upstream`].
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use outlive_core::{
-    Event, Framer, Generation, Input, LinkInput, LinkOrder, Output, Session, State, Time,
-};
-use rustix::process::Pid;
+use outlive_core::{Event, Generation, Input, LinkInput, LinkOrder, Output, Policy, Session, Time};
 use tokio::time::Sleep;
 
-use crate::child::{ChildLink, Read};
-use crate::host::Host;
-use crate::outbox::Outbox;
-use crate::process;
-use crate::secrets::Secrets;
-use crate::signals::{Signal, Signals};
-use crate::warden::Warden;
-use crate::{Ended, Observer, Run};
-
-/// Above this many bytes for the host, the server is not read …
-const HOST_HIGH: usize = 1 << 20;
-/// … until no more than this are left.
-const HOST_LOW: usize = HOST_HIGH / 2;
+use crate::downstream::Downstream;
+use crate::upstream::{Link, Read, Upstream};
 
 /// Reads of one source before the others have their turn.
-const READS: usize = 8;
+pub(crate) const READS: usize = 8;
 
 /// Rounds over all sources before the kernel is asked for news.
 const ROUNDS: usize = 8;
 
 /// How long a host that does not read may keep us from ending.
-const FAREWELL: Duration = Duration::from_secs(1);
+pub(crate) const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Runs a session until it is closed.
-pub(crate) async fn drive<O: Observer>(run: Run<O>) -> io::Result<Ended> {
-    let mut driver = Driver::new(run)?;
+/// Runs a session until it is closed. Gives back the host's side.
+pub(crate) async fn drive<D: Downstream, U: Upstream>(
+    down: D,
+    up: U,
+    policy: Policy,
+    seed: u64,
+) -> D {
+    let mut driver = Driver::new(down, up, policy, seed);
     driver.feed(Input::Start);
-    // The budget tokio gives to tasks would only add wake-ups: there is one task.
-    let ended = tokio::task::unconstrained(poll_fn(|cx| driver.poll(cx))).await;
-    driver.host.finish(FAREWELL);
-    Ok(ended)
+    // The budget tokio gives to tasks would only add wake-ups: this one bounds its turns itself.
+    tokio::task::unconstrained(poll_fn(|cx| driver.poll(cx))).await;
+    driver.down
 }
 
-struct Driver<O> {
-    run: Run<O>,
-    secrets: Secrets,
+struct Driver<D, U: Upstream> {
     session: Session,
     /// Inputs that arose while outputs were carried out.
     arisen: VecDeque<Input>,
     /// The session was told something since this was last cleared.
     fed: bool,
 
-    host: Host,
-    host_framer: Framer,
-    host_outbox: Outbox,
-    /// The host's input has ended.
-    host_ended: bool,
-    /// The host takes nothing any more.
-    host_gone: bool,
-    /// The host's outbox was too long and has not been short since.
-    host_blocked: bool,
-
+    down: D,
+    up: U,
     /// The link in service, and those on their way out.
-    links: Vec<ChildLink>,
-    /// Started with the first link.
-    warden: Option<Warden>,
+    links: Vec<U::Link>,
     /// A link was made and may not have been polled yet.
     connected: bool,
     /// Bytes queued for a link above which the host is not read.
     link_high: usize,
-    message_limit: usize,
 
-    signals: Signals,
     begun: Instant,
     /// The time of this turn.
     now: Time,
@@ -91,50 +68,37 @@ struct Driver<O> {
     /// When the alarm will ring.
     alarm_at: Option<Time>,
 
-    /// The breaker opened and the session was told to stop for it.
-    failed: bool,
     /// When the session was closed.
     closed: Option<Time>,
 }
 
-impl<O: Observer> Driver<O> {
-    fn new(run: Run<O>) -> io::Result<Driver<O>> {
-        let secrets = Secrets::of(&run.command);
-        let mut policy = run.policy.clone();
-        policy.label = run.command.label(&secrets).into();
+impl<D: Downstream, U: Upstream> Driver<D, U> {
+    fn new(down: D, up: U, policy: Policy, seed: u64) -> Driver<D, U> {
         let begun = Instant::now();
-        Ok(Driver {
-            secrets,
-            host: Host::of_this_process()?,
-            host_framer: Framer::new(policy.limits.message),
-            host_outbox: Outbox::default(),
-            host_ended: false,
-            host_gone: false,
-            host_blocked: false,
-            links: Vec::new(),
-            warden: None,
-            connected: false,
+        Driver {
             link_high: policy.limits.in_flight_bytes,
-            message_limit: policy.limits.message,
-            session: Session::new(policy, run.seed),
+            session: Session::new(policy, seed),
             arisen: VecDeque::new(),
             fed: false,
-            signals: Signals::new()?,
+            down,
+            up,
+            links: Vec::new(),
+            connected: false,
             begun,
             now: Time::ZERO,
             alarm: Box::pin(tokio::time::sleep_until(begun.into())),
             alarm_at: None,
-            failed: false,
             closed: None,
-            run,
-        })
+        }
     }
 
     /// One turn: everything that can be done without waiting.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.now = Time::after(self.begun.elapsed());
         for _ in 0..ROUNDS {
-            self.poll_signals(cx);
+            while self.up.poll_ended(cx).is_ready() {
+                self.collect();
+            }
             let mut again = self.poll_host(cx);
             let read_host = self.reads_host();
             for index in 0..self.links.len() {
@@ -145,8 +109,8 @@ impl<O: Observer> Driver<O> {
             // What was not read because a queue was long, or too much in flight, is read now.
             again |= !read_host && self.reads_host();
             again |= std::mem::take(&mut self.connected);
-            if let Some(ended) = self.ended() {
-                return Poll::Ready(ended);
+            if self.is_over() {
+                return Poll::Ready(());
             }
             if !again {
                 return Poll::Pending;
@@ -156,55 +120,39 @@ impl<O: Observer> Driver<O> {
         Poll::Pending
     }
 
-    fn poll_signals(&mut self, cx: &mut Context<'_>) {
-        while let Poll::Ready(signal) = self.signals.poll_next(cx) {
-            match signal {
-                Signal::Stop => self.feed(Input::Stop),
-                Signal::Restart => self.feed(Input::Restart),
-                Signal::Child => self.collect(),
-            }
-        }
-    }
-
-    /// Reads the host. True if there may be more to do.
+    /// Hears the host. True if there may be more to do.
     fn poll_host(&mut self, cx: &mut Context<'_>) -> bool {
-        for _ in 0..READS {
-            if !self.reads_host() {
-                return false;
-            }
-            match self.host.input.poll_read(cx, self.host_framer.spare()) {
+        self.down.begin();
+        loop {
+            let open = self.reads_host();
+            match self.down.poll_next(cx, open) {
+                Poll::Ready(Some(input)) => self.feed(input),
+                Poll::Ready(None) => return true,
                 Poll::Pending => return false,
-                Poll::Ready(Ok(1..)) => {
-                    while let Some(frame) = self.host_framer.next_frame() {
-                        self.feed(Input::Host(frame));
-                    }
-                }
-                Poll::Ready(_) => {
-                    self.host_ended = true;
-                    while let Some(frame) = self.host_framer.finish() {
-                        self.feed(Input::Host(frame));
-                    }
-                    self.feed(Input::HostClosed);
-                }
             }
         }
-        true
     }
 
     fn reads_host(&self) -> bool {
         // What the host is told without the server's doing must not pile up either.
-        !self.host_ended
-            && self.session.wants_host()
-            && self.host_outbox.len() < self.link_high
+        self.session.wants_host()
+            && self.down.backlog() < self.link_high
             && self
                 .links
                 .iter()
-                .all(|link| link.outbox.len() < self.link_high)
+                .all(|link| link.backlog() < self.link_high)
     }
 
     /// Reads a server. True if there may be more to do.
     fn poll_link(&mut self, cx: &mut Context<'_>, index: usize) -> bool {
-        let generation = self.links[index].generation;
+        let generation = self.links[index].generation();
+        if let Poll::Ready(made) = self.links[index].poll_made(cx) {
+            let input = match made {
+                Ok(()) => LinkInput::Up,
+                Err(why) => LinkInput::Unmade(why),
+            };
+            self.feed(Input::Link(generation, input));
+        }
         let mut again = false;
         // Standard error first: the last words should be known before the end is.
         for turn in 1..=READS {
@@ -218,10 +166,10 @@ impl<O: Observer> Driver<O> {
             again = turn == READS;
         }
         for turn in 1..=READS {
-            if self.host_blocked || self.links[index].outbox.len() >= 2 * self.link_high {
+            if self.down.is_blocked() || self.links[index].backlog() >= 2 * self.link_high {
                 break;
             }
-            let Poll::Ready(read) = self.links[index].poll_stdout(cx) else {
+            let Poll::Ready(read) = self.links[index].poll_read(cx) else {
                 break;
             };
             self.report_frames(index);
@@ -236,17 +184,17 @@ impl<O: Observer> Driver<O> {
     }
 
     fn report_frames(&mut self, index: usize) {
-        let generation = self.links[index].generation;
+        let generation = self.links[index].generation();
         while let Some(frame) = self.links[index].next_frame() {
             self.feed(Input::Link(generation, LinkInput::Frame(frame)));
         }
     }
 
     fn report_lines(&mut self, index: usize) {
-        let generation = self.links[index].generation;
+        let generation = self.links[index].generation();
         for line in self.links[index].take_lines() {
-            let line = self.secrets.mask(&line);
-            self.run.observer.stderr(&line);
+            let line = self.up.mask(&line);
+            self.down.stderr(&line);
             self.feed(Input::Link(generation, LinkInput::Stderr(line)));
         }
     }
@@ -257,7 +205,7 @@ impl<O: Observer> Driver<O> {
         for index in 0..self.links.len() {
             let link = &mut self.links[index];
             if let Err(error) = link.flush(cx) {
-                let (generation, sent) = (link.generation, link.sent());
+                let (generation, sent) = (link.generation(), link.sent());
                 let error = error.to_string();
                 self.feed(Input::Link(
                     generation,
@@ -265,35 +213,11 @@ impl<O: Observer> Driver<O> {
                 ));
             }
         }
-        self.flush_host(cx);
+        while let Some(input) = self.down.flush(cx) {
+            self.feed(input);
+        }
         // What the session said to that may be more to write.
         self.fed
-    }
-
-    fn flush_host(&mut self, cx: &mut Context<'_>) {
-        if self.host_gone {
-            return;
-        }
-        if self.host.output.poll_gone(cx).is_ready()
-            || self.host.output.flush(cx, &mut self.host_outbox).is_err()
-        {
-            // FM-10: nobody will ever read what we write, so nobody is there to be served.
-            self.host_gone = true;
-            self.host_outbox.clear();
-            if !self.host_ended {
-                self.host_ended = true;
-                self.feed(Input::HostClosed);
-            }
-        }
-        let blocked = match self.host_outbox.len() {
-            len if len > HOST_HIGH => true,
-            len if len <= HOST_LOW => false,
-            _ => self.host_blocked,
-        };
-        if blocked != self.host_blocked {
-            self.host_blocked = blocked;
-            self.feed(Input::HostBlocked(blocked));
-        }
     }
 
     /// Tells the session when its moment has come and sets the alarm for the next.
@@ -338,11 +262,8 @@ impl<O: Observer> Driver<O> {
     fn carry_out(&mut self) {
         while let Some(output) = self.session.poll() {
             match output {
-                Output::ToHost(frame) if !self.host_gone => self.host_outbox.push(frame),
-                Output::Refuse(refusal) if !self.host_gone => {
-                    self.host_outbox.push(refusal.to_response());
-                }
-                Output::ToHost(_) | Output::Refuse(_) => {}
+                Output::ToHost(frame) => self.down.send(frame),
+                Output::Refuse(refusal) => self.down.refuse(*refusal),
                 Output::ToLink(generation, frame) => {
                     if let Some(link) = self.link(generation) {
                         link.send(frame);
@@ -356,105 +277,63 @@ impl<O: Observer> Driver<O> {
         }
     }
 
-    fn link(&mut self, generation: Generation) -> Option<&mut ChildLink> {
+    fn link(&mut self, generation: Generation) -> Option<&mut U::Link> {
         self.links
             .iter_mut()
-            .find(|link| link.generation == generation)
+            .find(|link| link.generation() == generation)
     }
 
     fn connect(&mut self, generation: Generation) {
-        let input = match ChildLink::spawn(&self.run.command, generation, self.message_limit) {
+        match self.up.connect(generation) {
             Ok(link) => {
-                self.guard(link.pid());
+                if link.is_made() {
+                    self.arisen
+                        .push_back(Input::Link(generation, LinkInput::Up));
+                }
                 self.links.push(link);
                 self.connected = true;
-                LinkInput::Up
             }
-            Err(why) => LinkInput::Unmade(why),
-        };
-        self.arisen.push_back(Input::Link(generation, input));
-    }
-
-    fn guard(&mut self, server: Pid) {
-        if self.warden.is_none()
-            && let Some(command) = self.run.warden.take()
-        {
-            // Without one we go on as well as we can: it is only needed if we are killed.
-            self.warden = Warden::start(&command).ok();
-        }
-        if let Some(warden) = &mut self.warden {
-            warden.guard(server);
+            Err(why) => self
+                .arisen
+                .push_back(Input::Link(generation, LinkInput::Unmade(why))),
         }
     }
 
     fn order(&mut self, generation: Generation, order: LinkOrder) {
-        let Some(link) = self.link(generation) else {
-            return;
-        };
-        match order {
-            LinkOrder::CloseInput => link.close_input(),
-            LinkOrder::Terminate => link.terminate(),
-            LinkOrder::Kill => link.kill(),
-            LinkOrder::Inspect => {
-                let stopped = link.is_stopped();
-                let answer = LinkInput::Inspected { stopped };
-                self.arisen.push_back(Input::Link(generation, answer));
-            }
+        if let Some(link) = self.link(generation)
+            && let Some(answer) = link.order(order)
+        {
+            self.arisen.push_back(Input::Link(generation, answer));
         }
     }
 
     fn tell(&mut self, mut event: Event) {
         if let Event::Dropped { detail, .. } = &mut event {
             // Before anybody cuts it: a part of a secret is not recognised.
-            *detail = self.secrets.mask(detail);
+            *detail = self.up.mask(detail);
         }
-        self.run.observer.event(self.now, &event);
-        if self.run.exit_on_failed
-            && !self.failed
-            && matches!(event, Event::State(State::Failed { .. }))
-        {
-            self.failed = true;
-            self.arisen.push_back(Input::Stop);
+        if let Some(input) = self.down.event(self.now, &event) {
+            self.arisen.push_back(input);
         }
     }
 
-    /// A child has ended: finds out which, reports its last words and its end.
+    /// A link may have ended: finds out which, reports its last words and its end.
     fn collect(&mut self) {
-        while let Some(index) = self.links.iter().position(ChildLink::has_ended) {
+        while let Some(index) = self.links.iter().position(Link::has_ended) {
             self.links[index].read_rest();
             self.report_lines(index);
             self.report_frames(index);
             let link = self.links.swap_remove(index);
-            let (generation, pid) = (link.generation, link.pid());
-            let (exit, sent) = link.end();
-            if let Some(warden) = &mut self.warden {
-                warden.release(pid);
-            }
-            // While another server lives, the orphans may be its own.
-            if self.run.owns_children && self.links.is_empty() {
-                process::kill_orphans(&self.known());
-            }
+            let generation = link.generation();
+            let (exit, sent) = self.up.end(link, &self.links);
             self.feed(Input::Link(generation, LinkInput::Exited { exit, sent }));
         }
-        if self.run.owns_children {
-            process::collect_orphans(&self.known());
-        }
+        self.up.tidy(&self.links);
     }
 
-    /// The children of this process that are not orphans.
-    fn known(&self) -> Vec<Pid> {
-        let servers = self.links.iter().map(ChildLink::pid);
-        servers
-            .chain(self.warden.as_ref().map(Warden::pid))
-            .collect()
-    }
-
-    fn ended(&self) -> Option<Ended> {
-        let closed = self.closed?;
-        let said = self.host_gone || self.host_outbox.is_empty();
-        (said || self.now >= closed + FAREWELL).then_some(match self.failed {
-            true => Ended::Failed,
-            false => Ended::Closed,
-        })
+    /// Whether the session is closed and the host has heard everything, or will not.
+    fn is_over(&self) -> bool {
+        self.closed
+            .is_some_and(|closed| self.down.is_told() || self.now >= closed + FAREWELL)
     }
 }

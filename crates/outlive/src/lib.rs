@@ -6,9 +6,9 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `driver` | the loop between a session and the world |
-//! | `host` | standard input and output, whatever they are |
-//! | `child`, `process` | the server's process, its pipes, its descendants |
+//! | `driver` | the loop between a session and its two sides |
+//! | `downstream`, `stdio`, `host` | the host's side: standard input and output, whatever they are |
+//! | `upstream`, `children`, `child`, `process` | the server's side: its process, its pipes, its descendants |
 //! | `stream`, `outbox`, `lines` | bytes in, bytes out |
 //! | [`warden`] | the end of the servers when we are killed |
 //! | `signals` | what the user wants of us |
@@ -22,7 +22,9 @@ compile_error!(
 );
 
 mod child;
+mod children;
 mod command;
+mod downstream;
 mod driver;
 mod host;
 mod lines;
@@ -31,13 +33,18 @@ mod outbox;
 mod process;
 mod secrets;
 mod signals;
+mod stdio;
 mod stream;
+mod upstream;
 pub mod warden;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 
 use outlive_core::{Event, Policy, Time};
+
+use children::Children;
+use stdio::Stdio;
 
 pub use command::Command;
 pub use secrets::Secrets;
@@ -62,9 +69,6 @@ pub struct Run<O> {
     pub observer: O,
     /// End with [`Ended::Failed`] when the breaker opens.
     pub exit_on_failed: bool,
-    /// This process has no children of its own: orphans a server leaves behind become its
-    /// children (Linux) and are ended.
-    pub owns_children: bool,
     /// A command that calls [`warden::main`]; without it, what is behind a wrapper such as `sh -c`
     /// is left behind if this process is ended with `SIGKILL`.
     pub warden: Option<Command>,
@@ -73,7 +77,8 @@ pub struct Run<O> {
 }
 
 impl<O: Observer> Run<O> {
-    /// A session with this command, for a process that does nothing else.
+    /// A session with this command, for a process that does nothing else: orphans a server leaves
+    /// behind become children of this process (Linux) and are ended.
     pub fn new(command: Command, policy: Policy, observer: O) -> Run<O> {
         let seed = RandomState::new().build_hasher().finish();
         Run {
@@ -81,7 +86,6 @@ impl<O: Observer> Run<O> {
             policy,
             observer,
             exit_on_failed: false,
-            owns_children: true,
             warden: None,
             seed,
         }
@@ -102,11 +106,22 @@ pub enum Ended {
 /// To be called on the main thread: on Linux a server dies with the thread that started it, which
 /// is what makes it die with us.
 pub fn run<O: Observer>(run: Run<O>) -> io::Result<Ended> {
-    if run.owns_children {
-        process::adopt_orphans();
-    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(driver::drive(run))
+    runtime.block_on(async {
+        let secrets = Secrets::of(&run.command);
+        let mut policy = run.policy;
+        policy.label = run.command.label(&secrets).into();
+        let limit = policy.limits.message;
+        let host = Stdio::new(run.observer, run.exit_on_failed, limit)?;
+        let servers = Children::beside_others(run.command, secrets, limit)?.alone(run.warden);
+        let host = driver::drive(host, servers, policy, run.seed).await;
+        let ended = match host.failed {
+            true => Ended::Failed,
+            false => Ended::Closed,
+        };
+        host.finish();
+        Ok(ended)
+    })
 }

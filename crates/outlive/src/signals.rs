@@ -1,4 +1,4 @@
-//! The signals this process lives by.
+//! The signals a user sends to this process.
 
 use std::io;
 use std::task::{Context, Poll};
@@ -10,8 +10,6 @@ use crate::process;
 /// What a signal means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
-    /// `SIGCHLD`: a child may have ended.
-    Child,
     /// `SIGTERM` or `SIGINT`: end the session.
     Stop,
     /// `SIGHUP`: put a new server under the session.
@@ -21,7 +19,7 @@ pub(crate) enum Signal {
 /// The signals that have arrived.
 #[derive(Debug)]
 pub(crate) struct Signals {
-    each: [(unix::Signal, Signal); 4],
+    each: [(unix::Signal, Signal); 3],
 }
 
 impl Signals {
@@ -29,7 +27,6 @@ impl Signals {
         process::unblock_signals();
         Ok(Signals {
             each: [
-                (unix::signal(SignalKind::child())?, Signal::Child),
                 (unix::signal(SignalKind::terminate())?, Signal::Stop),
                 (unix::signal(SignalKind::interrupt())?, Signal::Stop),
                 (unix::signal(SignalKind::hangup())?, Signal::Restart),

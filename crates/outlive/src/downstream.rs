@@ -1,0 +1,41 @@
+//! The host's side of a driver.
+
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use outlive_core::error::Refusal;
+use outlive_core::{Event, Input, Time};
+
+/// Who uses a session: another process behind two pipes, or a part of this one.
+pub(crate) trait Downstream {
+    /// Another turn begins.
+    fn begin(&mut self) {}
+
+    /// What the host says or wants next; nothing, if the others should have their turn first. No
+    /// more of its messages are taken in unless `open`.
+    fn poll_next(&mut self, cx: &mut Context<'_>, open: bool) -> Poll<Option<Input>>;
+
+    /// The host is sent a message.
+    fn send(&mut self, frame: Bytes);
+
+    /// A request of the host's is answered with an error of ours.
+    fn refuse(&mut self, refusal: Refusal);
+
+    /// The session did or noticed something. Tells what should happen because of it.
+    fn event(&mut self, now: Time, event: &Event) -> Option<Input>;
+
+    /// The server wrote a line to its standard error.
+    fn stderr(&mut self, _line: &str) {}
+
+    /// Passes on what the host takes. Tells what that shows, until it shows nothing more.
+    fn flush(&mut self, cx: &mut Context<'_>) -> Option<Input>;
+
+    /// Bytes the host has not taken.
+    fn backlog(&self) -> usize;
+
+    /// Whether the host takes so little that its server should not be read.
+    fn is_blocked(&self) -> bool;
+
+    /// Whether the host has taken everything, or never will.
+    fn is_told(&self) -> bool;
+}

@@ -1,0 +1,91 @@
+//! The server's side of a driver.
+
+use std::io;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use outlive_core::cause::{Exit, StartFailure};
+use outlive_core::{Frame, Generation, LinkInput, LinkOrder};
+
+/// How links to a server are made and ended.
+pub(crate) trait Upstream {
+    /// What it makes.
+    type Link: Link;
+
+    /// Begins to make a link.
+    fn connect(&mut self, generation: Generation) -> Result<Self::Link, StartFailure>;
+
+    /// Ready once for each time that a link may have ended.
+    fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<()>;
+
+    /// Puts away a link that has ended. Tells how, and what [`Link::sent`] is in the end.
+    fn end(&mut self, link: Self::Link, others: &[Self::Link]) -> (Exit, u64);
+
+    /// Puts away whatever else is left behind by links that have ended.
+    fn tidy(&mut self, _links: &[Self::Link]) {}
+
+    /// A text without the secrets of this server.
+    fn mask(&self, text: &str) -> String;
+}
+
+/// What reading a link brought.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Read {
+    /// Bytes: there may be frames or lines to take.
+    Some,
+    /// The other side closed it.
+    End,
+}
+
+/// One connection to a server.
+pub(crate) trait Link {
+    /// Which one it is.
+    fn generation(&self) -> Generation;
+
+    /// Whether it was made at once.
+    fn is_made(&self) -> bool {
+        true
+    }
+
+    /// If it was not, ready once when it is made or cannot be.
+    fn poll_made(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), StartFailure>> {
+        Poll::Pending
+    }
+
+    /// Queues a frame; dropped where the input is closed, so that it never counts as sent.
+    fn send(&mut self, frame: Bytes);
+
+    /// Writes what the server takes.
+    fn flush(&mut self, cx: &mut Context<'_>) -> io::Result<()>;
+
+    /// Bytes the server has not taken.
+    fn backlog(&self) -> usize;
+
+    /// How many of the frames queued here the server can have read.
+    fn sent(&self) -> u64;
+
+    /// Reads what the server says.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Read>;
+
+    /// The next whole frame of what was read; after the end also the one that lacks its line end.
+    fn next_frame(&mut self) -> Option<Frame>;
+
+    /// Reads what the server complains about.
+    fn poll_stderr(&mut self, _cx: &mut Context<'_>) -> Poll<Read> {
+        Poll::Pending
+    }
+
+    /// The lines in what was read of that; after its end also the unfinished one.
+    fn take_lines(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Does as told. Tells what was asked.
+    fn order(&mut self, order: LinkOrder) -> Option<LinkInput>;
+
+    /// Whether there is nothing left of it but what was read.
+    fn has_ended(&self) -> bool;
+
+    /// Reads what is left of a link that has ended, without waiting for more.
+    fn read_rest(&mut self) {}
+}
