@@ -8,29 +8,11 @@ import json
 import os
 import signal
 import sys
-from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from mcp.client.stdio import StdioServerParameters, stdio_client
-
-try:
-    from mcp.client import Client  # mcp 2.x: speaks whichever era the server does
-except ImportError:
-    Client = None
-    from mcp.client.session import ClientSession
-
-
-@asynccontextmanager
-async def connect(server: StdioServerParameters):
-    """Yield the session and the protocol version it agreed on."""
-    if Client is not None:
-        async with Client(stdio_client(server)) as client:
-            yield client, client.protocol_version
-    else:
-        async with stdio_client(server) as streams, ClientSession(*streams) as session:
-            yield session, (await session.initialize()).protocolVersion
+from python_client import connect
 
 
 async def text(session: Any, tool: str) -> str:
@@ -60,7 +42,7 @@ async def end_of(call: asyncio.Task[Any]) -> dict[str, Any]:
 
 
 async def main(scratch: str, command: str, *args: str) -> dict[str, Any]:
-    async with connect(StdioServerParameters(command=command, args=list(args))) as (session, protocol):
+    async with connect(command, *args) as (session, protocol):
         seen: dict[str, Any] = {"sdk": f"mcp {version('mcp')}", "protocol": protocol}
         pid = await text(session, "pid")
         call = await begun(session, Path(scratch, "killed"))

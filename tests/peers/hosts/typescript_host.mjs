@@ -1,27 +1,15 @@
 // The TypeScript SDK's client, both major versions: a server killed in the middle of a call, a call aborted from outside.
 //
 // usage: node typescript_host.mjs sdk|client SCRATCH_FOLDER COMMAND ARG…      prints one JSON object
-// `sdk` is @modelcontextprotocol/sdk (1.x), `client` is @modelcontextprotocol/client (2.x, either era).
 
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-const [generation, scratch, command, ...args] = process.argv.slice(2);
-const v1 = generation === 'sdk';
-const { Client } = await import(v1 ? '@modelcontextprotocol/sdk/client/index.js' : '@modelcontextprotocol/client');
-const { StdioClientTransport } = await import(
-    v1 ? '@modelcontextprotocol/sdk/client/stdio.js' : '@modelcontextprotocol/client/stdio'
-);
-const manifest = new URL(`../node_modules/@modelcontextprotocol/${generation}/package.json`, import.meta.url);
-const { name, version } = JSON.parse(readFileSync(manifest, 'utf8'));
+import { open } from './typescript_client.mjs';
 
-const client = new Client(
-    { name: 'typescript-host', version: '0' },
-    { capabilities: {}, versionNegotiation: { mode: 'auto' } }
-);
-// In 1.x the options come third, after a result schema.
-const call = (params, options) => (v1 ? client.callTool(params, undefined, options) : client.callTool(params, options));
+const [generation, scratch, command, ...args] = process.argv.slice(2);
+const { client, sdk, connect, call } = await open(generation, command, args);
 const text = async tool => (await call({ name: tool, arguments: {} })).content[0].text;
 
 // A call that is known to have reached its tool. Its end is a value, so that no rejection goes unhandled meanwhile.
@@ -40,12 +28,12 @@ async function begun(started, options) {
     return { end };
 }
 
-await client.connect(new StdioClientTransport({ command, args }));
+await connect();
 const pid = await text('pid');
 const killed = await begun(join(scratch, 'killed'));
 process.kill(Number(pid), 'SIGKILL');
 const seen = {
-    sdk: `${name} ${version}`,
+    sdk,
     protocol: client.getNegotiatedProtocolVersion?.() ?? null,
     killed: await killed.end,
     'after the kill': await text('ping'),
