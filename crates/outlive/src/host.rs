@@ -31,15 +31,19 @@ pub(crate) struct Host {
 impl Host {
     /// Takes the standard streams of this process.
     pub(crate) fn of_this_process() -> io::Result<Host> {
-        let (stdin, stdout) = (io::stdin(), io::stdout());
-        let input = match own(stdin.as_fd(), OFlags::RDONLY)? {
+        Host::of(io::stdin().as_fd(), io::stdout().as_fd())
+    }
+
+    /// Takes what is read from and written to these descriptors.
+    pub(crate) fn of(stdin: BorrowedFd<'_>, stdout: BorrowedFd<'_>) -> io::Result<Host> {
+        let input = match own(stdin, OFlags::RDONLY)? {
             Some((fd, kind)) => Source::new(fd, kind)?,
-            None => pump_in(stdin.as_fd().try_clone_to_owned()?)?,
+            None => pump_in(stdin.try_clone_to_owned()?)?,
         };
-        let (output, pump) = match own(stdout.as_fd(), OFlags::WRONLY)? {
+        let (output, pump) = match own(stdout, OFlags::WRONLY)? {
             Some((fd, kind)) => (Sink::new(fd, kind)?, None),
             None => {
-                let (sink, pump) = pump_out(stdout.as_fd().try_clone_to_owned()?)?;
+                let (sink, pump) = pump_out(stdout.try_clone_to_owned()?)?;
                 (sink, Some(pump))
             }
         };
@@ -50,11 +54,36 @@ impl Host {
         })
     }
 
+    /// The two streams, for two owners.
+    pub(crate) fn split(self) -> (Source, HostOutput) {
+        let output = HostOutput {
+            sink: Some(self.output),
+            pump: self.pump,
+        };
+        (self.input, output)
+    }
+
     /// Ends the output and waits for what is on its way, but no longer than `patience`.
     pub(crate) fn finish(self, patience: Duration) {
-        drop(self.output);
+        self.split().1.finish(patience);
+    }
+}
+
+/// The stream to the host.
+#[derive(Debug)]
+pub(crate) struct HostOutput {
+    /// `None` once it has ended.
+    pub(crate) sink: Option<Sink>,
+    /// The thread that writes the output to where it belongs, if one is needed.
+    pump: Option<JoinHandle<()>>,
+}
+
+impl HostOutput {
+    /// Ends the output and waits for what is on its way, but no longer than `patience`.
+    pub(crate) fn finish(&mut self, patience: Duration) {
+        self.sink = None;
         let begun = Instant::now();
-        if let Some(pump) = self.pump {
+        if let Some(pump) = self.pump.take() {
             while !pump.is_finished() && begun.elapsed() < patience {
                 thread::sleep(Duration::from_millis(1));
             }

@@ -28,10 +28,13 @@ mod downstream;
 mod driver;
 mod host;
 mod lines;
+pub mod memory;
 pub mod model;
 mod outbox;
 mod process;
 mod secrets;
+#[cfg(feature = "server")]
+pub mod server;
 mod signals;
 mod stdio;
 mod stream;
@@ -48,6 +51,8 @@ use stdio::Stdio;
 
 pub use command::Command;
 pub use secrets::Secrets;
+#[cfg(feature = "server")]
+pub use server::Server;
 
 /// Whoever watches a session.
 pub trait Observer {

@@ -1,0 +1,396 @@
+//! How a server is put together.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use outlive_core::server::ServerPolicy;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+
+use super::ctx::Ctx;
+use super::prompt::{self, IntoCompletion, IntoPromptResult};
+use super::registry::{Declared, Registry, Tables};
+use super::resource::{self, IntoReadResult, ResourceUri};
+use super::responder::Responder;
+use super::tool::{self, IntoToolResult};
+use super::{Server, definition};
+use crate::model::{CompleteParams, Implementation, Prompt, Resource, ResourceTemplate, Tool};
+
+/// How long accepted requests may take once the client has closed its side (FM-56). A client that
+/// waits for its server to end waits for about two seconds, this and the grace.
+const DRAIN: Duration = Duration::from_secs(1);
+
+/// A server in the making. See the [module page](super).
+pub struct Builder {
+    info: Implementation,
+    instructions: Option<String>,
+    tables: Tables,
+    policy: ServerPolicy,
+    declared: Declared,
+    page: usize,
+    /// What was wrong first.
+    wrong: Option<BuildError>,
+}
+
+/// Why a server cannot be put together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuildError(String);
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BuildError {}
+
+impl BuildError {
+    pub(crate) fn bad_template(template: &str, why: impl fmt::Display) -> BuildError {
+        BuildError(format!(
+            "the URI template {template:?} cannot be matched: {why}"
+        ))
+    }
+}
+
+impl Builder {
+    pub(crate) fn new(name: String, version: String) -> Builder {
+        let policy = ServerPolicy {
+            drain: DRAIN,
+            ..ServerPolicy::default()
+        };
+        Builder {
+            info: Implementation::new(name, version),
+            instructions: None,
+            tables: Tables::default(),
+            policy,
+            declared: Declared::default(),
+            page: 0,
+            wrong: None,
+        }
+    }
+
+    /// How the server introduces itself, where name and version are not enough.
+    #[must_use]
+    pub fn info(mut self, info: Implementation) -> Builder {
+        self.info = info;
+        self
+    }
+
+    /// What a model should know about this server.
+    #[must_use]
+    pub fn instructions(mut self, instructions: impl Into<String>) -> Builder {
+        self.instructions = Some(instructions.into());
+        self
+    }
+
+    /// Offers a tool. The schema of its arguments is that of the type `A`.
+    #[must_use]
+    pub fn tool<F, A, Fut, R>(
+        self,
+        name: impl Into<String>,
+        description: impl Into<String>,
+        function: F,
+    ) -> Builder
+    where
+        F: Fn(Ctx, A) -> Fut + Send + Sync + 'static,
+        A: DeserializeOwned + JsonSchema + Send + 'static,
+        Fut: Future<Output = R> + Send + 'static,
+        R: IntoToolResult + 'static,
+    {
+        let mut tool = Tool::new(name);
+        tool.description = Some(description.into());
+        self.tool_with(tool, function)
+    }
+
+    /// Offers a tool with a title, annotations, or schemas of its own. Schemas it does not have
+    /// are taken from the function's type.
+    #[must_use]
+    pub fn tool_with<F, A, Fut, R>(mut self, tool: Tool, function: F) -> Builder
+    where
+        F: Fn(Ctx, A) -> Fut + Send + Sync + 'static,
+        A: DeserializeOwned + JsonSchema + Send + 'static,
+        Fut: Future<Output = R> + Send + 'static,
+        R: IntoToolResult + 'static,
+    {
+        self.check_new(
+            "tool",
+            &tool.name,
+            self.tables.tools.get(&tool.name).is_some(),
+        );
+        self.tables.tools.put(tool::item(tool, function));
+        self
+    }
+
+    /// Offers a tool that answers through a [`Responder`]: from another task, after its handler
+    /// has ended, or with JSON it has already. Its arguments are in [`Ctx::params`].
+    #[must_use]
+    pub fn tool_responding<F, Fut>(mut self, tool: Tool, function: F) -> Builder
+    where
+        F: Fn(Ctx, Responder) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        self.check_new(
+            "tool",
+            &tool.name,
+            self.tables.tools.get(&tool.name).is_some(),
+        );
+        self.tables.tools.put(tool::of(tool, tool::loose(function)));
+        self
+    }
+
+    /// Offers a resource.
+    #[must_use]
+    pub fn resource<F, Fut, R>(
+        self,
+        uri: impl Into<String>,
+        name: impl Into<String>,
+        function: F,
+    ) -> Builder
+    where
+        F: Fn(Ctx, ResourceUri) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = R> + Send + 'static,
+        R: IntoReadResult + 'static,
+    {
+        self.resource_with(Resource::new(uri, name), function)
+    }
+
+    /// Offers a resource with a title, a type, or anything else to be said about it.
+    #[must_use]
+    pub fn resource_with<F, Fut, R>(mut self, resource: Resource, function: F) -> Builder
+    where
+        F: Fn(Ctx, ResourceUri) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = R> + Send + 'static,
+        R: IntoReadResult + 'static,
+    {
+        let known = self.tables.resources.get(&resource.uri).is_some();
+        self.check_new("resource", &resource.uri, known);
+        self.tables
+            .resources
+            .put(resource::item(resource, function));
+        self
+    }
+
+    /// Offers a family of resources: `note://{name}`. A variable stands for anything without a
+    /// `/`, or with it if written `{+name}`.
+    #[must_use]
+    pub fn resource_template<F, Fut, R>(
+        self,
+        uri_template: impl Into<String>,
+        name: impl Into<String>,
+        function: F,
+    ) -> Builder
+    where
+        F: Fn(Ctx, ResourceUri) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = R> + Send + 'static,
+        R: IntoReadResult + 'static,
+    {
+        self.resource_template_with(ResourceTemplate::new(uri_template, name), function)
+    }
+
+    /// Offers a family of resources with a title, a type, or anything else to be said about it.
+    #[must_use]
+    pub fn resource_template_with<F, Fut, R>(
+        mut self,
+        template: ResourceTemplate,
+        function: F,
+    ) -> Builder
+    where
+        F: Fn(Ctx, ResourceUri) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = R> + Send + 'static,
+        R: IntoReadResult + 'static,
+    {
+        let uri = template.uri_template.clone();
+        self.check_new("template", &uri, self.tables.templates.get(&uri).is_some());
+        match resource::family(template, function) {
+            Ok(family) => self.tables.templates.put(family),
+            Err(why) => {
+                self.wrong
+                    .get_or_insert(BuildError::bad_template(&uri, why));
+            }
+        }
+        self
+    }
+
+    /// Offers a prompt. What can be filled in are the fields of the type `A`; they arrive as
+    /// strings.
+    #[must_use]
+    pub fn prompt<F, A, Fut, R>(
+        self,
+        name: impl Into<String>,
+        description: impl Into<String>,
+        function: F,
+    ) -> Builder
+    where
+        F: Fn(Ctx, A) -> Fut + Send + Sync + 'static,
+        A: DeserializeOwned + JsonSchema + Send + 'static,
+        Fut: Future<Output = R> + Send + 'static,
+        R: IntoPromptResult + 'static,
+    {
+        let mut prompt = Prompt::new(name);
+        prompt.description = Some(description.into());
+        self.prompt_with(prompt, function)
+    }
+
+    /// Offers a prompt with a title, or with arguments that its type does not show.
+    #[must_use]
+    pub fn prompt_with<F, A, Fut, R>(mut self, prompt: Prompt, function: F) -> Builder
+    where
+        F: Fn(Ctx, A) -> Fut + Send + Sync + 'static,
+        A: DeserializeOwned + JsonSchema + Send + 'static,
+        Fut: Future<Output = R> + Send + 'static,
+        R: IntoPromptResult + 'static,
+    {
+        let known = self.tables.prompts.get(&prompt.name).is_some();
+        self.check_new("prompt", &prompt.name, known);
+        self.tables.prompts.put(prompt::item(prompt, function));
+        self
+    }
+
+    /// Completes what a person types into the arguments of prompts and resource templates.
+    #[must_use]
+    pub fn completion<F, Fut, R>(mut self, function: F) -> Builder
+    where
+        F: Fn(Ctx, CompleteParams) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = R> + Send + 'static,
+        R: IntoCompletion + 'static,
+    {
+        self.tables.completion = Some(prompt::completion(function));
+        self
+    }
+
+    /// Answers a method outside the protocol.
+    #[must_use]
+    pub fn method<F, Fut>(mut self, method: impl Into<String>, function: F) -> Builder
+    where
+        F: Fn(Ctx, Responder) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        self.tables
+            .methods
+            .insert(method.into(), tool::loose(function));
+        self
+    }
+
+    /// Declares tools, although they are only added later, by a
+    /// [`ServerHandle`](super::ServerHandle).
+    #[must_use]
+    pub fn tools_later(mut self) -> Builder {
+        self.declared.tools = true;
+        self
+    }
+
+    /// Declares resources, although they are only added later.
+    #[must_use]
+    pub fn resources_later(mut self) -> Builder {
+        self.declared.resources = true;
+        self
+    }
+
+    /// Declares prompts, although they are only added later.
+    #[must_use]
+    pub fn prompts_later(mut self) -> Builder {
+        self.declared.prompts = true;
+        self
+    }
+
+    /// Handlers running at once for one client (256). More requests wait their turn.
+    #[must_use]
+    pub fn concurrency(mut self, most: usize) -> Builder {
+        self.policy.concurrency = most.max(1);
+        self
+    }
+
+    /// Requests of one client that may wait for a handler (4096), and their bytes (64 MiB).
+    #[must_use]
+    pub fn queue(mut self, most: usize, bytes: usize) -> Builder {
+        (self.policy.queue, self.policy.queue_bytes) = (most, bytes);
+        self
+    }
+
+    /// The longest message a client may send (64 MiB). A longer one is answered with an error.
+    #[must_use]
+    pub fn message_limit(mut self, bytes: usize) -> Builder {
+        self.policy.message = bytes;
+        self
+    }
+
+    /// Items on a page of a list. Without it a list is one page: not every client turns them.
+    #[must_use]
+    pub fn page_size(mut self, most: usize) -> Builder {
+        self.page = most;
+        self
+    }
+
+    /// The time between telling a handler that nobody waits for it and dropping it (1 s).
+    #[must_use]
+    pub fn grace(mut self, grace: Duration) -> Builder {
+        self.policy.grace = grace;
+        self
+    }
+
+    /// How long accepted requests may take once the client has closed its side (1 s): it may
+    /// still read, as in `server < requests > answers`.
+    #[must_use]
+    pub fn drain(mut self, drain: Duration) -> Builder {
+        self.policy.drain = drain;
+        self
+    }
+
+    /// The longest a handler may take, not counting the time it waits for the client. Without it,
+    /// as long as it likes.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Builder {
+        self.policy.deadline = Some(deadline);
+        self
+    }
+
+    /// The longest a client may take to answer a request of ours. Without it, as long as it
+    /// likes: there may be a person behind it.
+    #[must_use]
+    pub fn ask_timeout(mut self, timeout: Duration) -> Builder {
+        self.policy.ask_timeout = Some(timeout);
+        self
+    }
+
+    /// The server.
+    ///
+    /// # Panics
+    ///
+    /// If two things of a kind have the same name, or a URI template cannot be matched; see
+    /// [`try_build`](Builder::try_build).
+    pub fn build(self) -> Server {
+        match self.try_build() {
+            Ok(server) => server,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// The server, or what is wrong with it.
+    pub fn try_build(mut self) -> Result<Server, BuildError> {
+        if let Some(wrong) = self.wrong {
+            return Err(wrong);
+        }
+        self.policy.info = definition(&self.info);
+        self.policy.instructions = self.instructions.as_ref().map(definition);
+        let registry = Registry::new(self.tables, self.policy, self.declared, self.page);
+        Ok(Server {
+            registry: Arc::new(registry),
+        })
+    }
+
+    fn check_new(&mut self, what: &str, key: &str, known: bool) {
+        if known {
+            let words = format!("there are two of the {what} {key:?}");
+            self.wrong.get_or_insert(BuildError(words));
+        }
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("info", &self.info)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,301 @@
+//! What a handler knows and may do besides its arguments.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use outlive_core::error::Outcome;
+use outlive_core::server::{AskId, CancelReason, Era, Input, Level, Peer};
+use outlive_core::{Error, Id};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::oneshot;
+
+use super::call::Call;
+use super::connection::{Asked, Connection};
+use super::handle::ServerHandle;
+use crate::model::{
+    ElicitRequest, ElicitResult, Implementation, LogLevel, Object, Root, RootsResult,
+    SamplingRequest, SamplingResult,
+};
+
+/// The request a handler works on: who asked, whether they still wait, and what they can be told
+/// and asked meanwhile. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Ctx {
+    call: Arc<Call>,
+}
+
+impl Ctx {
+    pub(crate) fn new(call: Arc<Call>) -> Ctx {
+        Ctx { call }
+    }
+
+    /// Waits until nobody waits for this request any more, and says why.
+    ///
+    /// A handler that ignores it is dropped after a grace ([`Builder::grace`]); whatever it
+    /// answers is discarded.
+    ///
+    /// [`Builder::grace`]: super::Builder::grace
+    pub async fn cancelled(&self) -> CancelReason {
+        self.call.cancelled().await.clone()
+    }
+
+    /// Whether nobody waits for this request any more.
+    pub fn is_cancelled(&self) -> bool {
+        self.call.reason().is_some()
+    }
+
+    /// Why nobody waits for this request any more; `None` while somebody does.
+    pub fn reason(&self) -> Option<CancelReason> {
+        self.call.reason().cloned()
+    }
+
+    /// Tells the client how far the work has got, if it wants to know. Told only if it is more
+    /// than before.
+    pub fn progress(&self, progress: f64, total: Option<f64>) {
+        self.tell_progress(progress, total, None);
+    }
+
+    /// Tells the client how far the work has got, and in words what is being done.
+    pub fn progress_message(&self, progress: f64, total: Option<f64>, message: impl Into<String>) {
+        self.tell_progress(progress, total, Some(message.into()));
+    }
+
+    fn tell_progress(&self, progress: f64, total: Option<f64>, message: Option<String>) {
+        self.call.connection.mention(Input::Progress {
+            ticket: self.call.ticket,
+            progress,
+            total,
+            message,
+        });
+    }
+
+    /// Sends the client a log message, if it wants messages of this level.
+    pub fn log(&self, level: LogLevel, data: impl Serialize) {
+        self.write_log(level, None, data);
+    }
+
+    /// Sends the client a log message under the name of a part of the server.
+    pub fn log_as(
+        &self,
+        logger: impl Into<Cow<'static, str>>,
+        level: LogLevel,
+        data: impl Serialize,
+    ) {
+        self.write_log(level, Some(logger.into()), data);
+    }
+
+    fn write_log(&self, level: LogLevel, logger: Option<Cow<'static, str>>, data: impl Serialize) {
+        self.call.connection.mention(Input::Log {
+            within: Some(self.call.ticket),
+            level: core_level(&level),
+            logger,
+            data: json_or_null(&data),
+        });
+    }
+
+    /// Sends the client a notification that belongs to this request.
+    pub fn notify(&self, method: impl Into<Cow<'static, str>>, params: impl Serialize) {
+        self.call.connection.mention(Input::Notify {
+            within: Some(self.call.ticket),
+            method: method.into(),
+            params: json_or_null(&params),
+        });
+    }
+
+    /// Lets the client ask its model.
+    pub async fn sample(&self, request: &SamplingRequest) -> Result<SamplingResult, Error> {
+        self.request("sampling/createMessage", request).await
+    }
+
+    /// Lets the client ask the person.
+    pub async fn elicit(&self, request: &ElicitRequest) -> Result<ElicitResult, Error> {
+        self.request("elicitation/create", request).await
+    }
+
+    /// Asks the client for the places it lets us work in.
+    pub async fn roots(&self) -> Result<Vec<Root>, Error> {
+        let result: RootsResult = self.request("roots/list", Object::new()).await?;
+        Ok(result.roots)
+    }
+
+    /// Sends the client a request and waits for its answer.
+    ///
+    /// A client that has not declared the capability is not asked; if it leaves, this ends with an
+    /// error. A client of 2026-07-28 is asked by way of the answer to its own request
+    /// (`input_required`), which changes nothing here: the handler waits, and goes on when the
+    /// client has come back. Dropping the future takes the request back.
+    pub async fn request<T: DeserializeOwned>(
+        &self,
+        method: impl Into<Cow<'static, str>>,
+        params: impl Serialize,
+    ) -> Result<T, Error> {
+        let json = self.request_json(method, params).await?;
+        serde_json::from_slice(&json).map_err(|error| unusable(&error.to_string()))
+    }
+
+    /// Sends the client a request and waits for its result as JSON.
+    pub async fn request_json(
+        &self,
+        method: impl Into<Cow<'static, str>>,
+        params: impl Serialize,
+    ) -> Result<Bytes, Error> {
+        let params = json(&params)?;
+        let mut answers = self.ask([(method.into(), params)]);
+        match answers.pop() {
+            Some(answer) => answer.wait().await,
+            None => Err(gone()),
+        }
+    }
+
+    /// Sends the client several requests at once and waits for all results.
+    ///
+    /// A client of 2026-07-28 gets them in one round trip, where one after the other would take
+    /// one each.
+    pub async fn request_all<M, P>(
+        &self,
+        requests: impl IntoIterator<Item = (M, P)>,
+    ) -> Vec<Result<Bytes, Error>>
+    where
+        M: Into<Cow<'static, str>>,
+        P: Serialize,
+    {
+        let mut questions = Vec::new();
+        for (method, params) in requests {
+            questions.push((method.into(), json_or_null(&params)));
+        }
+        let mut results = Vec::new();
+        for answer in self.ask(questions) {
+            results.push(answer.wait().await);
+        }
+        results
+    }
+
+    fn ask(
+        &self,
+        questions: impl IntoIterator<Item = (Cow<'static, str>, Bytes)>,
+    ) -> Vec<Answering> {
+        let connection = &self.call.connection;
+        let asked = connection.ask(Some(self.call.ticket), questions);
+        asked
+            .into_iter()
+            .map(|(id, receiver)| Answering {
+                connection: connection.clone(),
+                id,
+                receiver: Some(receiver),
+            })
+            .collect()
+    }
+
+    /// The name and version the client gave, if it did.
+    pub fn client(&self) -> Option<Implementation> {
+        serde_json::from_slice(self.peer().info.as_ref()?).ok()
+    }
+
+    /// Who the client is and what it is able to do, as it said.
+    pub fn peer(&self) -> &Peer {
+        &self.call.request.peer
+    }
+
+    /// Whether the request came with all it needs (2026-07-28) or within a session (before).
+    pub fn era(&self) -> Era {
+        self.call.request.era
+    }
+
+    /// The method of the request.
+    pub fn method(&self) -> &str {
+        self.call.request.message.method()
+    }
+
+    /// The id the client gave the request.
+    pub fn request_id(&self) -> Id {
+        let id = self.call.request.message.id();
+        id.cloned().unwrap_or(Id::Null)
+    }
+
+    /// The parameters of the request, as the client wrote them.
+    pub fn params(&self) -> &[u8] {
+        self.call.params()
+    }
+
+    /// The metadata of the request (`_meta`).
+    pub fn meta(&self) -> Object {
+        let meta = self.call.request.message.meta();
+        meta.and_then(|json| serde_json::from_slice(json).ok())
+            .unwrap_or_default()
+    }
+
+    /// The server, to change what it offers or to end it.
+    pub fn server(&self) -> ServerHandle {
+        ServerHandle::of(&self.call.connection.registry)
+    }
+}
+
+/// A question the client has not answered; dropping it takes it back.
+struct Answering {
+    connection: Arc<Connection>,
+    id: AskId,
+    receiver: Option<oneshot::Receiver<Asked>>,
+}
+
+impl Answering {
+    async fn wait(mut self) -> Asked {
+        let Some(receiver) = &mut self.receiver else {
+            return Err(gone());
+        };
+        let answer = receiver.await;
+        self.receiver = None;
+        answer.unwrap_or_else(|_| Err(gone()))
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        if self.receiver.is_some() {
+            self.connection.unask(self.id);
+        }
+    }
+}
+
+fn gone() -> Error {
+    Error::ShuttingDown {
+        outcome: Outcome::Unknown,
+    }
+}
+
+fn unusable(what: &str) -> Error {
+    Error::Protocol {
+        what: what.to_owned(),
+        unreadable: false,
+        outcome: Outcome::Done,
+    }
+}
+
+fn json(value: &impl Serialize) -> Result<Bytes, Error> {
+    let json = serde_json::to_vec(value).map_err(|error| Error::Protocol {
+        what: format!("the parameters cannot be written as JSON: {error}"),
+        unreadable: false,
+        outcome: Outcome::NotSent,
+    })?;
+    Ok(json.into())
+}
+
+fn json_or_null(value: &impl Serialize) -> Bytes {
+    json(value).unwrap_or(Bytes::from_static(b"null"))
+}
+
+pub(crate) fn core_level(level: &LogLevel) -> Level {
+    match level {
+        LogLevel::Debug => Level::Debug,
+        LogLevel::Info => Level::Info,
+        LogLevel::Notice => Level::Notice,
+        LogLevel::Warning => Level::Warning,
+        LogLevel::Error => Level::Error,
+        LogLevel::Critical => Level::Critical,
+        LogLevel::Alert => Level::Alert,
+        LogLevel::Emergency => Level::Emergency,
+        // Never hidden by a filter, like the model's order has it.
+        _ => Level::Emergency,
+    }
+}

@@ -1,0 +1,255 @@
+//! The thread that reads a client, and keeps the time.
+//!
+//! It has a runtime of its own and runs nothing of the user's, so nothing of the user's can hold
+//! it up: pings, cancellations and answers get through whatever the handlers do.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use outlive_core::server::{CloseKind, Input};
+use outlive_core::{Framer, Time};
+use tokio::sync::oneshot;
+use tokio::time::Sleep;
+
+use super::connection::{After, Connection, close_kind};
+use super::pool::TICK;
+use super::wire::Reading;
+
+/// Reads of the client before it is written to.
+const READS: usize = 8;
+
+/// Rounds before the kernel is asked for news.
+const ROUNDS: usize = 8;
+
+/// How long a client that does not read may keep us from ending.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// How long the end waits for handlers to be dropped.
+const LAST_DROPS: Duration = Duration::from_millis(200);
+
+/// Makes both directions of a connection, on the thread that is to read it.
+pub(crate) type Open = Box<dyn FnOnce() -> io::Result<(Box<dyn Reading>, Arc<Connection>)> + Send>;
+
+/// Starts the thread of a connection. `opened` is told when there is one, `ended` when it is over.
+pub(crate) fn start(
+    open: Open,
+    opened: oneshot::Sender<io::Result<Arc<Connection>>>,
+    ended: oneshot::Sender<()>,
+) -> io::Result<()> {
+    let run = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let (runtime, reader, connection) = match runtime.and_then(|runtime| {
+            let _inside = runtime.enter();
+            let (reader, connection) = open()?;
+            drop(_inside);
+            Ok((runtime, reader, connection))
+        }) {
+            Ok(made) => made,
+            Err(error) => {
+                let _ = opened.send(Err(error));
+                return;
+            }
+        };
+        runtime.block_on(async {
+            let mut driver = Driver::new(reader, connection.clone());
+            let _ = opened.send(Ok(connection.clone()));
+            // The budget tokio gives to tasks would only add wake-ups: there is one task.
+            tokio::task::unconstrained(poll_fn(|cx| driver.poll(cx))).await;
+        });
+        connection.lock().end_output(FAREWELL);
+        connection.pool.close();
+        wait_for_drops(&connection);
+        let _ = ended.send(());
+    };
+    let thread = thread::Builder::new().name("outlive-server".into());
+    thread.spawn(run).map(drop)
+}
+
+/// Gives handlers that were dropped at the end the time to be.
+fn wait_for_drops(connection: &Connection) {
+    let begun = Instant::now();
+    while !connection.pool.is_idle() && begun.elapsed() < LAST_DROPS {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+struct Driver {
+    reader: Box<dyn Reading>,
+    framer: Framer,
+    connection: Arc<Connection>,
+    /// The pool has been told who looks after it.
+    attended: bool,
+    /// The client sends nothing any more …
+    ended: bool,
+    /// … and the machine knows.
+    told: bool,
+    alarm: Pin<Box<Sleep>>,
+    alarm_at: Option<Time>,
+    /// When the pool is looked after next.
+    tick: Option<Time>,
+    /// When the connection was settled.
+    closed: Option<Time>,
+}
+
+impl Driver {
+    fn new(reader: Box<dyn Reading>, connection: Arc<Connection>) -> Driver {
+        let alarm = tokio::time::sleep_until(connection.instant(Time::ZERO).into());
+        Driver {
+            reader,
+            framer: Framer::new(connection.message_limit),
+            attended: false,
+            ended: false,
+            told: false,
+            alarm: Box::pin(alarm),
+            alarm_at: None,
+            tick: None,
+            closed: None,
+            connection,
+        }
+    }
+
+    /// One turn: everything that can be done without waiting.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !std::mem::replace(&mut self.attended, true) {
+            self.connection.read_by(cx.waker().clone());
+            let connection = Arc::downgrade(&self.connection);
+            let settle = move || {
+                if let Some(connection) = connection.upgrade() {
+                    connection.flush();
+                }
+            };
+            self.connection.pool.attend(settle, cx.waker().clone());
+        }
+        for _ in 0..ROUNDS {
+            let mut again = self.read(cx);
+            self.write(cx);
+            if self.has_ended() {
+                return Poll::Ready(());
+            }
+            again |= self.watch_clock(cx);
+            if !again {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Reads the client. True if there may be more.
+    fn read(&mut self, cx: &mut Context<'_>) -> bool {
+        for _ in 0..READS {
+            if !self.take_frames() || self.told {
+                return false;
+            }
+            if self.ended {
+                self.tell_end(CloseKind::Eof);
+                return true;
+            }
+            match self.reader.poll_read(cx, self.framer.spare()) {
+                Poll::Pending => return false,
+                Poll::Ready(Ok(0)) => self.ended = true,
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(error)) => {
+                    self.tell_end(close_kind(&error));
+                    return true;
+                }
+            }
+        }
+        true
+    }
+
+    fn tell_end(&mut self, kind: CloseKind) {
+        (self.ended, self.told) = (true, true);
+        self.connection.feed(Input::Closed(kind));
+    }
+
+    /// Hands on what has been read; false if there is more than may be now.
+    fn take_frames(&mut self) -> bool {
+        let mut after = After::default();
+        let mut engine = self.connection.lock();
+        engine.paused = false;
+        loop {
+            if !engine.wants_input() {
+                engine.paused = true;
+                break;
+            }
+            let frame = match self.ended {
+                false => self.framer.next_frame(),
+                true => self.framer.finish(),
+            };
+            let Some(frame) = frame else { break };
+            engine.take(&self.connection, Input::Frame(frame), &mut after);
+        }
+        let paused = engine.paused;
+        drop(engine);
+        after.run(&self.connection);
+        !paused
+    }
+
+    /// Writes what is queued and finds out whether the client is gone.
+    fn write(&mut self, cx: &mut Context<'_>) {
+        let mut after = After::default();
+        let mut engine = self.connection.lock();
+        engine.look_for_client(&self.connection, cx, &mut after);
+        engine.write(&self.connection, cx, &mut after);
+        drop(engine);
+        after.run(&self.connection);
+    }
+
+    /// Does what is due and sets the alarm for what is next. True if something was due.
+    fn watch_clock(&mut self, cx: &mut Context<'_>) -> bool {
+        let now = self.connection.now();
+        let tended = match self.tick {
+            None => self.connection.pool.wants_tending(),
+            Some(tick) if tick <= now => self.connection.pool.tend(),
+            Some(_) => true,
+        };
+        self.tick = match self.tick {
+            Some(tick) if tick > now => Some(tick),
+            _ => tended.then(|| now + TICK),
+        };
+        let mut engine = self.connection.lock();
+        let due = match self.closed {
+            Some(at) => Some(at + FAREWELL),
+            None => engine.machine.deadline(),
+        };
+        if self.closed.is_none() && due.is_some_and(|due| due <= now) {
+            drop(engine);
+            self.connection.feed(Input::Tick);
+            return true;
+        }
+        let next = [due, self.tick].into_iter().flatten().min();
+        if let Some(at) = next
+            && self.alarm_at.is_none_or(|set| at < set)
+        {
+            let at_instant = self.connection.instant(at);
+            self.alarm.as_mut().reset(at_instant.into());
+            self.alarm_at = Some(at);
+        }
+        engine.armed = self.alarm_at;
+        drop(engine);
+        if self.alarm_at.is_some() && self.alarm.as_mut().poll(cx).is_ready() {
+            self.alarm_at = None;
+            return true;
+        }
+        false
+    }
+
+    /// Whether all is settled and said.
+    fn has_ended(&mut self) -> bool {
+        let now = self.connection.now();
+        let engine = self.connection.lock();
+        if !engine.closed {
+            return false;
+        }
+        let closed = *self.closed.get_or_insert(now);
+        engine.has_said_all() || now >= closed + FAREWELL
+    }
+}

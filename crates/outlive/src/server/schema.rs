@@ -1,0 +1,53 @@
+//! JSON Schemas of what tools take and give.
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+/// The schema of a tool's arguments: always that of an object, as the protocol wants it.
+pub(crate) fn of_input<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().for_deserialize();
+    let mut schema = generate::<T>(settings);
+    if !is_object(&schema) {
+        schema = Map::new();
+        schema.insert("type".into(), json!("object"));
+    }
+    schema.entry("properties").or_insert_with(|| json!({}));
+    Value::Object(schema)
+}
+
+/// The schema of a tool's structured content, and whether the content has to be wrapped.
+///
+/// Up to 2025-11-25 structured content is an object. What is none becomes the one field `result` of
+/// one, as other SDKs do it.
+pub(crate) fn of_output<T: JsonSchema>() -> (Value, bool) {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let schema = generate::<T>(settings);
+    if is_object(&schema) {
+        return (Value::Object(schema), false);
+    }
+    let wrapped = json!({
+        "type": "object",
+        "properties": { "result": schema },
+        "required": ["result"],
+    });
+    (wrapped, true)
+}
+
+fn generate<T: JsonSchema>(mut settings: SchemaSettings) -> Map<String, Value> {
+    // Readers of tool lists do not all follow references.
+    settings.inline_subschemas = true;
+    let schema = settings.into_generator().into_root_schema_for::<T>();
+    let mut schema = match Value::from(schema) {
+        Value::Object(schema) => schema,
+        // `true`: anything.
+        _ => Map::new(),
+    };
+    schema.remove("$schema");
+    schema.remove("title");
+    schema
+}
+
+fn is_object(schema: &Map<String, Value>) -> bool {
+    schema.get("type").and_then(Value::as_str) == Some("object")
+}

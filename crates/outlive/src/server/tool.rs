@@ -1,0 +1,376 @@
+//! Tools: what they take, what they give.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::call::{Call, Outcome};
+use super::ctx::Ctx;
+use super::failure::{refusal, words};
+use super::registry::{Handler, Item, Plain};
+use super::responder::Responder;
+use super::schema;
+use super::task::Work;
+use crate::model::{CallResult, Content, RpcError, Tool};
+
+/// What a tool may return.
+///
+/// Text, [`Content`] or several, a whole [`CallResult`], `()`, [`Json`] for structured output, or a
+/// `Result` of any of these. The error of a `Result` is anything that can be displayed; it is
+/// answered with `isError` for the model to read, unless it is an [`RpcError`], which refuses the
+/// request.
+pub trait IntoToolResult {
+    /// The schema of the structured output and whether the output is to be wrapped to fit it.
+    #[doc(hidden)]
+    fn output_schema() -> Option<(Value, bool)> {
+        None
+    }
+
+    /// The result, or the refusal of the request.
+    fn into_tool_result(self) -> Result<ToolResult, RpcError>;
+}
+
+/// What a tool answers.
+#[derive(Clone, Debug)]
+pub struct ToolResult(Body);
+
+#[derive(Clone, Debug)]
+enum Body {
+    Text(Cow<'static, str>),
+    Failure(String),
+    /// Structured content, as JSON.
+    Structured(String),
+    Full(Box<CallResult>),
+}
+
+impl ToolResult {
+    /// Text.
+    pub fn text(text: impl Into<Cow<'static, str>>) -> ToolResult {
+        ToolResult(Body::Text(text.into()))
+    }
+
+    /// The tool failed; the model is told so in these words.
+    pub fn failure(words: impl Into<String>) -> ToolResult {
+        ToolResult(Body::Failure(words.into()))
+    }
+
+    /// The result as JSON; `wrap` puts structured content into an object.
+    fn write(self, wrap: bool) -> Outcome {
+        let mut json = Vec::with_capacity(128);
+        let written = match &self.0 {
+            Body::Text(text) => write_text(&mut json, text).map(|()| json.push(b'}')),
+            Body::Failure(words) => write_text(&mut json, words)
+                .map(|()| json.extend_from_slice(br#","isError":true}"#)),
+            Body::Structured(data) => write_text(&mut json, data).map(|()| {
+                json.extend_from_slice(br#","structuredContent":"#);
+                if wrap {
+                    json.extend_from_slice(br#"{"result":"#);
+                }
+                json.extend_from_slice(data.as_bytes());
+                json.extend_from_slice(if wrap { b"}}" } else { b"}" });
+            }),
+            Body::Full(result) => serde_json::to_writer(&mut json, result),
+        };
+        written.map_err(unwritable)?;
+        Ok(Bytes::from(json))
+    }
+}
+
+/// Begins a result with one piece of text.
+fn write_text(json: &mut Vec<u8>, text: &str) -> serde_json::Result<()> {
+    json.extend_from_slice(br#"{"content":[{"type":"text","text":"#);
+    serde_json::to_writer(&mut *json, text)?;
+    json.extend_from_slice(b"}]");
+    Ok(())
+}
+
+fn unwritable(error: serde_json::Error) -> RpcError {
+    RpcError::internal(format!("The result cannot be written as JSON: {error}."))
+}
+
+impl IntoToolResult for ToolResult {
+    fn into_tool_result(self) -> Result<ToolResult, RpcError> {
+        Ok(self)
+    }
+}
+
+impl IntoToolResult for String {
+    fn into_tool_result(self) -> Result<ToolResult, RpcError> {
+        Ok(ToolResult::text(self))
+    }
+}
+
+impl IntoToolResult for &'static str {
+    fn into_tool_result(self) -> Result<ToolResult, RpcError> {
+        Ok(ToolResult::text(self))
+    }
+}
+
+impl IntoToolResult for Cow<'static, str> {
+    fn into_tool_result(self) -> Result<ToolResult, RpcError> {
+        Ok(ToolResult::text(self))
+    }
+}
+
+/// No content.
+impl IntoToolResult for () {
+    fn into_tool_result(self) -> Result<ToolResult, RpcError> {
+        CallResult::new([]).into_tool_result()
+    }
+}
+
+impl IntoToolResult for Content {
+    fn into_tool_result(self) -> Result<ToolResult, RpcError> {
+        CallResult::new([self]).into_tool_result()
+    }
+}
+
+impl IntoToolResult for Vec<Content> {
+    fn into_tool_result(self) -> Result<ToolResult, RpcError> {
+        CallResult::new(self).into_tool_result()
+    }
+}
+
+impl IntoToolResult for CallResult {
+    fn into_tool_result(self) -> Result<ToolResult, RpcError> {
+        Ok(ToolResult(Body::Full(Box::new(self))))
+    }
+}
+
+impl<R: IntoToolResult, E: Display + 'static> IntoToolResult for Result<R, E> {
+    fn output_schema() -> Option<(Value, bool)> {
+        R::output_schema()
+    }
+
+    fn into_tool_result(self) -> Result<ToolResult, RpcError> {
+        match self {
+            Ok(result) => result.into_tool_result(),
+            Err(error) => match refusal(&error) {
+                Some(refusal) => Err(refusal),
+                None => Ok(ToolResult::failure(words(&error))),
+            },
+        }
+    }
+}
+
+/// Structured output: data with a schema, which the tool then declares.
+///
+/// The same data is also given as text, for clients that do not know structured content. Data that
+/// is not an object becomes the field `result` of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Json<T>(pub T);
+
+impl<T: Serialize + JsonSchema> IntoToolResult for Json<T> {
+    fn output_schema() -> Option<(Value, bool)> {
+        Some(schema::of_output::<T>())
+    }
+
+    fn into_tool_result(self) -> Result<ToolResult, RpcError> {
+        let json = serde_json::to_string(&self.0).map_err(unwritable)?;
+        Ok(ToolResult(Body::Structured(json)))
+    }
+}
+
+/// A tool that is a function from arguments to a result.
+struct ToolFn<F, A> {
+    function: Arc<F>,
+    /// Whether structured content is wrapped.
+    wrap: bool,
+    arguments: PhantomData<fn() -> A>,
+}
+
+impl<F, A, Fut, R> Handler for ToolFn<F, A>
+where
+    F: Fn(Ctx, A) -> Fut + Send + Sync + 'static,
+    A: DeserializeOwned + Send + 'static,
+    Fut: Future<Output = R> + Send + 'static,
+    R: IntoToolResult + 'static,
+{
+    fn work(&self, call: &Arc<Call>, (): ()) -> Work {
+        let (function, wrap) = (self.function.clone(), self.wrap);
+        let ctx = Ctx::new(call.clone());
+        call.work(async move {
+            let arguments = match arguments(ctx.params()) {
+                Ok(arguments) => arguments,
+                // For the model to read and mend (2025-11-25, tools: error handling).
+                Err(why) => return ToolResult::failure(why).write(false),
+            };
+            let result = function(ctx, arguments).await;
+            result.into_tool_result()?.write(wrap)
+        })
+    }
+}
+
+/// `arguments` out of the parameters of `tools/call` or `prompts/get`, read in place.
+pub(crate) fn arguments<A: DeserializeOwned>(params: &[u8]) -> Result<A, String> {
+    #[derive(Deserialize)]
+    #[serde(bound = "A: Deserialize<'de>")]
+    struct Params<A> {
+        #[serde(default)]
+        arguments: Option<A>,
+    }
+    let given = match serde_json::from_slice::<Params<A>>(params) {
+        Ok(params) => params.arguments.ok_or(None),
+        Err(error) => Err(Some(error)),
+    };
+    given.or_else(|wrong| {
+        // None are given, or `A` is `()` and an empty object is: both mean nothing.
+        let nothing = match &wrong {
+            Some(_) => Err(()),
+            None => serde_json::from_str("{}").map_err(|_| ()),
+        };
+        nothing
+            .or_else(|()| match is_empty(params) {
+                true => serde_json::from_str("null").map_err(|_| ()),
+                false => Err(()),
+            })
+            .map_err(|()| match wrong {
+                Some(error) => format!("The arguments are wrong: {error}."),
+                None => "The arguments are missing.".to_owned(),
+            })
+    })
+}
+
+/// Whether no argument is given.
+fn is_empty(params: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Params {
+        #[serde(default)]
+        arguments: Option<serde_json::Map<String, Value>>,
+    }
+    serde_json::from_slice::<Params>(params)
+        .is_ok_and(|params| params.arguments.is_none_or(|given| given.is_empty()))
+}
+
+/// A tool that answers through a responder.
+struct LooseTool<F>(Arc<F>);
+
+impl<F, Fut> Handler for LooseTool<F>
+where
+    F: Fn(Ctx, Responder) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = ()> + Send + 'static,
+{
+    fn work(&self, call: &Arc<Call>, (): ()) -> Work {
+        let function = self.0.clone();
+        let ctx = Ctx::new(call.clone());
+        let responder = Responder::new(call.clone());
+        call.loose_work(async move { function(ctx, responder).await })
+    }
+}
+
+/// A handler that answers through a responder.
+pub(crate) fn loose<F, Fut>(function: F) -> Plain
+where
+    F: Fn(Ctx, Responder) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = ()> + Send + 'static,
+{
+    Arc::new(LooseTool(Arc::new(function)))
+}
+
+/// A tool to be offered. What the definition does not say is taken from the function's type.
+pub(crate) fn item<F, A, Fut, R>(mut tool: Tool, function: F) -> Item<Plain>
+where
+    F: Fn(Ctx, A) -> Fut + Send + Sync + 'static,
+    A: DeserializeOwned + JsonSchema + Send + 'static,
+    Fut: Future<Output = R> + Send + 'static,
+    R: IntoToolResult + 'static,
+{
+    if tool.input_schema == Tool::new("").input_schema {
+        tool.input_schema = schema::of_input::<A>();
+    }
+    let output = R::output_schema();
+    let wrap = output.as_ref().is_some_and(|(_, wrap)| *wrap);
+    if let Some((schema, _)) = output {
+        tool.output_schema.get_or_insert(schema);
+    }
+    let handler = ToolFn {
+        function: Arc::new(function),
+        wrap,
+        arguments: PhantomData,
+    };
+    of(tool, Arc::new(handler))
+}
+
+/// A tool with its handler.
+pub(crate) fn of(tool: Tool, handler: Plain) -> Item<Plain> {
+    Item {
+        definition: super::definition(&tool),
+        key: tool.name,
+        handler,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::ToolError;
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct Args {
+        n: u32,
+    }
+
+    fn json(result: impl IntoToolResult) -> String {
+        let body = result.into_tool_result().expect("no refusal");
+        String::from_utf8(body.write(false).expect("JSON").into()).expect("text")
+    }
+
+    #[test]
+    fn arguments_are_read_in_place() {
+        let read = |params: &str| arguments::<Args>(params.as_bytes());
+        let params = r#"{"_meta":{"n":2},"name":"x","arguments":{"n":1}}"#;
+        assert_eq!(read(params), Ok(Args { n: 1 }));
+        assert!(read(r#"{"name":"x"}"#).unwrap_err().contains("missing"));
+        let wrong = read(r#"{"arguments":{"n":"one"}}"#).unwrap_err();
+        assert!(wrong.contains("expected u32"), "{wrong}");
+    }
+
+    #[test]
+    fn nothing_can_be_given_in_three_ways() {
+        for params in ["{}", r#"{"arguments":{}}"#, r#"{"arguments":null}"#] {
+            assert_eq!(arguments::<()>(params.as_bytes()), Ok(()), "{params}");
+        }
+        assert!(arguments::<()>(br#"{"arguments":{"n":1}}"#).is_err());
+    }
+
+    #[test]
+    fn results_are_written_as_the_protocol_has_them() {
+        let text = r#"{"content":[{"type":"text","text":"a\"b"}]"#;
+        assert_eq!(json("a\"b"), format!("{text}}}"));
+        assert_eq!(json(Ok::<_, ToolError>("a\"b")), format!("{text}}}"));
+        let failed = format!(r#"{text},"isError":true}}"#);
+        assert_eq!(json(Err::<(), _>("a\"b")), failed);
+        assert_eq!(json(Err::<(), _>(ToolError::new("a\"b"))), failed);
+        assert_eq!(json(()), r#"{"content":[]}"#);
+        assert_eq!(
+            json(Json(7)),
+            r#"{"content":[{"type":"text","text":"7"}],"structuredContent":7}"#
+        );
+    }
+
+    #[test]
+    fn an_error_of_the_protocol_refuses() {
+        let refusal = RpcError::invalid_params("no");
+        let refused = Err::<(), _>(refusal.clone()).into_tool_result();
+        assert_eq!(refused.unwrap_err(), refusal);
+        let refused = Err::<(), _>(ToolError::from(refusal.clone())).into_tool_result();
+        assert_eq!(refused.unwrap_err(), refusal);
+    }
+
+    #[test]
+    fn data_that_is_no_object_is_wrapped_as_its_schema_says() {
+        let (schema, wrap) = <Json<u32>>::output_schema().expect("a schema");
+        assert!(wrap);
+        assert_eq!(schema["properties"]["result"]["type"], "integer");
+        let body = Json(7_u32).into_tool_result().expect("no refusal");
+        let json = body.write(wrap).expect("JSON");
+        assert!(json.ends_with(br#""structuredContent":{"result":7}}"#));
+    }
+}
