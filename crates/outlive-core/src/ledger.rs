@@ -65,11 +65,16 @@ impl Entry {
 
     /// The request in words, for error messages.
     pub(crate) fn what(&self) -> String {
-        match self.message.name() {
-            Some(name) if self.message.is("tools/call") => format!("tool {name:?}"),
-            Some(name) if self.message.is("prompts/get") => format!("prompt {name:?}"),
-            _ => self.message.method().to_string(),
-        }
+        in_words(&self.message)
+    }
+}
+
+/// A request in words, for error messages.
+pub(crate) fn in_words(request: &Message) -> String {
+    match request.name() {
+        Some(name) if request.is("tools/call") => format!("tool {name:?}"),
+        Some(name) if request.is("prompts/get") => format!("prompt {name:?}"),
+        _ => request.method().to_string(),
     }
 }
 

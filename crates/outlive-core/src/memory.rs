@@ -80,13 +80,7 @@ impl Welcome {
                 .get("io.modelcontextprotocol/serverInfo")
                 .cloned()
         });
-        let server = info.and_then(|info| {
-            let name = escape(info["name"].as_str()?);
-            Some(match info["version"].as_str().map(escape) {
-                Some(version) => format!("{name} {version}"),
-                None => name,
-            })
-        });
+        let server = info.and_then(|info| name_and_version(&info));
         Welcome {
             version: raw
                 .protocol_version
@@ -97,6 +91,15 @@ impl Welcome {
                 .and_then(|v| serde_json::from_value(v).ok()),
         }
     }
+}
+
+/// A peer's name and version as it tells them, for people.
+pub(crate) fn name_and_version(info: &Value) -> Option<String> {
+    let name = escape(info["name"].as_str()?);
+    Some(match info["version"].as_str().map(escape) {
+        Some(version) => format!("{name} {version}"),
+        None => name,
+    })
 }
 
 impl Memory {

@@ -39,3 +39,62 @@ impl Sub for Time {
         self.0.saturating_sub(earlier.0)
     }
 }
+
+/// A clock that runs this late was not running at all: the machine slept, or we were stopped.
+const JUMP: Duration = Duration::from_secs(5);
+
+/// Our own time: the driver's, without what passed while nobody looked (FM-55).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Clock {
+    now: Time,
+    /// Time that passed without us and is not counted.
+    skipped: Duration,
+}
+
+impl Clock {
+    /// What `now` is on our own clock, on which something is `due`.
+    pub(crate) fn read(&mut self, now: Time, due: Option<Time>) -> Time {
+        let mut own = Time(now.0.saturating_sub(self.skipped));
+        if let Some(due) = due
+            && own - due > JUMP
+        {
+            self.skipped += own - due;
+            own = due;
+        }
+        self.now = self.now.max(own);
+        self.now
+    }
+
+    /// The last moment read.
+    pub(crate) fn now(&self) -> Time {
+        self.now
+    }
+
+    /// What a moment on our own clock is on the driver's.
+    pub(crate) fn outside(&self, at: Time) -> Time {
+        at + self.skipped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> Time {
+        Time(Duration::from_millis(ms))
+    }
+
+    #[test]
+    fn time_that_passed_without_us_is_not_counted() {
+        let mut clock = Clock::default();
+        assert_eq!(clock.read(ms(1000), None), ms(1000));
+        assert_eq!(clock.read(ms(9000), None), ms(9000), "nothing was due");
+        assert_eq!(clock.read(ms(15_000), Some(ms(10_000))), ms(15_000));
+        assert_eq!(clock.outside(ms(20_000)), ms(20_000));
+        assert_eq!(clock.read(ms(25_001), Some(ms(20_000))), ms(20_000));
+        assert_eq!(clock.outside(ms(20_000)), ms(25_001));
+        assert_eq!(clock.read(ms(25_101), None), ms(20_100));
+        assert_eq!(clock.now(), ms(20_100));
+        assert_eq!(clock.read(ms(3), None), ms(20_100), "it never goes back");
+    }
+}

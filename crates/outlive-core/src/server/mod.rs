@@ -11,25 +11,47 @@
 //! until it returns `None` and carry out each [`Output`] in that order; then wait for the next
 //! input, but no longer than [`Server::deadline`], and report [`Input::Tick`] when that moment
 //! comes. Ask [`Server::wants_input`] before each frame that is reported.
+//!
+//! | file | what happens there |
+//! |---|---|
+//! | `client` | a message from the client |
+//! | `handshake` | who the client is |
+//! | `handler` | handlers are started, answer, are cancelled |
+//! | `ask`, `round` | handlers ask the client something: as a request, or in round trips |
+//! | `subscriptions`, `notice` | the client is told things |
+//! | `close` | the end |
 
 mod answer;
 mod ask;
+mod client;
+mod close;
 mod event;
+mod handler;
+mod handshake;
 mod level;
+mod notice;
 mod policy;
+mod refusal;
 mod request;
+mod result;
+mod round;
+mod subscriptions;
+mod table;
+mod timers;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
 use crate::error::Error;
 use crate::event::{DropReason, List};
 use crate::framer::Frame;
-use crate::message::{Kind, Message};
-use crate::time::Time;
+use crate::ledger::sooner;
+use crate::message::Message;
+use crate::time::{Clock, Time};
 
 pub use self::answer::{Answer, RpcError};
 pub use self::ask::{Ask, AskId};
@@ -37,6 +59,20 @@ pub use self::event::{CloseKind, ServerEvent};
 pub use self::level::Level;
 pub use self::policy::ServerPolicy;
 pub use self::request::{CancelReason, Era, Peer, Request, Ticket};
+
+use self::ask::Asks;
+use self::close::Ending;
+use self::handshake::{Features, Introduction};
+use self::refusal::Refusal;
+use self::result::Marks;
+use self::round::States;
+use self::subscriptions::Subscriptions;
+use self::table::Table;
+use self::timers::{Due, Timers};
+
+/// A full server in which no handler has made room for this long listens all the same: what it
+/// hears may be the cancellation that makes room.
+const STALL: Duration = Duration::from_secs(1);
 
 /// What happened.
 #[derive(Clone, Debug)]
@@ -131,110 +167,91 @@ pub enum Output {
 #[derive(Clone, Debug)]
 pub struct Server {
     policy: ServerPolicy,
+    features: Features,
     out: VecDeque<Output>,
-    running: BTreeMap<Ticket, Message>,
-    next_ticket: u64,
-    closed: bool,
+    clock: Clock,
+    timers: Timers,
+    table: Table,
+    asks: Asks,
+    states: States,
+    subscriptions: Subscriptions,
+    /// The legacy client, once it has shaken hands.
+    peer: Option<Arc<Peer>>,
+    /// What the last modern request said about its client.
+    known: Option<Introduction>,
+    /// What the legacy client has set.
+    level: Option<Level>,
+    /// If nothing makes room until then, a full server listens again.
+    stalls_at: Time,
+    /// A shutdown has been asked for.
+    stop_asked: bool,
+    ending: Ending,
 }
 
 impl Server {
     /// A server without a client. `key` is a secret: whoever knows it can guess the states that
     /// modern clients carry for us between round trips.
     pub fn new(policy: ServerPolicy, key: [u8; 16]) -> Server {
-        let _ = key;
         Server {
-            policy,
+            features: Features::read(&policy.capabilities),
             out: VecDeque::new(),
-            running: BTreeMap::new(),
-            next_ticket: 0,
-            closed: false,
+            clock: Clock::default(),
+            timers: Timers::default(),
+            table: Table::default(),
+            asks: Asks::new(policy.tombstones),
+            states: States::new(key),
+            subscriptions: Subscriptions::default(),
+            peer: None,
+            known: None,
+            level: None,
+            stalls_at: Time::ZERO,
+            stop_asked: false,
+            ending: Ending::No,
+            policy,
         }
     }
 
     /// Takes note of what happened at `now`.
-    pub fn handle(&mut self, _now: Time, input: Input) {
-        if self.closed {
+    pub fn handle(&mut self, now: Time, input: Input) {
+        if self.ending == Ending::Closed {
             return;
         }
+        let now = self.clock.read(now, self.due_at());
         match input {
-            Input::Frame(Frame::Line(line)) => {
-                if let Ok(message) = Message::read(line) {
-                    self.on_message(message);
-                }
-            }
-            Input::Answer(ticket, answer) => self.on_answer(ticket, answer),
-            Input::Closed(_) | Input::Shutdown => {
-                for ticket in std::mem::take(&mut self.running).into_keys() {
-                    self.out.push_back(Output::Drop(ticket));
-                }
-                self.closed = true;
-                self.out.push_back(Output::Closed);
-            }
-            Input::Ask { asks, .. } => {
-                for ask in asks {
-                    let why = "This client cannot be asked.".into();
-                    let refused = Err(Error::Unsupported { why });
-                    self.out.push_back(Output::Asked(ask.id, refused));
-                }
-            }
-            _ => {}
+            Input::Frame(frame) => self.on_frame(now, frame),
+            Input::Closed(kind) => self.on_closed(now, &kind),
+            Input::Answer(ticket, answer) => self.on_answer(now, ticket, answer),
+            Input::Ask { within, asks } => self.on_ask(now, within, asks),
+            Input::Unask(id) => self.unask(now, id),
+            Input::Notify {
+                within,
+                method,
+                params,
+            } => self.notify(within, &method, &params),
+            Input::Progress {
+                ticket,
+                progress,
+                total,
+                message,
+            } => self.progress(ticket, progress, total, message.as_deref()),
+            Input::Log {
+                within,
+                level,
+                logger,
+                data,
+            } => self.log(within, level, logger, &data),
+            Input::Changed(list) => self.changed(list),
+            Input::Updated { uri } => self.updated(&uri),
+            Input::Shutdown => self.shutdown(now),
+            Input::Tick => {}
         }
-    }
-
-    fn on_message(&mut self, message: Message) {
-        match message.kind() {
-            Kind::Request if self.policy.methods.contains(message.method()) => {
-                let ticket = Ticket(self.next_ticket);
-                self.next_ticket += 1;
-                self.running.insert(ticket, message.clone());
-                let request = Request {
-                    era: match message.is_modern() {
-                        true => Era::Modern,
-                        false => Era::Legacy,
-                    },
-                    peer: Arc::new(Peer {
-                        version: "2025-11-25".into(),
-                        info: None,
-                        capabilities: Bytes::from_static(b"{}"),
-                    }),
-                    log_level: None,
-                    message,
-                };
-                self.out.push_back(Output::Start(ticket, request.into()));
+        while let Some(due) = self.timers.due(now) {
+            match due {
+                Due::Ticket(ticket) => self.ticket_due(now, ticket),
+                Due::Ask(id) => self.ask_due(now, id),
             }
-            Kind::Request => {
-                let error = RpcError::new(
-                    RpcError::METHOD_NOT_FOUND,
-                    format!("Method not found: {}", message.method()),
-                );
-                self.reply(message.id_json(), "error", &error.to_json());
-            }
-            Kind::Notification => self.out.push_back(Output::Notified(message)),
-            Kind::Response => self.out.push_back(Output::Event(ServerEvent::Dropped {
-                reason: DropReason::UnknownAnswer,
-                detail: String::from_utf8_lossy(message.id_json()).into_owned(),
-            })),
         }
-    }
-
-    fn on_answer(&mut self, ticket: Ticket, answer: Answer) {
-        let Some(message) = self.running.remove(&ticket) else {
-            return;
-        };
-        let internal = |words: &str| RpcError::new(RpcError::INTERNAL, words.to_string()).to_json();
-        let (key, json) = match answer {
-            Answer::Result(json) => ("result", String::from_utf8_lossy(&json).into_owned()),
-            Answer::Error(error) => ("error", error.to_json()),
-            Answer::Dropped => ("error", internal("The handler did not answer.")),
-            Answer::Panicked(_) => ("error", internal("The handler failed.")),
-        };
-        self.reply(message.id_json(), key, &json);
-    }
-
-    fn reply(&mut self, id_json: &[u8], key: &str, json: &str) {
-        let id = String::from_utf8_lossy(id_json);
-        let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"{key}":{json}}}"#);
-        self.out.push_back(Output::Send(line.into()));
+        self.ending_on_time(now);
     }
 
     /// The next thing to do, if there is one.
@@ -244,17 +261,120 @@ impl Server {
 
     /// When [`Input::Tick`] is due, if at all.
     pub fn deadline(&self) -> Option<Time> {
-        None
+        self.due_at().map(|at| self.clock.outside(at))
+    }
+
+    /// When something is due, on our own clock.
+    fn due_at(&self) -> Option<Time> {
+        if self.ending == Ending::Closed {
+            return None;
+        }
+        let due = sooner(self.timers.earliest(), self.ending_due());
+        match self.is_stopping_input() {
+            true => sooner(due, Some(self.stalls_at)),
+            false => due,
+        }
     }
 
     /// Whether the client should be read. It should not while as many requests are running *and*
     /// waiting as are allowed: a client that sends faster than its server works is slowed down.
+    /// But what a handler waits to hear from it must come through, and so must a cancellation if
+    /// no handler gets done without one.
     pub fn wants_input(&self) -> bool {
-        true
+        let open = matches!(self.ending, Ending::No | Ending::Shutdown { .. });
+        open && !self.is_stopping_input()
+    }
+
+    fn is_stopping_input(&self) -> bool {
+        self.is_crowded() && !self.asks.any_sent() && self.clock.now() < self.stalls_at
     }
 
     /// The lowest level of log messages the client has asked for with `logging/setLevel`.
     pub fn log_level(&self) -> Option<Level> {
-        None
+        self.level
+    }
+
+    /// Sends a line, if anybody may still be there to read it.
+    fn send(&mut self, line: Bytes) {
+        if !self.is_mute() {
+            self.out.push_back(Output::Send(line));
+        }
+    }
+
+    fn is_mute(&self) -> bool {
+        matches!(self.ending, Ending::Gone | Ending::Closed)
+    }
+
+    /// Answers a request that the machine itself deals with.
+    fn answer_plainly(&mut self, message: &Message, result: &str) {
+        let line = result::response(message.id_json(), result.as_bytes(), Marks::default(), b"");
+        self.send(line);
+    }
+
+    /// Answers a request with an error of ours.
+    fn refuse(&mut self, message: &Message, refusal: &Refusal) {
+        self.refuse_id(message.id_json(), message.method(), refusal);
+    }
+
+    fn refuse_id(&mut self, id_json: &[u8], method: &str, refusal: &Refusal) {
+        if self.is_mute() {
+            return;
+        }
+        self.emit(ServerEvent::Refused {
+            id: String::from_utf8_lossy(id_json).into_owned(),
+            method: method.to_string(),
+            kind: refusal.kind,
+        });
+        self.send(result::failure(id_json, &refusal.error.to_json()));
+    }
+
+    fn emit(&mut self, event: ServerEvent) {
+        self.out.push_back(Output::Event(event));
+    }
+
+    fn dropped(&mut self, reason: DropReason, detail: impl Into<String>) {
+        self.emit(ServerEvent::Dropped {
+            reason,
+            detail: detail.into(),
+        });
+    }
+}
+
+/// The sizes of everything that could grow, for tests of the bounds (invariant 7).
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Sizes {
+    /// Handlers that take a place.
+    pub busy: usize,
+    /// Bytes of requests that have a handler.
+    pub bytes: usize,
+    /// Requests waiting for a handler, and their bytes.
+    pub queued: (usize, usize),
+    /// Handlers waiting for a modern client to come back.
+    pub parked: usize,
+    /// Requests of ours, and the bytes kept to ask again.
+    pub asks: (usize, usize),
+    /// Requests of ours remembered after their end.
+    pub tombstones: usize,
+    /// Subscriptions, and their bytes.
+    pub subscriptions: (usize, usize),
+    /// Things that have a time.
+    pub timers: usize,
+}
+
+impl Server {
+    /// The sizes of everything that could grow.
+    #[doc(hidden)]
+    pub fn sizes(&self) -> Sizes {
+        Sizes {
+            busy: self.table.busy(),
+            bytes: self.table.bytes(),
+            queued: self.table.queued(),
+            parked: self.table.parked(),
+            asks: (self.asks.len(), self.asks.bytes()),
+            tombstones: self.asks.remembered(),
+            subscriptions: (self.subscriptions.len(), self.subscriptions.bytes()),
+            timers: self.timers.len(),
+        }
     }
 }

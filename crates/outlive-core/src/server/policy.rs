@@ -19,9 +19,12 @@ pub struct ServerPolicy {
     pub methods: BTreeSet<Cow<'static, str>>,
     /// Handlers running at once. More requests wait in order.
     pub concurrency: usize,
+    /// Bytes of requests that have a handler. One always may run.
+    pub running_bytes: usize,
     /// Requests waiting for a handler.
     pub queue: usize,
-    /// Bytes of requests waiting for a handler.
+    /// Bytes of requests waiting for a handler; the last one may exceed it. Subscriptions, and
+    /// what is asked of clients in round trips, are bounded by it too, each for itself.
     pub queue_bytes: usize,
     /// The longest message, in bytes, that the driver's framer lets through; for error messages.
     pub message: usize,
@@ -56,6 +59,7 @@ impl Default for ServerPolicy {
             instructions: None,
             methods: BTreeSet::new(),
             concurrency: 256,
+            running_bytes: 64 << 20,
             queue: 4096,
             queue_bytes: 64 << 20,
             message: 64 << 20,

@@ -18,7 +18,7 @@ use super::link::Own;
 use super::{Ending, Session, Waiting};
 
 /// Longer ids are refused: they would have to be remembered in many places.
-pub(super) const LONGEST_ID: usize = 4 << 10;
+pub(crate) const LONGEST_ID: usize = 4 << 10;
 
 pub(super) fn long_id() -> Error {
     Error::Protocol {

@@ -45,6 +45,7 @@ use crate::policy::{Policy, Terms};
 use crate::supervisor::Supervisor;
 use crate::time::Time;
 
+pub(crate) use host::LONGEST_ID;
 use link::{Link, Remains};
 
 /// A clock that runs this late was not running at all: the machine slept, or we were stopped.

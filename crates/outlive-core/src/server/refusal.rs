@@ -1,0 +1,179 @@
+//! Errors of ours as the client sees them.
+//!
+//! Kinds and codes are those of [`crate::error`] wherever they say what happened; the sentences
+//! differ, because here it is the server itself that speaks. All of them were sent before a
+//! handler ran, except a timeout, a shutdown and a fault of the handler.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::cause::seconds;
+use crate::error::{Bound, Error, Outcome};
+use crate::message::{Defect, DefectKind};
+use crate::session::LONGEST_ID;
+
+use super::RpcError;
+use super::handshake::MODERN;
+
+/// An error of ours.
+#[derive(Clone, Debug)]
+pub(super) struct Refusal {
+    /// The word for it in logs.
+    pub(super) kind: &'static str,
+    pub(super) error: RpcError,
+}
+
+impl Refusal {
+    /// An error of the taxonomy, in words of our own.
+    fn known(error: &Error, outcome: Outcome, sentence: String) -> Refusal {
+        let about = json!({ "outlive": {
+            "kind": error.kind(),
+            "outcome": outcome.as_str(),
+            "retryable": error.is_retryable(),
+        }});
+        Refusal {
+            kind: error.kind(),
+            error: RpcError {
+                code: error.code(),
+                message: sentence.into(),
+                data: Some(about.to_string().into()),
+            },
+        }
+    }
+
+    /// A request that breaks the protocol.
+    fn protocol(words: &str, unreadable: bool) -> Refusal {
+        let error = Error::Protocol {
+            what: words.to_string(),
+            unreadable,
+            outcome: Outcome::Rejected,
+        };
+        let sentence = format!("The request was not executed: {words}.");
+        Refusal::known(&error, Outcome::Rejected, sentence)
+    }
+
+    pub(super) fn defect(defect: &Defect) -> Refusal {
+        Refusal::protocol(&defect.detail, defect.what != DefectKind::Ambiguous)
+    }
+
+    pub(super) fn duplicate_id() -> Refusal {
+        Refusal::protocol("a request with the same id is still in flight", false)
+    }
+
+    pub(super) fn long_id() -> Refusal {
+        let words = format!("its id is longer than {LONGEST_ID} bytes");
+        Refusal::protocol(&words, false)
+    }
+
+    pub(super) fn initialized_before() -> Refusal {
+        let words = "this connection is initialized already, and goes on as it is";
+        Refusal::protocol(words, false)
+    }
+
+    /// 2026-07-28 wants −32602 for a request without its metadata; earlier revisions want no code
+    /// in particular for one that comes before the handshake.
+    pub(super) fn uninitialized(method: &str) -> Refusal {
+        Refusal::invalid_params(format!(
+            "{method} was not executed: the connection is not initialized. Send `initialize` first, or \
+             name a protocol version and the client's capabilities in `params._meta` of each request ({MODERN})."
+        ))
+    }
+
+    pub(super) fn too_large(limit: usize) -> Refusal {
+        let error = Error::TooLarge {
+            limit,
+            answer: false,
+        };
+        let sentence = format!(
+            "The request is longer than the limit of {limit} bytes and was not read. Send less."
+        );
+        Refusal::known(&error, Outcome::Rejected, sentence)
+    }
+
+    pub(super) fn overloaded(what: &str) -> Refusal {
+        let sentence = format!(
+            "The server has as many requests as it can hold, so {what} was not accepted. It was not \
+             executed; call again later."
+        );
+        Refusal::known(&Error::Overloaded, Outcome::Rejected, sentence)
+    }
+
+    pub(super) fn shutting_down(what: &str, started: bool) -> Refusal {
+        let outcome = match started {
+            true => Outcome::Unknown,
+            false => Outcome::Rejected,
+        };
+        let sentence = match started {
+            true => format!(
+                "The server is shutting down, so {what} was not finished. It may have taken effect."
+            ),
+            false => format!("The server is shutting down, so {what} was not executed."),
+        };
+        Refusal::known(&Error::ShuttingDown { outcome }, outcome, sentence)
+    }
+
+    pub(super) fn timeout(what: &str, after: Duration) -> Refusal {
+        let error = Error::Timeout {
+            after,
+            bound: Bound::Total,
+        };
+        let sentence = format!(
+            "{what} was not finished within {} and was given up. It may have taken effect.",
+            seconds(after)
+        );
+        Refusal::known(&error, Outcome::Unknown, sentence)
+    }
+
+    pub(super) fn method_not_found(method: &str) -> Refusal {
+        Refusal {
+            kind: "method_not_found",
+            error: RpcError::new(
+                RpcError::METHOD_NOT_FOUND,
+                format!("Method not found: {method}"),
+            ),
+        }
+    }
+
+    pub(super) fn invalid_params(sentence: String) -> Refusal {
+        Refusal {
+            kind: "invalid_params",
+            error: RpcError::new(RpcError::INVALID_PARAMS, sentence),
+        }
+    }
+
+    /// 2026-07-28, versioning: the versions that will do are listed.
+    pub(super) fn unsupported_version(requested: &str) -> Refusal {
+        let data = json!({ "supported": [MODERN], "requested": requested });
+        Refusal {
+            kind: "unsupported_version",
+            error: RpcError {
+                code: RpcError::UNSUPPORTED_VERSION,
+                message: "Unsupported protocol version".into(),
+                data: Some(data.to_string().into()),
+            },
+        }
+    }
+
+    /// What a client carried for us leads nowhere: it was changed, used before, or is too old.
+    pub(super) fn unknown_state() -> Refusal {
+        Refusal::invalid_params(
+            "The request was not executed: nothing waits for its `requestState`. It was used before, \
+             is too old, or belongs to another request. Call again without it."
+                .into(),
+        )
+    }
+
+    /// The fault is ours; what exactly happened is for our log and not for the client's.
+    pub(super) fn fault(what: &str, how: &str) -> Refusal {
+        Refusal {
+            kind: "internal",
+            error: RpcError::new(
+                RpcError::INTERNAL,
+                format!(
+                    "Internal error: the handler of {what} {how}. It may have taken effect; the server goes on."
+                ),
+            ),
+        }
+    }
+}

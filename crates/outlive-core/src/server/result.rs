@@ -1,0 +1,206 @@
+//! Lines for the client, built once.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use memchr::{memchr, memmem};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use crate::event::List;
+
+const SERVER_INFO: &[u8] = br#""_meta":{"io.modelcontextprotocol/serverInfo":"#;
+
+/// What a modern result must say about itself (2026-07-28, responses and caching), where it does
+/// not do so already.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Marks {
+    kind: bool,
+    hints: bool,
+    info: bool,
+}
+
+impl Marks {
+    /// The marks that the result of such a request lacks.
+    pub(super) fn missing(method: &str, result: &[u8]) -> Marks {
+        #[derive(Deserialize)]
+        struct Top {
+            #[serde(rename = "resultType")]
+            kind: Option<IgnoredAny>,
+            #[serde(rename = "ttlMs")]
+            ttl: Option<IgnoredAny>,
+            #[serde(rename = "cacheScope")]
+            scope: Option<IgnoredAny>,
+            #[serde(rename = "_meta")]
+            meta: Option<IgnoredAny>,
+        }
+        let cacheable = List::of_method(method).is_some() || method == "resources/read";
+        let all = Marks {
+            kind: true,
+            hints: cacheable,
+            info: true,
+        };
+        // Nobody writes these with escapes, so a result without them anywhere need not be read.
+        let words: [&[u8]; 4] = [b"resultType", b"ttlMs", b"cacheScope", b"_meta"];
+        if words
+            .iter()
+            .all(|word| memmem::find(result, word).is_none())
+        {
+            return all;
+        }
+        match serde_json::from_slice::<Top>(result) {
+            Ok(top) => {
+                let kind = top.kind.is_none();
+                Marks {
+                    kind,
+                    hints: cacheable && kind && top.ttl.is_none() && top.scope.is_none(),
+                    info: top.meta.is_none(),
+                }
+            }
+            Err(_) => Marks::default(),
+        }
+    }
+}
+
+/// The response with this result, and its marks if it is a modern one.
+pub(super) fn response(id_json: &[u8], result: &[u8], marks: Marks, info: &[u8]) -> Bytes {
+    let mut line = BytesMut::with_capacity(result.len() + id_json.len() + info.len() + 160);
+    line.put_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+    line.put_slice(id_json);
+    line.put_slice(b",\"result\":{");
+    let start = line.len();
+    let mut mark = |parts: &[&[u8]]| {
+        if line.len() > start {
+            line.put_u8(b',');
+        }
+        for part in parts {
+            line.put_slice(part);
+        }
+    };
+    if marks.kind {
+        mark(&[br#""resultType":"complete""#]);
+    }
+    if marks.hints {
+        mark(&[br#""ttlMs":0,"cacheScope":"private""#]);
+    }
+    if marks.info {
+        mark(&[SERVER_INFO, info, b"}"]);
+    }
+    // What is left of the object: its members and the closing brace.
+    let rest = result.get(1..).unwrap_or(b"}").trim_ascii_start();
+    if line.len() > start && !rest.starts_with(b"}") {
+        line.put_u8(b',');
+    }
+    put_on_one_line(&mut line, rest);
+    line.put_u8(b'}');
+    line.freeze()
+}
+
+/// The response with this error object.
+pub(super) fn failure(id_json: &[u8], error: &str) -> Bytes {
+    let mut line = BytesMut::with_capacity(error.len() + id_json.len() + 40);
+    line.put_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+    line.put_slice(id_json);
+    line.put_slice(b",\"error\":");
+    put_on_one_line(&mut line, error.as_bytes());
+    line.put_u8(b'}');
+    line.freeze()
+}
+
+/// A notification, or a request if it has an id.
+pub(super) fn call(id: Option<&str>, method: &str, params: &[u8]) -> Bytes {
+    let mut line = BytesMut::with_capacity(params.len() + method.len() + 80);
+    line.put_slice(b"{\"jsonrpc\":\"2.0\",");
+    if let Some(id) = id {
+        line.put_slice(format!("\"id\":\"{id}\",").as_bytes());
+    }
+    line.put_slice(b"\"method\":");
+    line.put_slice(serde_json::Value::from(method).to_string().as_bytes());
+    if !params.is_empty() {
+        line.put_slice(b",\"params\":");
+        put_on_one_line(&mut line, params);
+    }
+    line.put_u8(b'}');
+    line.freeze()
+}
+
+/// Line ends stand between the tokens of JSON, where a space does as well. A message has none.
+fn put_on_one_line(line: &mut BytesMut, json: &[u8]) {
+    let start = line.len();
+    line.put_slice(json);
+    if memchr(b'\n', json).is_some() {
+        for byte in &mut line[start..] {
+            if *byte == b'\n' {
+                *byte = b' ';
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn modern(method: &str, result: &str) -> String {
+        let marks = Marks::missing(method, result.as_bytes());
+        let line = response(b"7", result.as_bytes(), marks, b"{}");
+        String::from_utf8(line.to_vec()).expect("UTF-8")
+    }
+
+    const INFO: &str = r#""_meta":{"io.modelcontextprotocol/serverInfo":{}}"#;
+
+    #[test]
+    fn a_modern_result_is_marked_where_it_is_not() {
+        let of = |members: String| format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{{members}}}}}"#);
+        assert_eq!(
+            modern("tools/call", "{}"),
+            of(format!(r#""resultType":"complete",{INFO}"#))
+        );
+        assert_eq!(
+            modern("tools/call", r#"{ "content":[]}"#),
+            of(format!(r#""resultType":"complete",{INFO},"content":[]"#))
+        );
+        assert_eq!(
+            modern("tools/list", r#"{"tools":[]}"#),
+            of(format!(
+                r#""resultType":"complete","ttlMs":0,"cacheScope":"private",{INFO},"tools":[]"#
+            ))
+        );
+        let hinted = r#""ttlMs":5,"cacheScope":"public""#;
+        assert_eq!(
+            modern("resources/read", &format!("{{{hinted}}}")),
+            of(format!(r#""resultType":"complete",{INFO},{hinted}"#))
+        );
+        let asking = r#""resultType":"input_required","_meta":{}"#;
+        assert_eq!(
+            modern("resources/read", &format!("{{{asking}}}")),
+            of(asking.into()),
+            "an interim result is not cacheable"
+        );
+        assert_eq!(
+            modern("tools/call", r#"{"content":[{"_meta":{},"ttlMs":1}]}"#),
+            of(format!(
+                r#""resultType":"complete",{INFO},"content":[{{"_meta":{{}},"ttlMs":1}}]"#
+            )),
+            "deeper members are none of its own"
+        );
+    }
+
+    #[test]
+    fn a_message_is_one_line() {
+        assert_eq!(
+            &*response(b"1", b"{\n\"a\":\n1\n}", Marks::default(), b""),
+            br#"{"jsonrpc":"2.0","id":1,"result":{"a": 1 }}"#
+        );
+        assert_eq!(
+            &*call(None, "m", b"{\n}"),
+            br#"{"jsonrpc":"2.0","method":"m","params":{ }}"#
+        );
+        assert_eq!(
+            &*call(Some("x"), "m", b""),
+            br#"{"jsonrpc":"2.0","id":"x","method":"m"}"#
+        );
+        assert_eq!(
+            &*failure(b"1", "{\n}"),
+            br#"{"jsonrpc":"2.0","id":1,"error":{ }}"#
+        );
+    }
+}

@@ -1,0 +1,253 @@
+//! Round trips (2026-07-28, multi round-trip requests): what a handler asks of a modern client.
+//!
+//! The client's request is answered with what is asked for and a state, and its handler is
+//! parked. The client sends the request again under another id, with the input and the state, and
+//! the handler goes on: its answer goes to the new id. The state is a number nobody can guess; it is
+//! used once, and only for a request of the same method and target.
+
+use std::collections::BTreeMap;
+use std::hash::Hasher;
+#[expect(
+    deprecated,
+    reason = "it is the one keyed hash in the standard library"
+)]
+use std::hash::SipHasher;
+
+use bytes::Bytes;
+use memchr::memmem;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use crate::error::Error;
+use crate::message::Message;
+use crate::time::Time;
+
+use super::ask::{Ask, AskId, How};
+use super::handshake::Introduction;
+use super::refusal::Refusal;
+use super::request::Ticket;
+use super::result::{self, Marks};
+use super::table::Place;
+use super::{Output, Server};
+
+/// The only requests that may be answered with questions.
+const ASKING: [&str; 3] = ["tools/call", "prompts/get", "resources/read"];
+/// The only questions there are.
+const QUESTIONS: [&str; 3] = ["elicitation/create", "sampling/createMessage", "roots/list"];
+
+/// Makes states: one for each number, which nobody can guess without the key.
+#[derive(Clone, Debug)]
+pub(super) struct States {
+    key: [u8; 16],
+    next: u64,
+}
+
+impl States {
+    pub(super) fn new(key: [u8; 16]) -> States {
+        States { key, next: 0 }
+    }
+
+    fn draw(&mut self) -> String {
+        let n = self.next;
+        self.next += 1;
+        format!("{n:x}-{:016x}{:016x}", self.hash(n, 0), self.hash(n, 1))
+    }
+
+    #[expect(deprecated, reason = "as above")]
+    fn hash(&self, n: u64, half: u8) -> u64 {
+        let key = u128::from_le_bytes(self.key);
+        let mut hasher = SipHasher::new_with_keys(key as u64, (key >> 64) as u64);
+        hasher.write_u64(n);
+        hasher.write_u8(half);
+        hasher.finish()
+    }
+}
+
+/// What a request that is sent again brings along.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Return<'a> {
+    #[serde(borrow)]
+    request_state: Option<&'a RawValue>,
+    #[serde(borrow)]
+    input_responses: Option<&'a RawValue>,
+}
+
+impl Return<'_> {
+    /// `None` if this is no request that is sent again. Nobody writes the name with escapes, so a
+    /// request without it anywhere need not be read.
+    fn read(message: &Message) -> Option<Return<'_>> {
+        let params = message.params()?;
+        memmem::find(params, b"requestState")?;
+        let back: Return<'_> = serde_json::from_slice(params).ok()?;
+        back.request_state.is_some().then_some(back)
+    }
+
+    fn state(&self) -> Option<String> {
+        serde_json::from_str(self.request_state?.get()).ok()
+    }
+
+    /// The answers that can be ones: objects.
+    fn answers(&self) -> BTreeMap<String, &RawValue> {
+        let raw = self.input_responses.map_or("{}", RawValue::get);
+        let mut answers: BTreeMap<String, &RawValue> =
+            serde_json::from_str(raw).unwrap_or_default();
+        answers.retain(|_, answer| answer.get().starts_with('{'));
+        answers
+    }
+}
+
+/// What a request is about: a state is good for no other.
+fn target(message: &Message) -> (&str, Option<String>) {
+    let target = message.name().or_else(|| message.uri());
+    (message.method(), target.map(Into::into))
+}
+
+impl Server {
+    /// Makes a question part of the next round of a handler.
+    pub(super) fn in_round(&mut self, ticket: Ticket, ask: &Ask) -> Result<How, Error> {
+        let asking = |method: &str| ASKING.contains(&method);
+        let may = self
+            .table
+            .get(ticket)
+            .is_some_and(|entry| asking(entry.message.method()));
+        if !may || !QUESTIONS.contains(&&*ask.method) {
+            let why = "A client of this revision cannot be asked that here.".into();
+            return Err(Error::Unsupported { why });
+        }
+        if self.table.parked() >= self.policy.parked {
+            return Err(Error::Overloaded);
+        }
+        let mut key = match &ask.key {
+            Some(key) => key.to_string(),
+            None => format!("ask-{}", ask.id.0),
+        };
+        let taken = |key: &str, how: &How| matches!(how, How::Round { key: k, .. } if **k == *key);
+        while self.asks.of(ticket).any(|(_, ask)| taken(&key, &ask.how)) {
+            key.push('_');
+        }
+        Ok(How::Round {
+            key: key.into(),
+            method: ask.method.clone(),
+            params: ask.params.clone(),
+            told: false,
+        })
+    }
+
+    /// If a running handler waits for a modern client, its request is answered with what it waits
+    /// for.
+    pub(super) fn next_round(&mut self, now: Time, ticket: Ticket) {
+        let running = self
+            .table
+            .get(ticket)
+            .filter(|entry| entry.place == Place::Running);
+        let Some(entry) = running else { return };
+        let message = entry.message.clone();
+        let mut questions = Map::new();
+        for (_, ask) in self.asks.of(ticket) {
+            if let How::Round {
+                key,
+                method,
+                params,
+                told,
+            } = &mut ask.how
+            {
+                *told = true;
+                let params: Value = serde_json::from_slice(params).unwrap_or_default();
+                let question = match params {
+                    Value::Object(_) => json!({ "method": method, "params": params }),
+                    _ => json!({ "method": method }),
+                };
+                questions.insert(key.to_string(), question);
+            }
+        }
+        if questions.is_empty() {
+            return;
+        }
+        let state = self.states.draw();
+        let result = json!({
+            "resultType": "input_required",
+            "inputRequests": questions,
+            "requestState": state,
+        })
+        .to_string();
+        let marks = Marks::missing(message.method(), result.as_bytes());
+        let line = result::response(
+            message.id_json(),
+            result.as_bytes(),
+            marks,
+            &self.policy.info,
+        );
+        self.send(line);
+        self.table.park(ticket, &state);
+        self.set_due(ticket, Some(now + self.policy.parked_for));
+        self.start_waiting(now);
+    }
+
+    /// A request that brings a state along goes to the handler that waits for it. `false` if
+    /// it brings none.
+    pub(super) fn client_returns(
+        &mut self,
+        now: Time,
+        message: &Message,
+        introduction: &Introduction,
+    ) -> bool {
+        if !ASKING.contains(&message.method()) {
+            return false;
+        }
+        let Some(back) = Return::read(message) else {
+            return false;
+        };
+        let waiting = back
+            .state()
+            .and_then(|state| self.table.waiting_for(&state));
+        let ticket = waiting.filter(|ticket| {
+            let entry = self.table.get(*ticket);
+            entry.is_some_and(|entry| target(&entry.message) == target(message))
+        });
+        match ticket {
+            Some(ticket) => self.resume(now, ticket, message, introduction, &back),
+            None => self.refuse(message, &Refusal::unknown_state()),
+        }
+        true
+    }
+
+    fn resume(
+        &mut self,
+        now: Time,
+        ticket: Ticket,
+        message: &Message,
+        introduction: &Introduction,
+        back: &Return<'_>,
+    ) {
+        let Some(entry) = self.table.resume(ticket, message.clone()) else {
+            return;
+        };
+        entry.peer = introduction.peer.clone();
+        entry.log_level = introduction.log_level;
+        let idle = entry.asks == 0;
+        let left = entry.left;
+        // If it waits for something, its clock goes on when that has come.
+        let due = left.filter(|_| idle).map(|left| now + left);
+        self.set_due(ticket, due);
+        let answers = back.answers();
+        let mut found: Vec<(AskId, Bytes)> = Vec::new();
+        for (id, ask) in self.asks.of(ticket) {
+            if let How::Round {
+                key, told: true, ..
+            } = &ask.how
+                && let Some(answer) = answers.get(&**key)
+            {
+                found.push((id, Bytes::copy_from_slice(answer.get().as_bytes())));
+            }
+        }
+        for (id, answer) in found {
+            if self.end_ask(now, id).is_some() {
+                self.out.push_back(Output::Asked(id, Ok(answer)));
+            }
+        }
+        // What was not answered, or was asked meanwhile, is asked now.
+        self.next_round(now, ticket);
+    }
+}
