@@ -49,8 +49,8 @@ impl<'de> Deserialize<'de> for CompletionRef {
 impl Tagged for CompletionRef {
     const TAG: &'static str = "type";
 
-    fn read<'de, D: Deserializer<'de>>(tag: Option<String>, rest: D) -> Result<Self, D::Error> {
-        Ok(match tag.as_deref() {
+    fn read<'de, D: Deserializer<'de>>(tag: Option<&str>, rest: D) -> Result<Self, D::Error> {
+        Ok(match tag {
             Some("ref/prompt") => CompletionRef::Prompt(Deserialize::deserialize(rest)?),
             Some("ref/resource") => CompletionRef::Resource(Deserialize::deserialize(rest)?),
             _ => CompletionRef::Other(tagged::read_unknown(Self::TAG, tag, rest)?),

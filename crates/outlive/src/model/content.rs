@@ -89,8 +89,8 @@ impl<'de> Deserialize<'de> for Content {
 impl Tagged for Content {
     const TAG: &'static str = "type";
 
-    fn read<'de, D: Deserializer<'de>>(tag: Option<String>, rest: D) -> Result<Self, D::Error> {
-        Ok(match tag.as_deref() {
+    fn read<'de, D: Deserializer<'de>>(tag: Option<&str>, rest: D) -> Result<Self, D::Error> {
+        Ok(match tag {
             Some("text") => Content::Text(Deserialize::deserialize(rest)?),
             Some("image") => Content::Image(Deserialize::deserialize(rest)?),
             Some("audio") => Content::Audio(Deserialize::deserialize(rest)?),
