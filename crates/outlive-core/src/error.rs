@@ -17,6 +17,7 @@
 //! new codes, −32020…−32099 belong to the specification, and some SDKs give −32000 and −32001 meanings
 //! of their own ("connection closed", "timeout") that make a host drop a session which is alive.
 
+use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -131,11 +132,32 @@ pub enum Error {
         /// What shows it.
         why: String,
     },
-    /// The server answered with this JSON-RPC error object.
-    Remote(Bytes),
+    /// The server answered with an error of its own.
+    Remote {
+        /// Its code.
+        code: i64,
+        /// Its words.
+        message: String,
+        /// The whole JSON-RPC error object as the server wrote it.
+        raw: Bytes,
+    },
 }
 
 impl Error {
+    /// The error in an answer of the server's, given its JSON-RPC error object.
+    pub fn remote(object: &[u8]) -> Error {
+        let raw = Bytes::copy_from_slice(object);
+        let fields: Value = serde_json::from_slice(object).unwrap_or_default();
+        let code = &fields["code"];
+        // Some languages write 1.0.
+        let code = code.as_i64().or(code.as_f64().map(|code| code as i64));
+        Error::Remote {
+            code: code.unwrap_or(-32603),
+            message: fields["message"].as_str().unwrap_or_default().to_string(),
+            raw,
+        }
+    }
+
     /// The word for it on the wire, in logs and in metrics.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -150,7 +172,7 @@ impl Error {
             Error::TooLarge { .. } => "too_large",
             Error::Protocol { .. } => "protocol",
             Error::Unsupported { .. } => "unsupported",
-            Error::Remote(_) => "remote",
+            Error::Remote { .. } => "remote",
         }
     }
 
@@ -172,7 +194,7 @@ impl Error {
                 unreadable: false, ..
             } => -32600,
             Error::Unsupported { .. } => -32601,
-            Error::Remote(_) => -32603,
+            Error::Remote { code, .. } => i32::try_from(*code).unwrap_or(-32603),
         }
     }
 
@@ -184,7 +206,7 @@ impl Error {
             | Error::ShuttingDown { outcome } => *outcome,
             Error::Timeout { .. } | Error::CancelledByCaller => Outcome::Unknown,
             Error::Unavailable { .. } | Error::Overloaded => Outcome::NotSent,
-            Error::TooLarge { answer: true, .. } | Error::Remote(_) => Outcome::Done,
+            Error::TooLarge { answer: true, .. } | Error::Remote { .. } => Outcome::Done,
             Error::TooLarge { answer: false, .. } => Outcome::NotSent,
             Error::SessionExpired | Error::Rejected { .. } | Error::Unsupported { .. } => {
                 Outcome::Rejected
@@ -323,7 +345,9 @@ impl Error {
                 format!("The request was not sent: {words}.")
             }
             Error::Unsupported { why } => format!("Method not found: {what}. {why}"),
-            Error::Remote(_) => format!("The server answered {what} with an error."),
+            Error::Remote { code, message, .. } => {
+                format!("The server answered {what} with error {code}: {message}")
+            }
         }
     }
 
@@ -368,6 +392,15 @@ impl Error {
         line.into()
     }
 }
+
+/// The sentence for somebody who knows what they called.
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence("the call"))
+    }
+}
+
+impl std::error::Error for Error {}
 
 /// An error of ours as the answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]

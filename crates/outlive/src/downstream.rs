@@ -7,7 +7,7 @@ use outlive_core::error::Refusal;
 use outlive_core::{Event, Input, Time};
 
 /// Who uses a session: another process behind two pipes, or a part of this one.
-pub(crate) trait Downstream {
+pub trait Downstream {
     /// Another turn begins.
     fn begin(&mut self) {}
 

@@ -58,6 +58,8 @@ struct Driver<D, U: Upstream> {
     links: Vec<U::Link>,
     /// A link was made and may not have been polled yet.
     connected: bool,
+    /// A link has ended and is to be put away.
+    ended: bool,
     /// Bytes queued for a link above which the host is not read.
     link_high: usize,
 
@@ -84,6 +86,7 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
             up,
             links: Vec::new(),
             connected: false,
+            ended: false,
             begun,
             now: Time::ZERO,
             alarm: Box::pin(tokio::time::sleep_until(begun.into())),
@@ -96,7 +99,7 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.now = Time::after(self.begun.elapsed());
         for _ in 0..ROUNDS {
-            while self.up.poll_ended(cx).is_ready() {
+            while self.up.poll_ended(cx).is_ready() || std::mem::take(&mut self.ended) {
                 self.collect();
             }
             let mut again = self.poll_host(cx);
@@ -108,7 +111,7 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
             again |= self.poll_alarm(cx);
             // What was not read because a queue was long, or too much in flight, is read now.
             again |= !read_host && self.reads_host();
-            again |= std::mem::take(&mut self.connected);
+            again |= self.ended | std::mem::take(&mut self.connected);
             if self.is_over() {
                 return Poll::Ready(());
             }
@@ -176,6 +179,7 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
             if read == Read::End {
                 let sent = self.links[index].sent();
                 self.feed(Input::Link(generation, LinkInput::Eof { sent }));
+                self.ended |= self.links[index].has_ended();
                 break;
             }
             again |= turn == READS;
@@ -300,9 +304,13 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
     }
 
     fn order(&mut self, generation: Generation, order: LinkOrder) {
-        if let Some(link) = self.link(generation)
-            && let Some(answer) = link.order(order)
-        {
+        let Some(link) = self.link(generation) else {
+            return;
+        };
+        let answer = link.order(order);
+        let ended = link.has_ended();
+        self.ended |= ended;
+        if let Some(answer) = answer {
             self.arisen.push_back(Input::Link(generation, answer));
         }
     }

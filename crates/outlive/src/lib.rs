@@ -10,6 +10,8 @@
 //! | `downstream`, `stdio`, `host` | the host's side: standard input and output, whatever they are |
 //! | `upstream`, `children`, `child`, `process` | the server's side: its process, its pipes, its descendants |
 //! | `stream`, `outbox`, `lines` | bytes in, bytes out |
+//! | [`client`] | a host inside this process |
+//! | [`model`] | the words of MCP as types |
 //! | [`warden`] | the end of the servers when we are killed |
 //! | `signals` | what the user wants of us |
 //! | [`Command`], [`Secrets`] | what is started, and what of it must not be told |
@@ -21,9 +23,12 @@ compile_error!(
      Object, and that is not written yet"
 );
 
+mod address;
 mod child;
 mod children;
+pub mod client;
 mod command;
+mod connector;
 mod downstream;
 mod driver;
 mod host;
@@ -49,7 +54,11 @@ use outlive_core::{Event, Policy, Time};
 use children::Children;
 use stdio::Stdio;
 
+pub use address::{Address, Connect};
+pub use client::Client;
 pub use command::Command;
+pub use connector::Connector;
+pub use outlive_core::{Cause, Error, cause, error, policy};
 pub use secrets::Secrets;
 #[cfg(feature = "server")]
 pub use server::Server;

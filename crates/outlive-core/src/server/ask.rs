@@ -273,9 +273,7 @@ impl Server {
         let id = message.id().cloned().unwrap_or(Id::Null);
         let answer = match (message.result(), message.error()) {
             (Some(result), _) => Ok(Bytes::copy_from_slice(result)),
-            (None, error) => Err(Error::Remote(Bytes::copy_from_slice(
-                error.unwrap_or_default(),
-            ))),
+            (None, error) => Err(Error::remote(error.unwrap_or_default())),
         };
         if !self.answered(now, &id, answer) {
             let known = AskId::from_wire(&id).is_some_and(|id| self.asks.tombstones.contains(&id));

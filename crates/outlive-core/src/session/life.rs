@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::cause::{Cause, Phase, Reason};
+use crate::cause::{Cause, Exit, Phase, Reason};
 use crate::error::{Error, Outcome};
 use crate::event::{Direction, DropReason, Event, State};
 use crate::ledger::{Entry, Place, sooner};
@@ -64,10 +64,12 @@ impl Session {
             LinkInput::Exited { exit, sent } => {
                 link.taken = sent;
                 link.exited = true;
-                let reason = match link.is_condemned() {
+                let reason = match &link.stage {
                     // It ended because we ended it.
-                    true => Reason::Stopped,
-                    false => Reason::Exited(exit),
+                    _ if link.is_condemned() => Reason::Stopped,
+                    // An end that tells nothing does not replace one that does.
+                    Stage::Dying { reason, .. } if exit == Exit::Unknown => reason.clone(),
+                    _ => Reason::Exited(exit),
                 };
                 self.lose(now, reason);
             }

@@ -39,10 +39,7 @@ fn a_question_is_a_request_and_its_answer_comes_back() {
     assert_eq!(
         p.asked(),
         [
-            (
-                2,
-                Err(Error::Remote(r#"{"code":-1,"message":"no"}"#.into()))
-            ),
+            (2, Err(Error::remote(br#"{"code":-1,"message":"no"}"#))),
             (1, Ok(r#"{"roots":[ ]}"#.into()))
         ]
     );

@@ -270,9 +270,9 @@ fn every_error_has_a_kind_a_code_an_outcome_and_a_sentence() {
             "Method not found: x. Because.",
         ),
         (
-            Error::Remote("{}".into()),
-            ("remote", -32603, "done", false),
-            "The server answered x with an error.",
+            Error::remote(br#"{"code":-32001.0,"message":"no"}"#),
+            ("remote", -32001, "done", false),
+            "The server answered x with error -32001: no",
         ),
     ];
     for (error, (kind, code, outcome, retryable), sentence) in cases {

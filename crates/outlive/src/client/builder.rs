@@ -1,0 +1,316 @@
+//! How a client comes to be.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+
+use outlive_core::error::{Error, Outcome};
+use outlive_core::policy::Policy;
+use serde_json::{Value, json};
+use tokio::runtime::{self, Handle as Runtime};
+
+use super::desk::Desk;
+use super::handler::{Elicitation, Handlers, Roots, Sampling};
+use super::{Client, Era, Handle, Peer, Shared, wire};
+use crate::address::{Address, Connect};
+use crate::command::Command;
+use crate::connector::Connector;
+use crate::model::{
+    DiscoverResult, Implementation, InitializeParams, InitializeResult, RpcError,
+    SubscriptionFilter, meta,
+};
+
+/// The modern version we speak.
+const MODERN: &str = "2026-07-28";
+/// The legacy versions we speak, newest first.
+const LEGACY: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+
+/// Builds a [`Client`].
+#[must_use = "nothing happens before `connect`"]
+pub struct Builder<S = ()> {
+    server: S,
+    label: Option<String>,
+    policy: Policy,
+    info: Implementation,
+    era: Option<Era>,
+    handlers: Handlers,
+}
+
+impl Builder {
+    pub(super) fn new() -> Builder {
+        Builder {
+            server: (),
+            label: None,
+            policy: Policy::default(),
+            info: Implementation::new("outlive", env!("CARGO_PKG_VERSION")),
+            era: None,
+            handlers: Handlers::default(),
+        }
+    }
+
+    /// The server is a child process. It is started again when it dies, and leaves with the client.
+    pub fn command(self, command: impl Into<Command>) -> Builder<Command> {
+        self.server(command.into())
+    }
+
+    /// The server is reached over streams of bytes that `connector` makes.
+    pub fn connector<C: Connector>(self, connector: C) -> Builder<Connect<C>> {
+        self.server(Connect::new(connector))
+    }
+
+    fn server<S>(self, server: S) -> Builder<S> {
+        Builder {
+            server,
+            label: self.label,
+            policy: self.policy,
+            info: self.info,
+            era: self.era,
+            handlers: self.handlers,
+        }
+    }
+}
+
+impl<S> Builder<S> {
+    /// When the server is restarted, calls are repeated, and all the rest.
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Any call fails that takes longer than this without progress; a call may say otherwise.
+    pub fn idle_timeout(mut self, idle: Duration) -> Self {
+        self.policy.request_timeout = Some(idle);
+        self
+    }
+
+    /// Any call fails that takes longer than this, progress or not; a call may say otherwise.
+    pub fn timeout(mut self, total: Duration) -> Self {
+        self.policy.request_ceiling = Some(total);
+        self
+    }
+
+    /// What the server is told about this program.
+    pub fn info(mut self, name: impl Into<String>, version: impl Into<String>) -> Self {
+        self.info = Implementation::new(name, version);
+        self
+    }
+
+    /// What the server is called in errors; by default its command.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = Some(label.into());
+        self
+    }
+
+    /// Speaks only this era of the protocol, rather than finding out which one the server speaks.
+    pub fn era(mut self, era: Era) -> Self {
+        self.era = Some(era);
+        self
+    }
+
+    /// Lets the server ask a model.
+    pub fn sampling(mut self, handler: impl Sampling) -> Self {
+        self.handlers.set_sampling(handler);
+        self
+    }
+
+    /// Lets the server ask the person.
+    pub fn elicitation(mut self, handler: impl Elicitation) -> Self {
+        self.handlers.set_elicitation(handler);
+        self
+    }
+
+    /// Tells the server which folders it may work in.
+    pub fn roots(mut self, handler: impl Roots) -> Self {
+        self.handlers.set_roots(handler);
+        self
+    }
+}
+
+impl<S: Address> Builder<S> {
+    /// Connects and shakes hands. Fails if the server does not come up; afterwards it may come and go.
+    ///
+    /// The connection is owned by one task of the tokio runtime this is called in, which must have its
+    /// I/O and time drivers enabled; outside of one, by a thread of its own. The client that is
+    /// returned can be used anywhere.
+    pub async fn connect(self) -> Result<Client, Error> {
+        let mut policy = self.policy;
+        policy.label = self.label.unwrap_or_else(|| self.server.label()).into();
+        let shared = Arc::new(Shared::new(&policy));
+        let (server, handlers) = (self.server, self.handlers);
+        let seed = RandomState::new().build_hasher().finish();
+        let run = {
+            let (shared, handlers) = (shared.clone(), handlers.clone());
+            move |runtime: Runtime| {
+                let desk = Desk::new(shared, handlers, runtime);
+                server.run(desk, policy, seed)
+            }
+        };
+        let runtime = match Runtime::try_current() {
+            Ok(runtime) => {
+                runtime.spawn(run(runtime.clone()));
+                runtime
+            }
+            Err(_) => on_a_thread(run)?,
+        };
+        let client = Client {
+            handle: Arc::new(Handle {
+                shared,
+                handlers,
+                runtime,
+            }),
+        };
+        let greeting = Greeting {
+            client: &client,
+            info: self.info,
+        };
+        let peer = match self.era {
+            Some(Era::Legacy) => greeting.initialize().await?,
+            Some(Era::Modern) => greeting.discover().await?.ok_or_else(|| no_version(&[]))?,
+            None => match greeting.discover().await? {
+                Some(peer) => peer,
+                None => greeting.initialize().await?,
+            },
+        };
+        client.greeted(peer);
+        Ok(client)
+    }
+}
+
+/// Runs the connection where there is no runtime to run it.
+fn on_a_thread<F>(run: impl FnOnce(Runtime) -> F + Send + 'static) -> Result<Runtime, Error>
+where
+    F: Future<Output = ()> + Send,
+{
+    let failed = |error: std::io::Error| Error::Protocol {
+        what: format!("there is no runtime for the connection: {error}"),
+        unreadable: false,
+        outcome: Outcome::NotSent,
+    };
+    let runtime = runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(failed)?;
+    let handle = runtime.handle().clone();
+    std::thread::Builder::new()
+        .name("outlive-client".into())
+        .spawn(move || {
+            let connection = run(runtime.handle().clone());
+            runtime.block_on(connection);
+        })
+        .map_err(failed)?;
+    Ok(handle)
+}
+
+fn no_version(theirs: &[String]) -> Error {
+    Error::Protocol {
+        what: match theirs.is_empty() {
+            true => format!("it does not speak version {MODERN} of the protocol"),
+            false => format!(
+                "it speaks only versions of the protocol that we do not: {}",
+                theirs.join(", ")
+            ),
+        },
+        unreadable: false,
+        outcome: Outcome::Done,
+    }
+}
+
+/// Getting to know the server.
+struct Greeting<'a> {
+    client: &'a Client,
+    info: Implementation,
+}
+
+impl Greeting<'_> {
+    /// The members of `_meta` that a request of the modern era has, without the braces.
+    fn modern_meta(&self) -> String {
+        let capabilities = &self.client.handle.handlers.capabilities;
+        let members = json!({
+            meta::PROTOCOL_VERSION: MODERN,
+            meta::CLIENT_INFO: &self.info,
+            meta::CLIENT_CAPABILITIES: capabilities,
+        });
+        let text = members.to_string();
+        text.get(1..text.len() - 1).unwrap_or_default().to_string()
+    }
+
+    /// Asks a modern server what it is. `None`: it is a legacy one. (2026-07-28, stdio, Backward
+    /// Compatibility: any error but those that only a modern server gives.)
+    async fn discover(&self) -> Result<Option<Peer>, Error> {
+        let modern = self.modern_meta();
+        self.client.handle.shared.speak_modern(modern);
+        let found = self
+            .client
+            .request::<DiscoverResult>("server/discover", Value::Null)
+            .await;
+        let (theirs, error) = match found {
+            Ok(found) if found.supported_versions.iter().any(|v| v == MODERN) => {
+                let peer = Peer {
+                    era: Era::Modern,
+                    version: MODERN.into(),
+                    info: found.server_info(),
+                    capabilities: found.capabilities,
+                    instructions: found.instructions,
+                };
+                self.client.listen_to_lists(&peer);
+                return Ok(Some(peer));
+            }
+            Ok(found) => (found.supported_versions, None),
+            Err(Error::Remote { code, message, raw })
+                if code == RpcError::UNSUPPORTED_PROTOCOL_VERSION =>
+            {
+                let data: Value = serde_json::from_slice(&raw).unwrap_or_default();
+                let theirs = data["data"]["supported"].as_array().cloned();
+                let theirs = theirs.unwrap_or_default();
+                let theirs = theirs.iter().filter_map(|v| Some(v.as_str()?.to_string()));
+                (theirs.collect(), Some(Error::Remote { code, message, raw }))
+            }
+            Err(Error::Remote { .. } | Error::Unsupported { .. } | Error::Protocol { .. }) => {
+                self.client.handle.shared.speak_legacy();
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        // It is modern but for this version; a dual server may still share a legacy one.
+        self.client.handle.shared.speak_legacy();
+        match theirs.iter().any(|v| LEGACY.contains(&v.as_str())) {
+            true => Ok(None),
+            false => Err(error.unwrap_or_else(|| no_version(&theirs))),
+        }
+    }
+
+    async fn initialize(&self) -> Result<Peer, Error> {
+        let capabilities = self.client.handle.handlers.capabilities.clone();
+        let params = InitializeParams::new(LEGACY[0], capabilities, self.info.clone());
+        let found: InitializeResult = self.client.request("initialize", params).await?;
+        if !LEGACY.contains(&found.protocol_version.as_str()) {
+            return Err(no_version(&[found.protocol_version]));
+        }
+        let initialized = wire::notification("notifications/initialized", b"");
+        self.client.send(initialized)?;
+        Ok(Peer {
+            era: Era::Legacy,
+            version: found.protocol_version,
+            info: Some(found.server_info),
+            capabilities: found.capabilities,
+            instructions: found.instructions,
+        })
+    }
+}
+
+impl Client {
+    /// In the modern era nothing is told that was not asked for: asks for the changes of all lists the
+    /// server has.
+    fn listen_to_lists(&self, peer: &Peer) {
+        let has = &peer.capabilities;
+        if has.tools.is_some() || has.prompts.is_some() || has.resources.is_some() {
+            let notifications = SubscriptionFilter {
+                tools_list_changed: has.tools.is_some().then_some(true),
+                prompts_list_changed: has.prompts.is_some().then_some(true),
+                resources_list_changed: has.resources.is_some().then_some(true),
+                ..SubscriptionFilter::default()
+            };
+            self.keep_listening(None, notifications);
+        }
+    }
+}

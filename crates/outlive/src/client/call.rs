@@ -1,0 +1,448 @@
+//! One call.
+//!
+//! A [`Call`] is a call that has not been made; awaiting it makes it. A [`Running`] is one that has,
+//! and is the future of its result. Dropping it is the caller's cancellation: the server is told so,
+//! once, in the background, and the connection is none the worse for it. Nothing else looks like
+//! that, and no failure looks like a cancellation.
+
+use std::collections::BTreeMap;
+use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use outlive_core::Message;
+use outlive_core::error::{Error, Outcome};
+use outlive_core::policy::{Retry, Terms};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+use tokio::sync::oneshot;
+
+use super::Client;
+use super::desk::Pending;
+use super::feed::{Feed, Listen};
+use super::handler::Answering;
+use super::inbox::Command;
+use super::wire::{self, Meta};
+use crate::model::{InputRequired, Object, Progress};
+
+/// How much progress a caller may fall behind.
+const PROGRESS: usize = 256;
+
+/// How often a server may ask for something before it answers one call.
+const ROUNDS: u32 = 16;
+
+/// A call that has not been made. Await it, or [`start`](Call::start) it.
+#[derive(Debug)]
+#[must_use = "a call is made when it is awaited or started"]
+pub struct Call<R> {
+    client: Client,
+    method: String,
+    params: Result<Vec<u8>, String>,
+    terms: Terms,
+    progress: bool,
+    meta: Option<Object>,
+    result: PhantomData<fn() -> R>,
+}
+
+impl<R: DeserializeOwned> Call<R> {
+    pub(super) fn new(client: Client, method: impl Into<String>, params: impl Serialize) -> Self {
+        Call {
+            client,
+            method: method.into(),
+            params: wire::params(params),
+            terms: Terms::default(),
+            progress: false,
+            meta: None,
+            result: PhantomData,
+        }
+    }
+
+    /// Asks the server to report progress, which starts the time of [`idle`](Call::idle) anew, and can
+    /// be read while the call runs: see [`Running::progress`].
+    pub fn progress(mut self) -> Self {
+        self.progress = true;
+        self
+    }
+
+    /// Fails if the call takes longer than this, progress or not. Time in which a person answers a
+    /// question of the server's is not counted.
+    pub fn timeout(mut self, total: Duration) -> Self {
+        self.terms.total = Some(total);
+        self
+    }
+
+    /// Fails if there is neither an answer nor progress for this long.
+    pub fn idle(mut self, idle: Duration) -> Self {
+        self.terms.idle = Some(idle);
+        self
+    }
+
+    /// Whether the call is sent again if the server dies and may have executed it.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.terms.retry = Some(retry);
+        self
+    }
+
+    /// Adds a field to the metadata of the call.
+    pub fn meta(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        let meta = self.meta.get_or_insert_default();
+        meta.insert(name.into(), value.into());
+        self
+    }
+
+    /// The result as it arrives, for those who only pass it on.
+    pub fn raw(self) -> Call<Box<RawValue>> {
+        Call {
+            client: self.client,
+            method: self.method,
+            params: self.params,
+            terms: self.terms,
+            progress: self.progress,
+            meta: self.meta,
+            result: PhantomData,
+        }
+    }
+
+    /// Makes the call.
+    pub fn start(self) -> Running<R> {
+        let progress = self.progress.then(|| Arc::new(Feed::new(PROGRESS)));
+        let mut running = Running {
+            progress_listen: progress
+                .as_ref()
+                .map(|feed| Listen::new(feed.listen([]), |_| None)),
+            progress,
+            id: Arc::new(AtomicU64::new(0)),
+            call: self,
+            round: 0,
+            state: Waiting::Over,
+        };
+        running.send(None);
+        running
+    }
+}
+
+impl<R: DeserializeOwned> IntoFuture for Call<R> {
+    type Output = Result<R, Error>;
+    type IntoFuture = Running<R>;
+
+    fn into_future(self) -> Running<R> {
+        self.start()
+    }
+}
+
+/// A call that has been made: the future of its result.
+#[derive(Debug)]
+#[must_use = "dropping a call cancels it"]
+pub struct Running<R> {
+    call: Call<R>,
+    /// The id of the request that is out.
+    id: Arc<AtomicU64>,
+    progress: Option<Arc<Feed<Progress>>>,
+    progress_listen: Option<Listen<Progress>>,
+    round: u32,
+    state: Waiting,
+}
+
+/// What a call waits for.
+enum Waiting {
+    /// It could not even be sent.
+    Failed(Box<Error>),
+    /// The server.
+    Answer(oneshot::Receiver<Result<Message, Error>>),
+    /// Our own handlers, which find out what the server needs (2026-07-28).
+    Input(Pin<Box<dyn Future<Output = Result<Given, Error>> + Send>>),
+    /// Nothing.
+    Over,
+}
+
+impl std::fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Waiting::Failed(_) => "failed",
+            Waiting::Answer(_) => "waiting for the server",
+            Waiting::Input(_) => "finding out what the server needs",
+            Waiting::Over => "over",
+        })
+    }
+}
+
+/// What the server needed, and what it wants to be given back.
+struct Given {
+    responses: BTreeMap<String, Box<RawValue>>,
+    state: Option<String>,
+}
+
+impl<R> Running<R> {
+    /// The progress the server reports. Empty unless it was asked for with [`Call::progress`]; ends
+    /// with the call. It can be taken once.
+    ///
+    /// ```no_run
+    /// # async fn example(client: outlive::Client) -> Result<(), outlive::Error> {
+    /// let mut call = client.call("build", serde_json::json!({})).progress().start();
+    /// if let Some(mut progress) = call.progress() {
+    ///     while let Some(step) = progress.next().await {
+    ///         println!("{} of {:?}", step.progress, step.total);
+    ///     }
+    /// }
+    /// println!("{}", call.await?.text());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn progress(&mut self) -> Option<Listen<Progress>> {
+        self.progress_listen.take()
+    }
+
+    /// Cancels the call from elsewhere.
+    pub fn canceller(&self) -> Canceller {
+        Canceller {
+            client: self.call.client.clone(),
+            id: self.id.clone(),
+        }
+    }
+
+    fn send(&mut self, given: Option<Given>) {
+        self.state = match self.try_send(given) {
+            Ok(answer) => Waiting::Answer(answer),
+            Err(error) => Waiting::Failed(Box::new(error)),
+        };
+    }
+
+    fn try_send(
+        &mut self,
+        given: Option<Given>,
+    ) -> Result<oneshot::Receiver<Result<Message, Error>>, Error> {
+        let params = self
+            .call
+            .params
+            .as_ref()
+            .map_err(|why| unsendable(why.clone()))?;
+        let again;
+        let params = match given {
+            None => params,
+            Some(given) => {
+                again = with_given(params, given)?;
+                &again
+            }
+        };
+        let shared = &self.call.client.handle.shared;
+        let id = shared.next_id();
+        let (modern, level) = shared.request_meta();
+        let meta = Meta {
+            modern,
+            log_level: level.as_deref(),
+            progress: self.call.progress,
+            own: self.call.meta.as_ref(),
+        };
+        let frame = wire::request(id, &self.call.method, params, &meta);
+        let limit = shared.message_limit;
+        if frame.len() > limit {
+            return Err(Error::TooLarge {
+                limit,
+                answer: false,
+            });
+        }
+        let (reply, answer) = oneshot::channel();
+        shared.inbox.push(Command::Call {
+            id,
+            frame,
+            terms: self.call.terms,
+            pending: Pending {
+                reply,
+                progress: self.progress.clone(),
+            },
+        })?;
+        self.id.store(id, Ordering::Release);
+        Ok(answer)
+    }
+
+    /// The server needs something before it can answer: finds it out.
+    fn ask_around(&mut self, asked: InputRequired) -> Result<(), Error> {
+        self.round += 1;
+        if self.round > ROUNDS {
+            return Err(unusable(format!("it asked for something {ROUNDS} times")));
+        }
+        let handle = &self.call.client.handle;
+        let answers: Vec<(String, Answering)> = asked
+            .input_requests
+            .unwrap_or_default()
+            .into_iter()
+            .map(|(name, request)| {
+                let params = request.params.map(|params| params.to_string());
+                let params = params.unwrap_or_else(|| "{}".into());
+                (
+                    name,
+                    handle.handlers.answer(&request.method, params.as_bytes()),
+                )
+            })
+            .collect();
+        let runtime = handle.runtime.clone();
+        let state = asked.request_state;
+        self.state = Waiting::Input(Box::pin(async move {
+            let mut responses = BTreeMap::new();
+            // All at once, each as a task of its own: one that panics harms nobody.
+            let tasks: Vec<_> = answers
+                .into_iter()
+                .map(|(name, answer)| (name, Task(runtime.spawn(answer))))
+                .collect();
+            for (name, mut task) in tasks {
+                let result = (&mut task.0).await.map_err(|_| {
+                    unusable(format!(
+                        "the handler for {name:?}, which it asked for, panicked"
+                    ))
+                })?;
+                let json = result.map_err(|error| {
+                    unusable(format!(
+                        "it asked for {name:?}, which cannot be had: {error}"
+                    ))
+                })?;
+                let raw = String::from_utf8(json)
+                    .ok()
+                    .and_then(|json| RawValue::from_string(json).ok())
+                    .ok_or_else(|| unusable(format!("the answer for {name:?} is not JSON")))?;
+                responses.insert(name, raw);
+            }
+            Ok(Given { responses, state })
+        }));
+        Ok(())
+    }
+}
+
+/// A handler's task, ended when nobody waits for it.
+struct Task(tokio::task::JoinHandle<Result<Vec<u8>, crate::model::RpcError>>);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn with_given(params: &[u8], given: Given) -> Result<Vec<u8>, Error> {
+    let wrong = |error: serde_json::Error| unsendable(error.to_string());
+    let mut params: BTreeMap<String, Box<RawValue>> = match params.is_empty() {
+        true => BTreeMap::new(),
+        false => serde_json::from_slice(params).map_err(wrong)?,
+    };
+    if !given.responses.is_empty() {
+        params.insert(
+            "inputResponses".into(),
+            to_raw_value(&given.responses).map_err(wrong)?,
+        );
+    }
+    if let Some(state) = given.state {
+        params.insert("requestState".into(), to_raw_value(&state).map_err(wrong)?);
+    }
+    serde_json::to_vec(&params).map_err(wrong)
+}
+
+fn unsendable(what: String) -> Error {
+    Error::Protocol {
+        what,
+        unreadable: false,
+        outcome: Outcome::NotSent,
+    }
+}
+
+fn unusable(what: String) -> Error {
+    Error::Protocol {
+        what,
+        unreadable: false,
+        outcome: Outcome::Done,
+    }
+}
+
+/// What a server asks for in place of a result.
+fn input_required(result: &[u8]) -> Option<InputRequired> {
+    // Few results have the word in them at all, and they are not read twice.
+    memchr::memmem::find(result, b"\"input_required\"")?;
+    #[derive(serde::Deserialize)]
+    struct Kind {
+        #[serde(rename = "resultType")]
+        result_type: Option<String>,
+    }
+    let kind: Kind = serde_json::from_slice(result).ok()?;
+    match kind.result_type.as_deref() {
+        Some(InputRequired::RESULT_TYPE) => serde_json::from_slice(result).ok(),
+        _ => None,
+    }
+}
+
+impl<R: DeserializeOwned> Future for Running<R> {
+    type Output = Result<R, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        loop {
+            let ended = match &mut this.state {
+                Waiting::Failed(error) => Err((**error).clone()),
+                Waiting::Answer(answer) => match ready!(Pin::new(answer).poll(cx)) {
+                    Ok(Ok(message)) => Ok(message),
+                    Ok(Err(error)) => Err(error),
+                    // Whoever would have answered is gone: the client is closed.
+                    Err(_) => Err(Error::ShuttingDown {
+                        outcome: Outcome::Unknown,
+                    }),
+                },
+                Waiting::Input(input) => match ready!(input.as_mut().poll(cx)) {
+                    Ok(given) => {
+                        this.send(Some(given));
+                        continue;
+                    }
+                    Err(error) => Err(error),
+                },
+                Waiting::Over => return Poll::Pending,
+            };
+            this.state = Waiting::Over;
+            let message = match ended {
+                Ok(message) => message,
+                Err(error) => return Poll::Ready(Err(error)),
+            };
+            let result = message.result().unwrap_or(b"null");
+            if let Some(asked) = input_required(result) {
+                match this.ask_around(asked) {
+                    Ok(()) => continue,
+                    Err(error) => return Poll::Ready(Err(error)),
+                }
+            }
+            let read = serde_json::from_slice(result);
+            return Poll::Ready(read.map_err(|error| unusable(error.to_string())));
+        }
+    }
+}
+
+impl<R> Drop for Running<R> {
+    fn drop(&mut self) {
+        if let Waiting::Answer(answer) = &mut self.state
+            && let Err(oneshot::error::TryRecvError::Empty) = answer.try_recv()
+        {
+            // Closed already: then there is nobody to tell.
+            let _ = self.call.client.handle.shared.inbox.push(Command::Cancel {
+                id: self.id.load(Ordering::Acquire),
+                reason: None,
+            });
+        }
+    }
+}
+
+/// Cancels a call from another place than the one that waits for it, which then gets
+/// [`Error::CancelledByCaller`].
+#[derive(Clone, Debug)]
+pub struct Canceller {
+    client: Client,
+    id: Arc<AtomicU64>,
+}
+
+impl Canceller {
+    /// Cancels the call, if it is not over. The server is told the reason.
+    pub fn cancel(&self, reason: impl Into<String>) {
+        let _ = self.client.handle.shared.inbox.push(Command::Cancel {
+            id: self.id.load(Ordering::Acquire),
+            reason: Some(reason.into()),
+        });
+    }
+}

@@ -1,0 +1,354 @@
+//! The client's side of a driver: where calls come in and answers go out.
+//!
+//! The desk belongs to the one task that owns the connection. It knows who waits for what; whether
+//! and when a call is sent, repeated or given up is decided by the session alone.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use outlive_core::error::{Error, Refusal};
+use outlive_core::event::List;
+use outlive_core::message::Kind;
+use outlive_core::{Event as CoreEvent, Frame, Id, Input, Message, State as CoreState, Time};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+
+use super::Shared;
+use super::event::{Event, Notification, State, list_changed};
+use super::feed::Feed;
+use super::handler::Handlers;
+use super::inbox::Command;
+use super::wire;
+use crate::downstream::Downstream;
+use crate::model::Progress;
+
+/// Who waits for the answer to a call.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    pub(super) reply: oneshot::Sender<Result<Message, Error>>,
+    pub(super) progress: Option<Arc<Feed<Progress>>>,
+}
+
+pub(crate) struct Desk {
+    shared: Arc<Shared>,
+    handlers: Handlers,
+    /// Where handlers run.
+    runtime: Handle,
+    /// Wishes that were taken out of the inbox and not yet seen to.
+    commands: VecDeque<Command>,
+    pending: HashMap<u64, Pending>,
+    /// The server's requests that are being answered.
+    asks: HashMap<Id, AbortHandle>,
+    /// A list whose change has been told with its names; the notification that follows says no more.
+    told: Option<List>,
+    /// Attempts to connect in a row.
+    attempt: u32,
+}
+
+impl Desk {
+    pub(super) fn new(shared: Arc<Shared>, handlers: Handlers, runtime: Handle) -> Desk {
+        Desk {
+            shared,
+            handlers,
+            runtime,
+            commands: VecDeque::new(),
+            pending: HashMap::new(),
+            asks: HashMap::new(),
+            told: None,
+            attempt: 1,
+        }
+    }
+
+    /// The next wish that can be seen to now. While the session takes no more calls, the others go
+    /// first: a cancellation or an answer may be what it is waiting for.
+    fn next_command(&mut self, open: bool) -> Option<Command> {
+        let is_call = |command: &Command| matches!(command, Command::Call { .. });
+        let at = match open {
+            true => 0,
+            false => self.commands.iter().position(|command| !is_call(command))?,
+        };
+        self.commands.remove(at)
+    }
+
+    fn cancel(&mut self, id: u64, reason: Option<String>) -> Option<Input> {
+        let waiting =
+            |command: &Command| matches!(command, Command::Call { id: call, .. } if *call == id);
+        if let Some(at) = self.commands.iter().position(waiting) {
+            // It never reached the session.
+            if let Some(Command::Call { pending, .. }) = self.commands.remove(at) {
+                let _ = pending.reply.send(Err(Error::CancelledByCaller));
+            }
+            return None;
+        }
+        let pending = self.pending.remove(&id)?;
+        // Whoever dropped the call does not hear it.
+        let _ = pending.reply.send(Err(Error::CancelledByCaller));
+        Some(Input::Host(Frame::Line(wire::cancelled(id, reason))))
+    }
+
+    fn answered(&mut self, message: Message) {
+        let Some(Id::Int(id)) = message.id() else {
+            return;
+        };
+        let Some(pending) = u64::try_from(*id)
+            .ok()
+            .and_then(|id| self.pending.remove(&id))
+        else {
+            return;
+        };
+        if let Some(progress) = &pending.progress {
+            progress.close();
+        }
+        let answer = match message.error() {
+            Some(error) => Err(Error::remote(error)),
+            None => Ok(message),
+        };
+        let _ = pending.reply.send(answer);
+    }
+
+    fn notified(&mut self, message: Message) {
+        let list = match message.method() {
+            "notifications/progress" => return self.progressed(&message),
+            "notifications/cancelled" => return self.taken_back(&message),
+            "notifications/tools/list_changed" => Some(List::Tools),
+            "notifications/prompts/list_changed" => Some(List::Prompts),
+            "notifications/resources/list_changed" => Some(List::Resources),
+            "notifications/subscriptions/acknowledged" => return,
+            _ => None,
+        };
+        if let Some(list) = list {
+            if self.told.take() != Some(list) {
+                self.tell(list_changed(list, [&[], &[], &[]]));
+            }
+            return;
+        }
+        let params = message.params().unwrap_or_default();
+        let event = match message.method() {
+            "notifications/resources/updated" => message.uri().map(|uri| Event::ResourceUpdated {
+                uri: uri.into_owned(),
+            }),
+            "notifications/message" => serde_json::from_slice(params).ok().map(Event::Log),
+            _ => None,
+        };
+        self.tell(event.unwrap_or_else(|| {
+            Event::Unsolicited(Notification {
+                method: message.method().to_string(),
+                params: message.bytes().slice_ref(params),
+            })
+        }));
+    }
+
+    fn progressed(&mut self, message: &Message) {
+        if let Some(Id::Int(token)) = message.progress_token()
+            && let Ok(id) = u64::try_from(token)
+            && let Some(pending) = self.pending.get(&id)
+            && let Some(feed) = &pending.progress
+            && let Ok(progress) = serde_json::from_slice(message.params().unwrap_or_default())
+        {
+            feed.tell(&progress);
+        }
+    }
+
+    /// The server takes back what it asked, or its link has died; or it ends a subscription.
+    fn taken_back(&mut self, message: &Message) {
+        let Some(id) = message.request_id() else {
+            return;
+        };
+        if let Some(task) = self.asks.remove(&id) {
+            task.abort();
+        }
+    }
+
+    /// The server asks something.
+    fn asked(&mut self, message: Message) {
+        let Some(id) = message.id().cloned() else {
+            return;
+        };
+        self.asks.retain(|_, task| !task.is_finished());
+        let params = message.params().unwrap_or(b"{}");
+        let answering = self.handlers.answer(message.method(), params);
+        let shared = self.shared.clone();
+        let task = self.runtime.spawn(async move {
+            // Another task, so that a panic in the handler can be told to the server.
+            let answering = tokio::spawn(answering);
+            let _guard = AbortOnDrop(answering.abort_handle());
+            let answer = answering.await;
+            let frame = wire::answer(message.id_json(), answer);
+            // If the client has been closed meanwhile, nobody waits for it.
+            let _ = shared.inbox.push(Command::Send(frame));
+        });
+        self.asks.insert(id, task.abort_handle());
+    }
+
+    fn tell(&self, event: Event) {
+        self.shared.events.tell(&event);
+    }
+}
+
+/// A handler does not outlive the wish to be answered.
+struct AbortOnDrop(AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Downstream for Desk {
+    fn poll_next(&mut self, cx: &mut Context<'_>, open: bool) -> Poll<Option<Input>> {
+        loop {
+            let command = match self.next_command(open) {
+                Some(command) => command,
+                None => {
+                    self.shared.inbox.take(cx, &mut self.commands);
+                    match self.next_command(open) {
+                        Some(command) => command,
+                        None => return Poll::Pending,
+                    }
+                }
+            };
+            let input = match command {
+                Command::Call {
+                    id,
+                    frame,
+                    terms,
+                    pending,
+                } => {
+                    self.pending.insert(id, pending);
+                    Some(Input::Call(Frame::Line(frame), terms))
+                }
+                Command::Cancel { id, reason } => self.cancel(id, reason),
+                Command::Send(frame) => Some(Input::Host(Frame::Line(frame))),
+                Command::Restart => Some(Input::Restart),
+                Command::Stop => Some(Input::Stop),
+            };
+            if input.is_some() {
+                return Poll::Ready(input);
+            }
+        }
+    }
+
+    fn send(&mut self, frame: Bytes) {
+        // The session has read it before; it cannot be junk.
+        let Ok(message) = Message::read(frame) else {
+            return;
+        };
+        match message.kind() {
+            Kind::Response => self.answered(message),
+            Kind::Notification => self.notified(message),
+            Kind::Request => self.asked(message),
+        }
+    }
+
+    fn refuse(&mut self, refusal: Refusal) {
+        let id = std::str::from_utf8(&refusal.id_json).unwrap_or_default();
+        if let Some(pending) = id.parse().ok().and_then(|id: u64| self.pending.remove(&id)) {
+            if let Some(progress) = &pending.progress {
+                progress.close();
+            }
+            let _ = pending.reply.send(Err(refusal.error));
+        }
+    }
+
+    fn event(&mut self, now: Time, event: &CoreEvent) -> Option<Input> {
+        match event {
+            CoreEvent::State(state) => {
+                let state = State::of(state, now);
+                self.shared.set_state(state.clone());
+                match state {
+                    State::Down { retry_at, .. } => {
+                        self.attempt += 1;
+                        self.tell(Event::Retrying {
+                            attempt: self.attempt,
+                            at: retry_at,
+                        });
+                    }
+                    State::Failed { cause, .. } => self.tell(Event::Failed { cause }),
+                    State::Ready { .. } => self.attempt = 0,
+                    State::Connecting { .. } | State::Closed => {}
+                }
+            }
+            CoreEvent::Connected { generation, server } => self.tell(Event::Connected {
+                generation: *generation,
+                server_info: server.as_deref().map(wire::implementation),
+            }),
+            CoreEvent::Lost {
+                generation,
+                cause,
+                in_flight,
+            } => self.tell(Event::Lost {
+                generation: *generation,
+                cause: cause.clone(),
+                in_flight: *in_flight,
+            }),
+            CoreEvent::SlowStart { after_ms } => self.tell(Event::SlowStart {
+                after: std::time::Duration::from_millis(*after_ms),
+            }),
+            CoreEvent::Retried {
+                method, generation, ..
+            } => self.tell(Event::Retried {
+                method: method.clone(),
+                generation: *generation,
+            }),
+            CoreEvent::ListChanged {
+                list,
+                added,
+                removed,
+                changed,
+            } => {
+                self.told = Some(match list {
+                    List::Templates => List::Resources,
+                    list => *list,
+                });
+                self.tell(list_changed(*list, [added, removed, changed]));
+            }
+            CoreEvent::AbsorbingCancels { .. } => self.tell(Event::AbsorbingCancels),
+            CoreEvent::Dropped { reason, detail, .. } => self.tell(Event::Dropped {
+                reason: *reason,
+                detail: detail.clone(),
+            }),
+            CoreEvent::Refused { .. } | CoreEvent::LegacyOnly | CoreEvent::Draining { .. } => {}
+        }
+        // Only a state that is final lets `ready()` and `close()` know that it is over.
+        debug_assert!(
+            !matches!(event, CoreEvent::State(CoreState::Closed))
+                || self.shared.state() == State::Closed
+        );
+        None
+    }
+
+    fn flush(&mut self, _cx: &mut Context<'_>) -> Option<Input> {
+        None
+    }
+
+    fn backlog(&self) -> usize {
+        0
+    }
+
+    fn is_blocked(&self) -> bool {
+        false
+    }
+
+    fn is_told(&self) -> bool {
+        true
+    }
+}
+
+/// However the task that owned the connection ended: nobody is left waiting, and the state says so.
+impl Drop for Desk {
+    fn drop(&mut self) {
+        self.shared.inbox.close();
+        for (_, task) in self.asks.drain() {
+            task.abort();
+        }
+        self.shared.set_state(State::Closed);
+        self.shared.events.tell(&Event::Closed);
+        self.shared.events.close();
+        self.shared.states.close();
+        // Those who wait learn of it now, by the loss of whoever would have answered.
+        self.pending.clear();
+    }
+}

@@ -1,0 +1,517 @@
+//! A client that survives its servers.
+//!
+//! Theory of operation. A [`Client`] is a host inside this process: the same session that stands
+//! between a host and a server in `outlive run` stands between its calls and the server here. One
+//! background task owns the connection; handles only put wishes into its inbox and wait for what
+//! comes of them. So a handle can be cloned, sent anywhere, used on any runtime, and dropped at any
+//! moment, and there is one place where it is decided what a death means: the state machine of
+//! [`outlive_core`].
+//!
+//! When the server dies, calls that cannot have run, or that may run twice, are sent to the next one;
+//! the others end in [`Error::ConnectionLost`](crate::Error::ConnectionLost), at once, with the reason. Calls made meanwhile wait
+//! for the next server. Tools, subscriptions and the log level carry over.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use outlive::{Client, Command, Error};
+//!
+//! let client = Client::builder()
+//!     .command(Command::new("python", ["server.py"]))
+//!     .connect()
+//!     .await?;
+//! let tools = client.tools().await?;
+//! match client.call("ping", serde_json::json!({})).await {
+//!     Ok(result) => println!("{}", result.text()),
+//!     Err(Error::ConnectionLost { cause, .. }) => println!("the server {}", cause.predicate()),
+//!     Err(error) => println!("{error}"),
+//! }
+//! // However often the server has died since: the same handles work.
+//! println!("{}", tools[0].call(serde_json::json!({})).await?.text());
+//! client.close().await;
+//! # Ok(())
+//! # }
+//! ```
+
+mod builder;
+mod call;
+mod desk;
+mod event;
+mod feed;
+mod handler;
+mod inbox;
+mod tool;
+mod wire;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use bytes::Bytes;
+use outlive_core::error::{Error, Outcome};
+use outlive_core::policy::Policy;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::runtime::Handle as Runtime;
+use tokio::sync::oneshot;
+
+pub use builder::Builder;
+pub use call::{Call, Canceller, Running};
+pub use event::{Event, Notification, State};
+pub use feed::Listen;
+pub use handler::{Elicitation, Roots, Sampling};
+pub use tool::Tool;
+
+use desk::Pending;
+use feed::Feed;
+use handler::Handlers;
+use inbox::{Command, Inbox};
+
+use crate::model::{
+    CallResult, CompleteParams, CompleteResult, Completion, CompletionRef, GetPromptResult,
+    Implementation, Listed, LogLevel, Object, Page, Prompt, ReadResult, Resource, ResourceTemplate,
+    ServerCapabilities, SubscriptionFilter,
+};
+
+/// How many events a listener may fall behind.
+const EVENTS: usize = 1024;
+
+/// How many pages of a list are followed.
+const PAGES: usize = 10_000;
+
+/// The two ways in which MCP is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Era {
+    /// 2024-11-05 to 2025-11-25: a handshake, then a session.
+    Legacy,
+    /// Since 2026-07-28: each request stands for itself.
+    Modern,
+}
+
+/// What is known of the server from the handshake.
+#[derive(Clone, Debug)]
+struct Peer {
+    era: Era,
+    version: String,
+    info: Option<Implementation>,
+    capabilities: ServerCapabilities,
+    instructions: Option<String>,
+}
+
+/// A supervised connection to an MCP server. See the [module](self) for how it works.
+///
+/// Cheap to clone. The connection ends when the last clone is dropped, or with [`close`](Client::close).
+#[derive(Clone, Debug)]
+pub struct Client {
+    handle: Arc<Handle>,
+}
+
+/// What all clones share; the connection is ended when it is dropped.
+struct Handle {
+    shared: Arc<Shared>,
+    handlers: Handlers,
+    /// Where handlers run.
+    runtime: Runtime,
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client")
+            .field("state", &self.shared.state())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // Closed already: then nothing is left to be done.
+        let _ = self.shared.inbox.push(Command::Stop);
+    }
+}
+
+/// What handles and the task that owns the connection share.
+#[derive(Debug)]
+struct Shared {
+    inbox: Inbox,
+    state: Mutex<State>,
+    states: Feed<State>,
+    events: Feed<Event>,
+    next_id: AtomicU64,
+    message_limit: usize,
+    /// What every request has in its `_meta` in the modern era; empty in the legacy one.
+    modern: OnceLock<String>,
+    era: Mutex<Speech>,
+    peer: OnceLock<Peer>,
+    /// Streams of notifications that are open, by what they are for (modern era).
+    listens: Mutex<HashMap<Option<String>, u64>>,
+}
+
+/// How requests are written now.
+#[derive(Debug, Default)]
+struct Speech {
+    modern: bool,
+    log_level: Option<String>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing that is locked here is ever left half done.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    fn new(policy: &Policy) -> Shared {
+        Shared {
+            inbox: Inbox::new(&policy.limits),
+            state: Mutex::new(State::Connecting { attempt: 1 }),
+            states: Feed::new(EVENTS),
+            events: Feed::new(EVENTS),
+            next_id: AtomicU64::new(1),
+            message_limit: policy.limits.message,
+            modern: OnceLock::new(),
+            era: Mutex::default(),
+            peer: OnceLock::new(),
+            listens: Mutex::default(),
+        }
+    }
+
+    fn state(&self) -> State {
+        lock(&self.state).clone()
+    }
+
+    fn set_state(&self, state: State) {
+        let mut current = lock(&self.state);
+        if *current != state {
+            *current = state.clone();
+            // While the lock is held, so that nobody is told in another order.
+            self.states.tell(&state);
+        }
+    }
+
+    fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn speak_modern(&self, meta: String) {
+        self.modern.get_or_init(|| meta);
+        lock(&self.era).modern = true;
+    }
+
+    fn speak_legacy(&self) {
+        lock(&self.era).modern = false;
+    }
+
+    /// What goes into the `_meta` of a request that is sent now.
+    fn request_meta(&self) -> (&str, Option<String>) {
+        let speech = lock(&self.era);
+        match (speech.modern, self.modern.get()) {
+            (true, Some(modern)) => (modern, speech.log_level.clone()),
+            _ => ("", None),
+        }
+    }
+}
+
+impl Client {
+    /// A client to be.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    fn greeted(&self, peer: Peer) {
+        // Once per client: a server that comes back otherwise is told of by events.
+        let _ = self.handle.shared.peer.set(peer);
+    }
+
+    fn peer(&self) -> Option<&Peer> {
+        self.handle.shared.peer.get()
+    }
+
+    // What it is connected to.
+
+    /// What the server said it is when the client connected.
+    pub fn server_info(&self) -> Option<&Implementation> {
+        self.peer()?.info.as_ref()
+    }
+
+    /// What the server said it can do.
+    pub fn capabilities(&self) -> Option<&ServerCapabilities> {
+        self.peer().map(|peer| &peer.capabilities)
+    }
+
+    /// How the server wants to be used, for the model.
+    pub fn instructions(&self) -> Option<&str> {
+        self.peer()?.instructions.as_deref()
+    }
+
+    /// The version of the protocol that is spoken.
+    pub fn protocol_version(&self) -> Option<&str> {
+        self.peer().map(|peer| &*peer.version)
+    }
+
+    fn is_modern(&self) -> bool {
+        self.peer().is_some_and(|peer| peer.era == Era::Modern)
+    }
+
+    // How it stands.
+
+    /// Where it stands now.
+    pub fn state(&self) -> State {
+        self.handle.shared.state()
+    }
+
+    /// Where it stands, now and whenever that changes.
+    pub fn watch(&self) -> Listen<State> {
+        let shared = &self.handle.shared;
+        // Locked, so that no change is lost between the two.
+        let state = lock(&shared.state);
+        Listen::new(shared.states.listen([state.clone()]), |_| None)
+    }
+
+    /// What happens from now on.
+    pub fn events(&self) -> Listen<Event> {
+        let shared = &self.handle.shared;
+        Listen::new(shared.events.listen([]), |missed| {
+            Some(Event::Missed(missed))
+        })
+    }
+
+    /// Waits until calls go through. Fails if that will not be for a while, or never.
+    pub async fn ready(&self) -> Result<(), Error> {
+        let mut states = self.watch();
+        while let Some(state) = states.next().await {
+            match state {
+                State::Ready { .. } => return Ok(()),
+                State::Failed { cause, retry_at } => {
+                    return Err(Error::Unavailable {
+                        cause: Some(cause),
+                        held: std::time::Duration::ZERO,
+                        retry_after: Some(
+                            retry_at.saturating_duration_since(std::time::Instant::now()),
+                        ),
+                    });
+                }
+                State::Connecting { .. } | State::Down { .. } => {}
+                State::Closed => break,
+            }
+        }
+        Err(Error::ShuttingDown {
+            outcome: Outcome::NotSent,
+        })
+    }
+
+    /// Puts a new server under the client; calls in flight may finish first.
+    pub fn reconnect(&self) {
+        let _ = self.handle.shared.inbox.push(Command::Restart);
+    }
+
+    /// Ends the connection: calls that are running may finish within a short time, then everything is
+    /// settled and the server is stopped. It takes no longer than the policy allows, and leaves nothing
+    /// behind. It can be called from anywhere, also twice.
+    pub async fn close(&self) {
+        let _ = self.handle.shared.inbox.push(Command::Stop);
+        let mut states = self.watch();
+        while states.next().await.is_some() {}
+    }
+
+    // Anything.
+
+    /// A request with any method and parameters. With `Box<RawValue>` as its result nothing is parsed.
+    pub fn request<R: DeserializeOwned>(
+        &self,
+        method: impl Into<String>,
+        params: impl Serialize,
+    ) -> Call<R> {
+        Call::new(self.clone(), method, params)
+    }
+
+    /// A notification with any method and parameters.
+    pub fn notify(&self, method: &str, params: impl Serialize) -> Result<(), Error> {
+        let params = wire::params(params).map_err(|what| Error::Protocol {
+            what,
+            unreadable: false,
+            outcome: Outcome::NotSent,
+        })?;
+        self.send(wire::notification(method, &params))
+    }
+
+    fn send(&self, frame: Bytes) -> Result<(), Error> {
+        self.handle.shared.inbox.push(Command::Send(frame))
+    }
+
+    /// Asks the server for a sign of life.
+    pub async fn ping(&self) -> Result<(), Error> {
+        // The modern era has no `ping`; this every server has to answer.
+        let method = match self.is_modern() {
+            true => "server/discover",
+            false => "ping",
+        };
+        self.request::<Object>(method, Value::Null).await?;
+        Ok(())
+    }
+
+    /// All pages of a list.
+    async fn list<T: Listed + DeserializeOwned>(&self, method: &str) -> Result<Vec<T>, Error> {
+        let mut items = Vec::new();
+        let mut cursor: Option<String> = None;
+        for _ in 0..PAGES {
+            let params = cursor.as_ref().map(|cursor| json!({ "cursor": cursor }));
+            let page: Page<T> = self.request(method, params).await?;
+            items.extend(page.items);
+            // A server that gives the same cursor again would go on for ever.
+            if page.next_cursor.is_none() || page.next_cursor == cursor {
+                break;
+            }
+            cursor = page.next_cursor;
+        }
+        Ok(items)
+    }
+
+    // Tools.
+
+    /// All tools of the server.
+    pub async fn tools(&self) -> Result<Vec<Tool>, Error> {
+        let tools = self.list("tools/list").await?;
+        let handle = |tool| Tool::new(self.clone(), tool);
+        Ok(tools.into_iter().map(handle).collect())
+    }
+
+    /// Calls a tool.
+    pub fn call(&self, tool: &str, arguments: impl Serialize) -> Call<CallResult> {
+        #[derive(Serialize)]
+        struct Params<'a, A> {
+            name: &'a str,
+            arguments: A,
+        }
+        let params = Params {
+            name: tool,
+            arguments,
+        };
+        self.request("tools/call", params)
+    }
+
+    // Resources.
+
+    /// All resources of the server.
+    pub async fn resources(&self) -> Result<Vec<Resource>, Error> {
+        self.list("resources/list").await
+    }
+
+    /// All templates of resources of the server.
+    pub async fn resource_templates(&self) -> Result<Vec<ResourceTemplate>, Error> {
+        self.list("resources/templates/list").await
+    }
+
+    /// Reads a resource.
+    pub fn read_resource(&self, uri: &str) -> Call<ReadResult> {
+        self.request("resources/read", json!({ "uri": uri }))
+    }
+
+    /// Tells of changes of a resource with [`Event::ResourceUpdated`], also after the server was
+    /// replaced.
+    pub async fn subscribe(&self, uri: &str) -> Result<(), Error> {
+        if self.is_modern() {
+            let notifications = SubscriptionFilter {
+                resource_subscriptions: Some(vec![uri.to_string()]),
+                ..SubscriptionFilter::default()
+            };
+            self.keep_listening(Some(uri.to_string()), notifications);
+            return Ok(());
+        }
+        self.request::<Object>("resources/subscribe", json!({ "uri": uri }))
+            .await?;
+        Ok(())
+    }
+
+    /// Tells no longer of changes of a resource.
+    pub async fn unsubscribe(&self, uri: &str) -> Result<(), Error> {
+        if self.is_modern() {
+            let listen = lock(&self.handle.shared.listens).remove(&Some(uri.to_string()));
+            return match listen {
+                Some(id) => self
+                    .handle
+                    .shared
+                    .inbox
+                    .push(Command::Cancel { id, reason: None }),
+                None => Ok(()),
+            };
+        }
+        self.request::<Object>("resources/unsubscribe", json!({ "uri": uri }))
+            .await?;
+        Ok(())
+    }
+
+    /// Opens a stream of notifications (2026-07-28) that the session keeps open across servers, in
+    /// place of the one there is for the same.
+    fn keep_listening(&self, what: Option<String>, notifications: SubscriptionFilter) {
+        let shared = &self.handle.shared;
+        let Ok(params) = wire::params(json!({ "notifications": notifications })) else {
+            return;
+        };
+        let id = shared.next_id();
+        let (modern, _) = shared.request_meta();
+        let meta = wire::Meta {
+            modern,
+            ..wire::Meta::default()
+        };
+        let frame = wire::request(id, "subscriptions/listen", &params, &meta);
+        // It is answered when the server ends it, which is of no interest: what it tells is.
+        let (reply, _) = oneshot::channel();
+        let opened = shared.inbox.push(Command::Call {
+            id,
+            frame,
+            terms: Default::default(),
+            pending: Pending {
+                reply,
+                progress: None,
+            },
+        });
+        if opened.is_ok()
+            && let Some(before) = lock(&shared.listens).insert(what, id)
+        {
+            let _ = shared.inbox.push(Command::Cancel {
+                id: before,
+                reason: None,
+            });
+        }
+    }
+
+    // Prompts.
+
+    /// All prompts of the server.
+    pub async fn prompts(&self) -> Result<Vec<Prompt>, Error> {
+        self.list("prompts/list").await
+    }
+
+    /// A prompt, filled in.
+    pub fn prompt(&self, name: &str, arguments: impl Serialize) -> Call<GetPromptResult> {
+        #[derive(Serialize)]
+        struct Params<'a, A> {
+            name: &'a str,
+            arguments: A,
+        }
+        self.request("prompts/get", Params { name, arguments })
+    }
+
+    /// What the argument of a prompt or a template could become.
+    pub async fn complete(
+        &self,
+        what: CompletionRef,
+        argument: &str,
+        value: &str,
+    ) -> Result<Completion, Error> {
+        let params = CompleteParams::new(what, argument, value);
+        let result: CompleteResult = self.request("completion/complete", params).await?;
+        Ok(result.completion)
+    }
+
+    /// From which level on the server's log is told as [`Event::Log`].
+    pub async fn set_log_level(&self, level: LogLevel) -> Result<(), Error> {
+        if self.is_modern() {
+            let level = serde_json::to_value(&level).unwrap_or_default();
+            lock(&self.handle.shared.era).log_level = level.as_str().map(str::to_string);
+            return Ok(());
+        }
+        self.request::<Object>("logging/setLevel", json!({ "level": level }))
+            .await?;
+        Ok(())
+    }
+}
