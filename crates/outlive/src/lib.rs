@@ -1,20 +1,120 @@
 //! MCP sessions that outlive their servers.
 //!
-//! [`outlive_core`] holds the rules; this crate moves the bytes. [`run`] takes the standard
-//! input and output of this process as the host's side and starts the server as a child process,
-//! again and again if need be, until the host leaves.
+//! A host holds tool handles for hours; the servers under them crash, hang, restart and get cancelled
+//! at the worst moment. With this crate a death costs at most one failed call, whose error says what
+//! happened, and a server cannot be crashed by what its clients do.
+//!
+//! # Theory of operation
+//!
+//! All rules about life and death are in [`outlive_core`], as state machines without I/O, clock or
+//! threads. This crate moves the bytes between them and the world, and decides nothing.
+//!
+//! - A *session* is what a host holds. It lives until the host leaves.
+//! - A *link* is one live connection to a server. It dies, and the next one has the next *generation*.
+//! - Every request is in one table, the *ledger*, and leaves it once: that is why it is answered once.
+//! - What is known about the execution of a request is its [*outcome*](error::Outcome). When a link dies, a request that
+//!   was not sent, or may run twice, is sent on the next link; any other fails with the [cause](Cause).
+//! - There is one [state](client::State), and it changes before anybody can notice the change otherwise.
+//!
+//! # A client that survives
+//!
+//! ```no_run
+//! use outlive::{Client, Command, Error};
+//! use serde_json::json;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Error> {
+//! let client = Client::builder()
+//!     .command(Command::new("uvx", ["mcp-server-time"]))
+//!     .connect()
+//!     .await?;
+//! let tools = client.tools().await?;
+//!
+//! match client.call("crash", json!({})).await {
+//!     Ok(result) => println!("{}", result.text()),
+//!     // The server died over it: with what, and may it have taken effect?
+//!     Err(Error::ConnectionLost { cause, outcome, .. }) => eprintln!("the server {}, {outcome:?}", cause.predicate()),
+//!     Err(error) => eprintln!("{error}"),
+//! }
+//!
+//! // The same handles work with the next server.
+//! tools[0].call(json!({})).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Dropping the future of a call is the caller's cancellation; the server is told once. No failure looks
+//! like it. [`client`] has the rest: state, events, progress, timeouts, questions of the server's.
+//!
+//! # A server that cannot be crashed
+//!
+#![cfg_attr(
+    feature = "server",
+    doc = r#"
+```no_run
+use outlive::Server;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+#[derive(Deserialize, JsonSchema)]
+struct Greet {
+    /// Who is greeted.
+    name: String,
+}
+
+# #[tokio::main(flavor = "current_thread")]
+# async fn main() -> std::io::Result<()> {
+Server::builder("greeter", "1.0.0")
+    .tool("greet", "Greets somebody.", |_ctx, args: Greet| async move {
+        format!("Hello, {}!", args.name)
+    })
+    .build()
+    .serve_stdio()
+    .await
+# }
+```
+"#
+)]
+//!
+//! A request is answered exactly once, by type; a client that leaves, cancels or talks nonsense harms nobody;
+//! neither does a handler that panics, blocks its thread or prints. See `outlive::server`.
+//!
+//! # Errors
+//!
+//! One enum, [`Error`], with the same kinds on the wire, in logs and in metrics:
+//!
+//! | variant | `kind()` | what happened | sent again? |
+//! |---|---|---|---|
+//! | [`ConnectionLost`](Error::ConnectionLost) | `connection_lost` | the link died while the request was in flight | if it was not sent, or it is safe |
+//! | [`Unavailable`](Error::Unavailable), [`Overloaded`](Error::Overloaded) | `unavailable` | no server came for as long as a request is held, or too many wait | you can |
+//! | [`Timeout`](Error::Timeout) | `timeout` | it took longer than its bound and was cancelled | it may have run |
+//! | [`CancelledByCaller`](Error::CancelledByCaller) | `cancelled_by_caller` | a [`Canceller`](client::Canceller) of yours was used | it may have run |
+//! | [`CancelledByPeer`](Error::CancelledByPeer) | `cancelled_by_peer` | the other side gave it up | it may have run |
+//! | [`ShuttingDown`](Error::ShuttingDown) | `shutting_down` | the client or server is closing | no |
+//! | [`SessionExpired`](Error::SessionExpired) | `session_expired` | a remote server has forgotten the session | you can |
+//! | [`Rejected`](Error::Rejected) | `rejected` | a remote server refused it unexecuted | you can |
+//! | [`TooLarge`](Error::TooLarge) | `too_large` | a message is longer than the limit | no |
+//! | [`Protocol`](Error::Protocol) | `protocol` | a message breaks the protocol or its type | no |
+//! | [`Unsupported`](Error::Unsupported) | `unsupported` | the server does not take `server/discover` | no |
+//! | [`Remote`](Error::Remote) | `remote` | the server answered with an error of its own | as it says |
+//!
+//! [`Error::outcome`] says whether the request may have been executed, [`Error::is_retryable`] whether sending
+//! it again may succeed and cannot do harm.
+//!
+//! # What is where
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `driver` | the loop between a session and its two sides |
-//! | `downstream`, `stdio`, `host` | the host's side: standard input and output, whatever they are |
-//! | `upstream`, `children`, `child`, `process` | the server's side: its process, its pipes, its descendants |
-//! | `stream`, `outbox`, `lines` | bytes in, bytes out |
 //! | [`client`] | a host inside this process |
+//! | `server` | a server inside this process |
 //! | [`model`] | the words of MCP as types |
-//! | [`warden`] | the end of the servers when we are killed |
-//! | `signals` | what the user wants of us |
-//! | [`Command`], [`Secrets`] | what is started, and what of it must not be told |
+//! | [`memory`] | two ends of a stream within this process |
+//! | [`run`](run()) | what `outlive run` does: a session between standard streams and a command |
+//! | [`policy`] | every setting, with its default |
+//! | [`Command`], [`Connector`] | where a server is found |
+//!
+//! Inside: `driver` is the loop between a session and its two sides; `downstream` and `stdio` are the host's side,
+//! `upstream`, `children` and `connector` the server's.
 #![deny(unsafe_code)]
 
 #[cfg(not(unix))]
@@ -37,6 +137,7 @@ pub mod memory;
 pub mod model;
 mod outbox;
 mod process;
+mod run;
 mod secrets;
 #[cfg(feature = "server")]
 pub mod server;
@@ -46,96 +147,12 @@ mod stream;
 mod upstream;
 pub mod warden;
 
-use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io;
-
-use outlive_core::{Event, Policy, Time};
-
-use children::Children;
-use stdio::Stdio;
-
 pub use address::{Address, Connect};
 pub use client::Client;
 pub use command::Command;
 pub use connector::Connector;
 pub use outlive_core::{Cause, Error, cause, error, policy};
+pub use run::{Ended, Observer, Run, run};
 pub use secrets::Secrets;
 #[cfg(feature = "server")]
 pub use server::Server;
-
-/// Whoever watches a session.
-pub trait Observer {
-    /// The session did or noticed something.
-    fn event(&mut self, now: Time, event: &Event);
-
-    /// The server wrote a line to its standard error; secrets are masked.
-    fn stderr(&mut self, line: &str);
-}
-
-/// A session to run.
-#[derive(Debug)]
-pub struct Run<O> {
-    /// The server's command.
-    pub command: Command,
-    /// How the session behaves. Its label is taken from the command.
-    pub policy: Policy,
-    /// Who is told what happens.
-    pub observer: O,
-    /// End with [`Ended::Failed`] when the breaker opens.
-    pub exit_on_failed: bool,
-    /// A command that calls [`warden::main`]; without it, what is behind a wrapper such as `sh -c`
-    /// is left behind if this process is ended with `SIGKILL`.
-    pub warden: Option<Command>,
-    /// Decides all that is random in the session.
-    pub seed: u64,
-}
-
-impl<O: Observer> Run<O> {
-    /// A session with this command, for a process that does nothing else: orphans a server leaves
-    /// behind become children of this process (Linux) and are ended.
-    pub fn new(command: Command, policy: Policy, observer: O) -> Run<O> {
-        let seed = RandomState::new().build_hasher().finish();
-        Run {
-            command,
-            policy,
-            observer,
-            exit_on_failed: false,
-            warden: None,
-            seed,
-        }
-    }
-}
-
-/// Why a session ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// The host left, or the user stopped it.
-    Closed,
-    /// The server kept failing, and [`Run::exit_on_failed`] was set.
-    Failed,
-}
-
-/// Runs a session between the standard streams of this process and a child process.
-///
-/// To be called on the main thread: on Linux a server dies with the thread that started it, which
-/// is what makes it die with us.
-pub fn run<O: Observer>(run: Run<O>) -> io::Result<Ended> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(async {
-        let secrets = Secrets::of(&run.command);
-        let mut policy = run.policy;
-        policy.label = run.command.label(&secrets).into();
-        let limit = policy.limits.message;
-        let host = Stdio::new(run.observer, run.exit_on_failed, limit)?;
-        let servers = Children::beside_others(run.command, secrets, limit)?.alone(run.warden);
-        let host = driver::drive(host, servers, policy, run.seed).await;
-        let ended = match host.failed {
-            true => Ended::Failed,
-            false => Ended::Closed,
-        };
-        host.finish();
-        Ok(ended)
-    })
-}

@@ -8,7 +8,7 @@
 //! [`outlive_core`].
 //!
 //! When the server dies, calls that cannot have run, or that may run twice, are sent to the next one;
-//! the others end in [`Error::ConnectionLost`](crate::Error::ConnectionLost), at once, with the reason. Calls made meanwhile wait
+//! the others end in [`Error::ConnectionLost`], at once, with the reason. Calls made meanwhile wait
 //! for the next server. Tools, subscriptions and the log level carry over.
 //!
 //! ```no_run
