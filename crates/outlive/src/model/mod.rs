@@ -14,6 +14,9 @@
 //! Fields of a known kind are read straight into place. Only what is unknown is buffered, and
 //! content whose `type` does not come first; see `tagged`.
 //!
+//! What is written back is the same JSON, not the same text: the fields of an object of unknown shape
+//! are sorted, unless the program turns on the feature `preserve_order` of `serde_json`.
+//!
 //! Structs are `non_exhaustive`, since the protocol grows: take `new` or `default()` and set fields.
 
 mod annotations;
