@@ -6,12 +6,13 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use outlive_core::error::{Error, Refusal};
 use outlive_core::event::List;
 use outlive_core::message::Kind;
-use outlive_core::{Event as CoreEvent, Frame, Id, Input, Message, State as CoreState, Time};
+use outlive_core::{Event as CoreEvent, Frame, Id, Input, Message, Time};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
@@ -44,8 +45,10 @@ pub(crate) struct Desk {
     asks: HashMap<Id, AbortHandle>,
     /// A list whose change has been told with its names; the notification that follows says no more.
     told: Option<List>,
-    /// Attempts to connect in a row.
-    attempt: u32,
+    /// Connections that were lost, or could not be made, in a row.
+    losses: u32,
+    /// The last loss has been told, but not yet when the next attempt is.
+    lost: bool,
 }
 
 impl Desk {
@@ -58,7 +61,8 @@ impl Desk {
             pending: HashMap::new(),
             asks: HashMap::new(),
             told: None,
-            attempt: 1,
+            losses: 0,
+            lost: false,
         }
     }
 
@@ -183,6 +187,16 @@ impl Desk {
         self.asks.insert(id, task.abort_handle());
     }
 
+    /// Tells when the next attempt is, once after each loss.
+    fn retrying(&mut self, at: Instant) {
+        if std::mem::take(&mut self.lost) {
+            self.tell(Event::Retrying {
+                attempt: self.losses,
+                at,
+            });
+        }
+    }
+
     fn tell(&self, event: Event) {
         self.shared.events.tell(&event);
     }
@@ -259,16 +273,15 @@ impl Downstream for Desk {
                 let state = State::of(state, now);
                 self.shared.set_state(state.clone());
                 match state {
-                    State::Down { retry_at, .. } => {
-                        self.attempt += 1;
-                        self.tell(Event::Retrying {
-                            attempt: self.attempt,
-                            at: retry_at,
-                        });
+                    State::Down { retry_at, .. } => self.retrying(retry_at),
+                    // At once, and nothing else changed between the two.
+                    State::Connecting { .. } => self.retrying(Instant::now()),
+                    State::Failed { cause, .. } => {
+                        self.lost = false;
+                        self.tell(Event::Failed { cause });
                     }
-                    State::Failed { cause, .. } => self.tell(Event::Failed { cause }),
-                    State::Ready { .. } => self.attempt = 0,
-                    State::Connecting { .. } | State::Closed => {}
+                    State::Ready { .. } => self.losses = 0,
+                    State::Closed => {}
                 }
             }
             CoreEvent::Connected { generation, server } => self.tell(Event::Connected {
@@ -279,13 +292,17 @@ impl Downstream for Desk {
                 generation,
                 cause,
                 in_flight,
-            } => self.tell(Event::Lost {
-                generation: *generation,
-                cause: cause.clone(),
-                in_flight: *in_flight,
-            }),
+            } => {
+                self.losses += 1;
+                self.lost = true;
+                self.tell(Event::Lost {
+                    generation: *generation,
+                    cause: cause.clone(),
+                    in_flight: *in_flight,
+                });
+            }
             CoreEvent::SlowStart { after_ms } => self.tell(Event::SlowStart {
-                after: std::time::Duration::from_millis(*after_ms),
+                after: Duration::from_millis(*after_ms),
             }),
             CoreEvent::Retried {
                 method, generation, ..
@@ -312,11 +329,6 @@ impl Downstream for Desk {
             }),
             CoreEvent::Refused { .. } | CoreEvent::LegacyOnly | CoreEvent::Draining { .. } => {}
         }
-        // Only a state that is final lets `ready()` and `close()` know that it is over.
-        debug_assert!(
-            !matches!(event, CoreEvent::State(CoreState::Closed))
-                || self.shared.state() == State::Closed
-        );
         None
     }
 

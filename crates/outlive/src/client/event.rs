@@ -91,7 +91,7 @@ pub enum Event {
     },
     /// The next connection will be made.
     Retrying {
-        /// Which attempt in a row it is, from 1.
+        /// How many have been lost, or could not be made, in a row.
         attempt: u32,
         /// When it is made.
         at: Instant,

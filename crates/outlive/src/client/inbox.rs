@@ -94,9 +94,7 @@ impl Inbox {
         let mut inside = self.lock();
         to.append(&mut inside.commands);
         (inside.calls, inside.bytes) = (0, 0);
-        if to.is_empty() {
-            inside.waker = Some(cx.waker().clone());
-        }
+        inside.waker = Some(cx.waker().clone());
     }
 
     /// Nobody reads it any more. What is in it is dropped, and with it whoever waits for it.
