@@ -231,7 +231,7 @@ impl Server {
         if matches!(ask.how, How::Sent) {
             self.asks.tombstones.insert(id);
             // One that has closed its side can answer nothing and need not be told.
-            if matches!(self.ending, Ending::No | Ending::Shutdown { .. }) {
+            if self.hearing {
                 let params = format!(r#"{{"requestId":"{}"}}"#, id.to_wire());
                 self.send(result::call(
                     None,

@@ -19,7 +19,7 @@ const LONGEST_REASON: usize = 1 << 10;
 
 impl Server {
     pub(super) fn on_frame(&mut self, now: Time, frame: Frame) {
-        if !matches!(self.ending, Ending::No | Ending::Shutdown { .. }) {
+        if !self.hearing {
             return self.dropped(DropReason::Closing, "a line after the end");
         }
         match frame {

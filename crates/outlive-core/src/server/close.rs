@@ -40,6 +40,7 @@ pub(super) fn ended() -> Error {
 
 impl Server {
     pub(super) fn on_closed(&mut self, now: Time, kind: &CloseKind) {
+        self.hearing = false;
         if self.ending == Ending::No {
             self.draining(kind.to_string());
         }
@@ -151,6 +152,7 @@ impl Server {
         let over = !matches!(self.ending, Ending::No | Ending::Closed);
         if over && self.table.is_empty() {
             self.ending = Ending::Closed;
+            self.hearing = false;
             self.out.push_back(Output::Closed);
         }
     }

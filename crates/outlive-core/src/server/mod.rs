@@ -159,7 +159,8 @@ pub enum Output {
     Notified(Message),
     /// Tell whoever watches.
     Event(ServerEvent),
-    /// All is settled and no handler is left that was not dropped. Nothing follows.
+    /// All is settled and no handler is left that was not dropped. Nothing follows, not even the
+    /// end of what is asked from now on.
     Closed,
 }
 
@@ -183,6 +184,8 @@ pub struct Server {
     level: Option<Level>,
     /// If nothing makes room until then, a full server listens again.
     stalls_at: Time,
+    /// The client has not closed its side.
+    hearing: bool,
     /// A shutdown has been asked for.
     stop_asked: bool,
     ending: Ending,
@@ -205,6 +208,7 @@ impl Server {
             known: None,
             level: None,
             stalls_at: Time::ZERO,
+            hearing: true,
             stop_asked: false,
             ending: Ending::No,
             policy,
@@ -270,7 +274,7 @@ impl Server {
             return None;
         }
         let due = sooner(self.timers.earliest(), self.ending_due());
-        match self.is_stopping_input() {
+        match self.hearing && self.is_stopping_input() {
             true => sooner(due, Some(self.stalls_at)),
             false => due,
         }
@@ -281,8 +285,7 @@ impl Server {
     /// But what a handler waits to hear from it must come through, and so must a cancellation if
     /// no handler gets done without one.
     pub fn wants_input(&self) -> bool {
-        let open = matches!(self.ending, Ending::No | Ending::Shutdown { .. });
-        open && !self.is_stopping_input()
+        self.hearing && !self.is_stopping_input()
     }
 
     fn is_stopping_input(&self) -> bool {

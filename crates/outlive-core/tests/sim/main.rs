@@ -1,10 +1,13 @@
-//! The ten invariants of the design, over random schedules of everything that can happen.
+//! The ten invariants of the design, over random schedules of everything that can happen; and those
+//! of them that a server has to keep, from its side (`server`).
 //!
 //! `OUTLIVE_SCHEDULES` sets how many schedules are run (default 20,000; the project's test command
-//! sets 200,000), `OUTLIVE_SEED` runs the schedule of one seed and prints what happened in it.
+//! sets 200,000), of the server a quarter of that (default 50,000). `OUTLIVE_SEED` runs the schedule
+//! of one seed and prints what happened in it.
 
 mod explore;
 mod schedule;
+mod server;
 mod world;
 
 use std::collections::BTreeMap;
@@ -63,30 +66,39 @@ fn broken() -> &'static BTreeMap<u8, String> {
     static BROKEN: OnceLock<BTreeMap<u8, String>> = OnceLock::new();
     BROKEN.get_or_init(|| {
         let schedules = number("OUTLIVE_SCHEDULES").unwrap_or(20_000);
-        let from = number("OUTLIVE_FIRST_SEED").unwrap_or(0);
-        let threads = thread::available_parallelism().map_or(1, |n| n.get() as u64);
-        let broken = thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads)
-                .map(|worker| {
-                    let mine =
-                        (from..from + schedules).filter(move |seed| seed % threads == worker);
-                    scope.spawn(move || mine.filter_map(|seed| check(seed).err()).take(3).collect())
-                })
-                .collect();
-            let found = |worker: thread::ScopedJoinHandle<'_, Vec<String>>| {
-                worker.join().expect("no panic")
-            };
-            workers.into_iter().flat_map(found).collect::<Vec<_>>()
-        });
-        println!(
-            "{schedules} schedules of {STEPS} steps and an ending, {} broken",
-            broken.len()
-        );
-        broken
-            .into_iter()
-            .map(|story| (invariant(&story), story))
-            .collect()
+        hunt("the session", schedules, check)
     })
+}
+
+/// Checks the schedules of many seeds on all processors; the stories of those that broke an
+/// invariant, by its number.
+fn hunt(
+    whom: &str,
+    schedules: u64,
+    check: impl Fn(u64) -> Result<(), String> + Sync,
+) -> BTreeMap<u8, String> {
+    let from = number("OUTLIVE_FIRST_SEED").unwrap_or(0);
+    let threads = thread::available_parallelism().map_or(1, |n| n.get() as u64);
+    let check = &check;
+    let broken = thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|worker| {
+                let mine = (from..from + schedules).filter(move |seed| seed % threads == worker);
+                scope.spawn(move || mine.filter_map(|seed| check(seed).err()).take(3).collect())
+            })
+            .collect();
+        let found =
+            |worker: thread::ScopedJoinHandle<'_, Vec<String>>| worker.join().expect("no panic");
+        workers.into_iter().flat_map(found).collect::<Vec<_>>()
+    });
+    println!(
+        "{whom}: {schedules} schedules of {STEPS} steps and an ending, {} broken",
+        broken.len()
+    );
+    broken
+        .into_iter()
+        .map(|story| (invariant(&story), story))
+        .collect()
 }
 
 /// The number of the invariant a story is about; whatever has none breaks the first.

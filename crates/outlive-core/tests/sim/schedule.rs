@@ -212,7 +212,7 @@ fn draw_method(dice: &mut Dice, modern: bool) -> Method {
 
 /// The smallest schedule found that still fails: steps are taken away, in ever smaller runs, for
 /// as long as the failure remains.
-pub fn shrink(mut schedule: Vec<Step>, fails: impl Fn(&[Step]) -> bool) -> Vec<Step> {
+pub fn shrink<S: Clone>(mut schedule: Vec<S>, fails: impl Fn(&[S]) -> bool) -> Vec<S> {
     let mut run = schedule.len() / 2;
     while run > 0 {
         let mut at = 0;
