@@ -6,7 +6,6 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use outlive_core::error::{Error, Refusal};
@@ -18,10 +17,11 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 use super::Shared;
-use super::event::{Event, Notification, State, list_changed};
+use super::event::{Event, Notification, list_changed};
 use super::feed::Feed;
 use super::handler::Handlers;
 use super::inbox::Command;
+use super::news::Reporter;
 use super::wire;
 use crate::downstream::Downstream;
 use crate::model::Progress;
@@ -43,12 +43,7 @@ pub(crate) struct Desk {
     pending: HashMap<u64, Pending>,
     /// The server's requests that are being answered.
     asks: HashMap<Id, AbortHandle>,
-    /// A list whose change has been told with its names; the notification that follows says no more.
-    told: Option<List>,
-    /// Connections that were lost, or could not be made, in a row.
-    losses: u32,
-    /// The last loss has been told, but not yet when the next attempt is.
-    lost: bool,
+    reporter: Reporter,
 }
 
 impl Desk {
@@ -60,9 +55,7 @@ impl Desk {
             commands: VecDeque::new(),
             pending: HashMap::new(),
             asks: HashMap::new(),
-            told: None,
-            losses: 0,
-            lost: false,
+            reporter: Reporter::new(),
         }
     }
 
@@ -124,7 +117,7 @@ impl Desk {
             _ => None,
         };
         if let Some(list) = list {
-            if self.told.take() != Some(list) {
+            if self.reporter.hears_of(list) {
                 self.tell(list_changed(list, [&[], &[], &[]]));
             }
             return;
@@ -187,18 +180,8 @@ impl Desk {
         self.asks.insert(id, task.abort_handle());
     }
 
-    /// Tells when the next attempt is, once after each loss.
-    fn retrying(&mut self, at: Instant) {
-        if std::mem::take(&mut self.lost) {
-            self.tell(Event::Retrying {
-                attempt: self.losses,
-                at,
-            });
-        }
-    }
-
     fn tell(&self, event: Event) {
-        self.shared.events.tell(&event);
+        self.shared.news.tell(event);
     }
 }
 
@@ -268,67 +251,7 @@ impl Downstream for Desk {
     }
 
     fn event(&mut self, now: Time, event: &CoreEvent) -> Option<Input> {
-        match event {
-            CoreEvent::State(state) => {
-                let state = State::of(state, now);
-                self.shared.set_state(state.clone());
-                match state {
-                    State::Down { retry_at, .. } => self.retrying(retry_at),
-                    // At once, and nothing else changed between the two.
-                    State::Connecting { .. } => self.retrying(Instant::now()),
-                    State::Failed { cause, .. } => {
-                        self.lost = false;
-                        self.tell(Event::Failed { cause });
-                    }
-                    State::Ready { .. } => self.losses = 0,
-                    State::Closed => {}
-                }
-            }
-            CoreEvent::Connected { generation, server } => self.tell(Event::Connected {
-                generation: *generation,
-                server_info: server.as_deref().map(wire::implementation),
-            }),
-            CoreEvent::Lost {
-                generation,
-                cause,
-                in_flight,
-            } => {
-                self.losses += 1;
-                self.lost = true;
-                self.tell(Event::Lost {
-                    generation: *generation,
-                    cause: cause.clone(),
-                    in_flight: *in_flight,
-                });
-            }
-            CoreEvent::SlowStart { after_ms } => self.tell(Event::SlowStart {
-                after: Duration::from_millis(*after_ms),
-            }),
-            CoreEvent::Retried {
-                method, generation, ..
-            } => self.tell(Event::Retried {
-                method: method.clone(),
-                generation: *generation,
-            }),
-            CoreEvent::ListChanged {
-                list,
-                added,
-                removed,
-                changed,
-            } => {
-                self.told = Some(match list {
-                    List::Templates => List::Resources,
-                    list => *list,
-                });
-                self.tell(list_changed(*list, [added, removed, changed]));
-            }
-            CoreEvent::AbsorbingCancels { .. } => self.tell(Event::AbsorbingCancels),
-            CoreEvent::Dropped { reason, detail, .. } => self.tell(Event::Dropped {
-                reason: *reason,
-                detail: detail.clone(),
-            }),
-            CoreEvent::Refused { .. } | CoreEvent::LegacyOnly | CoreEvent::Draining { .. } => {}
-        }
+        self.reporter.report(&self.shared.news, now, event);
         None
     }
 
@@ -356,10 +279,7 @@ impl Drop for Desk {
         for (_, task) in self.asks.drain() {
             task.abort();
         }
-        self.shared.set_state(State::Closed);
-        self.shared.events.tell(&Event::Closed);
-        self.shared.events.close();
-        self.shared.states.close();
+        self.shared.news.close();
         // Those who wait learn of it now, by the loss of whoever would have answered.
         self.pending.clear();
     }

@@ -39,6 +39,7 @@ mod event;
 mod feed;
 mod handler;
 mod inbox;
+pub(crate) mod news;
 mod tool;
 mod wire;
 
@@ -63,18 +64,15 @@ pub use handler::{Elicitation, Roots, Sampling};
 pub use tool::Tool;
 
 use desk::Pending;
-use feed::Feed;
 use handler::Handlers;
 use inbox::{Command, Inbox};
+use news::News;
 
 use crate::model::{
     CallResult, CompleteParams, CompleteResult, Completion, CompletionRef, GetPromptResult,
     Implementation, Listed, LogLevel, Object, Page, Prompt, ReadResult, Resource, ResourceTemplate,
     ServerCapabilities, SubscriptionFilter,
 };
-
-/// How many events a listener may fall behind.
-const EVENTS: usize = 1024;
 
 /// How many pages of a list are followed.
 const PAGES: usize = 10_000;
@@ -117,7 +115,7 @@ struct Handle {
 impl std::fmt::Debug for Handle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Client")
-            .field("state", &self.shared.state())
+            .field("state", &self.shared.news.state())
             .finish_non_exhaustive()
     }
 }
@@ -133,9 +131,7 @@ impl Drop for Handle {
 #[derive(Debug)]
 struct Shared {
     inbox: Inbox,
-    state: Mutex<State>,
-    states: Feed<State>,
-    events: Feed<Event>,
+    news: News,
     next_id: AtomicU64,
     message_limit: usize,
     /// What every request has in its `_meta` in the modern era; empty in the legacy one.
@@ -162,28 +158,13 @@ impl Shared {
     fn new(policy: &Policy) -> Shared {
         Shared {
             inbox: Inbox::new(&policy.limits),
-            state: Mutex::new(State::Connecting { attempt: 1 }),
-            states: Feed::new(EVENTS),
-            events: Feed::new(EVENTS),
+            news: News::new(),
             next_id: AtomicU64::new(1),
             message_limit: policy.limits.message,
             modern: OnceLock::new(),
             era: Mutex::default(),
             peer: OnceLock::new(),
             listens: Mutex::default(),
-        }
-    }
-
-    fn state(&self) -> State {
-        lock(&self.state).clone()
-    }
-
-    fn set_state(&self, state: State) {
-        let mut current = lock(&self.state);
-        if *current != state {
-            *current = state.clone();
-            // While the lock is held, so that nobody is told in another order.
-            self.states.tell(&state);
         }
     }
 
@@ -255,47 +236,22 @@ impl Client {
 
     /// Where it stands now.
     pub fn state(&self) -> State {
-        self.handle.shared.state()
+        self.handle.shared.news.state()
     }
 
     /// Where it stands, now and whenever that changes.
     pub fn watch(&self) -> Listen<State> {
-        let shared = &self.handle.shared;
-        // Locked, so that no change is lost between the two.
-        let state = lock(&shared.state);
-        Listen::new(shared.states.listen([state.clone()]), |_| None)
+        self.handle.shared.news.watch()
     }
 
     /// What happens from now on.
     pub fn events(&self) -> Listen<Event> {
-        let shared = &self.handle.shared;
-        Listen::new(shared.events.listen([]), |missed| {
-            Some(Event::Missed(missed))
-        })
+        self.handle.shared.news.events()
     }
 
     /// Waits until calls go through. Fails if that will not be for a while, or never.
     pub async fn ready(&self) -> Result<(), Error> {
-        let mut states = self.watch();
-        while let Some(state) = states.next().await {
-            match state {
-                State::Ready { .. } => return Ok(()),
-                State::Failed { cause, retry_at } => {
-                    return Err(Error::Unavailable {
-                        cause: Some(cause),
-                        held: std::time::Duration::ZERO,
-                        retry_after: Some(
-                            retry_at.saturating_duration_since(std::time::Instant::now()),
-                        ),
-                    });
-                }
-                State::Connecting { .. } | State::Down { .. } => {}
-                State::Closed => break,
-            }
-        }
-        Err(Error::ShuttingDown {
-            outcome: Outcome::NotSent,
-        })
+        self.handle.shared.news.ready().await
     }
 
     /// Puts a new server under the client; calls in flight may finish first.
@@ -308,8 +264,7 @@ impl Client {
     /// behind. It can be called from anywhere, also twice.
     pub async fn close(&self) {
         let _ = self.handle.shared.inbox.push(Command::Stop);
-        let mut states = self.watch();
-        while states.next().await.is_some() {}
+        self.handle.shared.news.closed().await;
     }
 
     // Anything.
