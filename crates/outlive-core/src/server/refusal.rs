@@ -16,6 +16,13 @@ use crate::session::LONGEST_ID;
 use super::RpcError;
 use super::handshake::MODERN;
 
+/// Longer names are cut: an error is to be read, and no louder than what it answers.
+const LONGEST_NAME: usize = 200;
+
+fn short(name: &str) -> &str {
+    &name[..name.floor_char_boundary(LONGEST_NAME)]
+}
+
 /// An error of ours.
 #[derive(Clone, Debug)]
 pub(super) struct Refusal {
@@ -75,8 +82,9 @@ impl Refusal {
     /// in particular for one that comes before the handshake.
     pub(super) fn uninitialized(method: &str) -> Refusal {
         Refusal::invalid_params(format!(
-            "{method} was not executed: the connection is not initialized. Send `initialize` first, or \
-             name a protocol version and the client's capabilities in `params._meta` of each request ({MODERN})."
+            "{} was not executed: the connection is not initialized. Send `initialize` first, or \
+             name a protocol version and the client's capabilities in `params._meta` of each request ({MODERN}).",
+            short(method)
         ))
     }
 
@@ -93,13 +101,15 @@ impl Refusal {
 
     pub(super) fn overloaded(what: &str) -> Refusal {
         let sentence = format!(
-            "The server has as many requests as it can hold, so {what} was not accepted. It was not \
-             executed; call again later."
+            "The server has as many requests as it can hold, so {} was not accepted. It was not \
+             executed; call again later.",
+            short(what)
         );
         Refusal::known(&Error::Overloaded, Outcome::Rejected, sentence)
     }
 
     pub(super) fn shutting_down(what: &str, started: bool) -> Refusal {
+        let what = short(what);
         let outcome = match started {
             true => Outcome::Unknown,
             false => Outcome::Rejected,
@@ -119,7 +129,8 @@ impl Refusal {
             bound: Bound::Total,
         };
         let sentence = format!(
-            "{what} was not finished within {} and was given up. It may have taken effect.",
+            "{} was not finished within {} and was given up. It may have taken effect.",
+            short(what),
             seconds(after)
         );
         Refusal::known(&error, Outcome::Unknown, sentence)
@@ -130,7 +141,7 @@ impl Refusal {
             kind: "method_not_found",
             error: RpcError::new(
                 RpcError::METHOD_NOT_FOUND,
-                format!("Method not found: {method}"),
+                format!("Method not found: {}", short(method)),
             ),
         }
     }
@@ -171,7 +182,8 @@ impl Refusal {
             error: RpcError::new(
                 RpcError::INTERNAL,
                 format!(
-                    "Internal error: the handler of {what} {how}. It may have taken effect; the server goes on."
+                    "Internal error: the handler of {} {how}. It may have taken effect; the server goes on.",
+                    short(what)
                 ),
             ),
         }

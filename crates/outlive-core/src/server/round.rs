@@ -107,16 +107,15 @@ fn target(message: &Message) -> (&str, Option<String>) {
 impl Server {
     /// Makes a question part of the next round of a handler.
     pub(super) fn in_round(&mut self, ticket: Ticket, ask: &Ask) -> Result<How, Error> {
-        let asking = |method: &str| ASKING.contains(&method);
-        let may = self
-            .table
-            .get(ticket)
-            .is_some_and(|entry| asking(entry.message.method()));
-        if !may || !QUESTIONS.contains(&&*ask.method) {
+        let Some(entry) = self.table.get(ticket) else {
+            return Err(Error::CancelledByCaller);
+        };
+        if !ASKING.contains(&entry.message.method()) || !QUESTIONS.contains(&&*ask.method) {
             let why = "A client of this revision cannot be asked that here.".into();
             return Err(Error::Unsupported { why });
         }
-        if self.table.parked() >= self.policy.parked {
+        // One that is parked already takes no other place.
+        if entry.place == Place::Running && self.table.parked() >= self.policy.parked {
             return Err(Error::Overloaded);
         }
         let mut key = match &ask.key {

@@ -237,3 +237,17 @@ fn a_handler_that_is_done_in_time_has_no_deadline() {
     assert_eq!(p.server.deadline(), None);
     assert_eq!(p.server.sizes().timers, 0);
 }
+
+#[test]
+fn names_are_cut_where_they_are_repeated() {
+    let mut p = Pair::ready();
+    let long = "é".repeat(5000);
+    p.client(&request(1, &long));
+    let failure = p.failure();
+    let words = "Method not found: ".len();
+    assert_eq!((failure.code, failure.message.len()), (-32601, words + 200));
+    let ticket = p.call(2, &long);
+    p.forget();
+    p.feed(Input::Answer(ticket, Answer::Dropped));
+    assert!(p.failure().message.len() < 400);
+}

@@ -329,6 +329,18 @@ fn a_parked_handler_takes_no_place_and_is_bounded() {
 }
 
 #[test]
+fn a_parked_handler_may_ask_for_more_although_no_other_may_park() {
+    let mut p = Pair::modern_with(|policy| policy.parked = 1);
+    let (ticket, first) = parked(&mut p);
+    p.ask(Some(ticket), 2);
+    assert_eq!(p.all(), [""; 0]);
+    p.client(&again(2, &first, r#"{"ask-1":{}}"#));
+    assert_eq!(p.asked().len(), 1);
+    let questions = json!({"ask-2": {"method": "roots/list"}});
+    assert_eq!(p.reply()["result"]["inputRequests"], questions);
+}
+
+#[test]
 fn what_has_to_be_kept_to_ask_again_is_bounded_by_bytes() {
     let mut p = Pair::modern_with(|policy| policy.queue_bytes = 300);
     let ticket = p.modern_call(1, "a");
