@@ -4,7 +4,8 @@
 //! $ cargo run -p outlive --example everything
 //! ```
 //!
-//! With `--current-thread` it runs on a runtime of that kind, with `--no-runtime` on none.
+//! With `--current-thread` it runs on a runtime of that kind, with `--no-runtime` on none; with
+//! `--message-limit BYTES` it takes no longer messages.
 
 use std::io::Write as _;
 use std::process::Command;
@@ -44,7 +45,7 @@ struct Topic {
     topic: String,
 }
 
-fn server() -> Server {
+fn server() -> Builder {
     let server = Server::builder("everything", "1.0.0")
         .instructions("Offers one of everything.")
         .tool("ping", "Returns pong.", |_, (): ()| async { "pong" })
@@ -72,7 +73,7 @@ fn server() -> Server {
                 .filter(|word| word.starts_with(&typed.argument.value));
             proposed.map(str::to_owned).collect::<Vec<_>>()
         });
-    misbehaving(talking(server)).build()
+    misbehaving(talking(server))
 }
 
 fn resources(server: Builder) -> Builder {
@@ -144,6 +145,7 @@ fn misbehaving(server: Builder) -> Builder {
             std::io::stdout().flush().map_err(ToolError::from)
         })
         .tool("spawn", "Runs a child that inherits the streams.", spawn)
+        .tool("descriptors", "Lists what a child inherits.", descriptors)
         .tool(
             "wait",
             "Waits until nobody waits for it.",
@@ -161,14 +163,43 @@ async fn spawn(_: Ctx, (): ()) -> Result<String, ToolError> {
     Ok(format!("{read}, {written}"))
 }
 
+async fn descriptors(_: Ctx, (): ()) -> Result<String, ToolError> {
+    let mut child = Command::new("sleep").arg("60").spawn()?;
+    let mut lines = Vec::new();
+    for entry in std::fs::read_dir(format!("/proc/{}/fd", child.id()))? {
+        let entry = entry?;
+        // What the child opened for itself may be closed already.
+        let Ok(behind) = std::fs::read_link(entry.path()) else {
+            continue;
+        };
+        lines.push(format!(
+            "{} {}",
+            entry.file_name().display(),
+            behind.display()
+        ));
+    }
+    child.kill()?;
+    child.wait()?;
+    lines.sort();
+    Ok(lines.join("\n"))
+}
+
 fn main() -> std::io::Result<()> {
-    let kind = std::env::args().nth(1);
-    let runtime = match kind.as_deref() {
-        Some("--no-runtime") => return server().run_stdio(),
-        Some("--current-thread") => tokio::runtime::Builder::new_current_thread(),
-        _ => tokio::runtime::Builder::new_multi_thread(),
-    };
-    let mut runtime = runtime;
+    let mut server = server();
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--multi-thread" => {}
+            "--current-thread" => runtime = tokio::runtime::Builder::new_current_thread(),
+            "--no-runtime" => return server.build().run_stdio(),
+            "--message-limit" => {
+                let limit = arguments.next().and_then(|limit| limit.parse().ok());
+                server = server.message_limit(limit.expect("a number"));
+            }
+            _ => panic!("unknown: {argument}"),
+        }
+    }
     let runtime = runtime.enable_all().build()?;
-    runtime.block_on(server().serve_stdio())
+    runtime.block_on(server.build().serve_stdio())
 }

@@ -59,7 +59,11 @@ pub(crate) fn start(
         };
         runtime.block_on(async {
             let mut driver = Driver::new(reader, connection.clone());
-            let _ = opened.send(Ok(connection.clone()));
+            if opened.send(Ok(connection.clone())).is_err() {
+                // Whoever wanted it served has already gone.
+                connection.registry.leave(&connection);
+                connection.feed(Input::Shutdown);
+            }
             // The budget tokio gives to tasks would only add wake-ups: there is one task.
             tokio::task::unconstrained(poll_fn(|cx| driver.poll(cx))).await;
         });

@@ -194,6 +194,8 @@ impl Server {
             let (reader, writer) = ends()?;
             let policy = policy(&registry);
             let connection = Connection::new(policy, key(), registry, writer, pool);
+            // Before it is read: a client that has been answered hears of every change.
+            connection.registry.join(&connection);
             Ok((reader, connection))
         });
         let (opened, is_open) = oneshot::channel();
@@ -202,11 +204,7 @@ impl Server {
         let Ok(connection) = is_open.await else {
             return Err(io::Error::other("the thread of the connection has failed"));
         };
-        let serving = Serving {
-            registry: self.registry.clone(),
-            connection: connection?,
-        };
-        serving.registry.join(&serving.connection);
+        let _serving = Serving(connection?);
         // A thread that fails has ended as well.
         let _ = has_ended.await;
         Ok(())
@@ -220,15 +218,12 @@ impl fmt::Debug for Server {
 }
 
 /// A connection that is served; dropped early, it is shut down.
-struct Serving {
-    registry: Arc<Registry>,
-    connection: Arc<Connection>,
-}
+struct Serving(Arc<Connection>);
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        self.registry.leave(&self.connection);
-        self.connection.feed(Input::Shutdown);
+        self.0.registry.leave(&self.0);
+        self.0.feed(Input::Shutdown);
     }
 }
 

@@ -1,0 +1,14 @@
+//! The server library, from outside: a client that speaks raw lines, over an in-memory pair or to a
+//! real process (`examples/everything.rs`).
+
+mod answers;
+mod asks;
+mod bytes;
+mod close;
+mod descriptors;
+mod exits;
+mod lists;
+mod offers;
+mod process;
+mod rig;
+mod threads;
