@@ -144,6 +144,8 @@ pub(crate) struct Catalog {
     our_reading: [Reading; 4],
     /// Whether a tool may be called twice, by the newest list there is.
     safe_tools: HashMap<String, bool>,
+    /// That list is of the link in service.
+    fresh: bool,
 }
 
 impl Catalog {
@@ -191,6 +193,7 @@ impl Catalog {
     /// allowed must be confirmed by the next server.
     pub(crate) fn link_lost(&mut self) {
         self.our_reading = Default::default();
+        self.fresh = false;
         for reading in &mut self.host_reading {
             reading.broken = true;
         }
@@ -199,6 +202,7 @@ impl Catalog {
     fn learn_tools(&mut self, page: Page, first: bool) {
         if first && !page.safe_tools.is_empty() {
             self.safe_tools.clear();
+            self.fresh = true;
         }
         if self.safe_tools.len() < MOST_ITEMS {
             self.safe_tools.extend(page.safe_tools);
@@ -208,6 +212,11 @@ impl Catalog {
     /// Whether the tool may be called twice, as far as its server tells.
     pub(crate) fn is_safe(&self, tool: &str) -> bool {
         self.safe_tools.get(tool).copied().unwrap_or(false)
+    }
+
+    /// Whether the link in service has said what its tools are.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.fresh
     }
 
     /// The lists the host has read to their end.

@@ -114,6 +114,16 @@ pub enum Reason {
     Eof,
     /// Writing to it failed.
     WriteFailed(String),
+    /// The connection to it was closed, or lost for this reason.
+    Disconnected(Option<String>),
+    /// It could not be reached.
+    Unreachable(String),
+    /// It wants other credentials: this is its status.
+    Unauthorized(u16),
+    /// It has forgotten the session.
+    SessionExpired,
+    /// It left one request without an answer, for this reason; the link lives.
+    Unanswered(String),
     /// It did not finish its handshake within this time.
     SlowHandshake(Duration),
     /// It answered nothing, not even a probe, for this long.
@@ -156,6 +166,11 @@ impl Cause {
             Reason::Exited(_) => "exited",
             Reason::Eof => "eof",
             Reason::WriteFailed(_) => "write_error",
+            Reason::Disconnected(_) => "disconnected",
+            Reason::Unreachable(_) => "unreachable",
+            Reason::Unauthorized(_) => "unauthorized",
+            Reason::SessionExpired => "session_expired",
+            Reason::Unanswered(_) => "unanswered",
             Reason::SlowHandshake(_) => "start_timeout",
             Reason::Unresponsive(_) => "unresponsive",
             Reason::Stopped => "stopped",
@@ -180,6 +195,16 @@ impl Cause {
                 format!("closed its output{during} while its process went on running")
             }
             Reason::WriteFailed(error) => format!("stopped taking input{during} ({error})"),
+            Reason::Disconnected(None) => format!("closed the connection{during}"),
+            Reason::Disconnected(Some(error)) => {
+                format!("was disconnected{during} ({error})")
+            }
+            Reason::Unreachable(error) => format!("could not be reached: {error}"),
+            Reason::Unauthorized(status) => {
+                format!("asks for other credentials (status {status})")
+            }
+            Reason::SessionExpired => "has forgotten the session".into(),
+            Reason::Unanswered(why) => format!("left it without an answer ({why})"),
             Reason::SlowHandshake(after) => format!(
                 "did not answer `initialize` within {} and was stopped",
                 seconds(*after)
@@ -206,6 +231,9 @@ impl Cause {
                 " It ended without an answer: is it an MCP server that talks over stdio?"
             }
             (Reason::SlowHandshake(_), _) => " --start-timeout gives it longer.",
+            (Reason::Unauthorized(_), _) => {
+                " Give it valid credentials; they are read again at the next attempt."
+            }
             _ => "",
         }
     }
@@ -221,9 +249,12 @@ impl Cause {
             Reason::Exited(Exit::Code(code)) => cause["exit_code"] = json!(code),
             Reason::Exited(Exit::Signal(signal)) => cause["signal"] = json!(signal),
             Reason::Unmade(why) => cause["error"] = json!(why.to_string()),
-            Reason::WriteFailed(words) | Reason::HandshakeRefused(words) => {
-                cause["error"] = json!(words)
-            }
+            Reason::WriteFailed(words)
+            | Reason::HandshakeRefused(words)
+            | Reason::Unreachable(words)
+            | Reason::Unanswered(words)
+            | Reason::Disconnected(Some(words)) => cause["error"] = json!(words),
+            Reason::Unauthorized(status) => cause["status"] = json!(status),
             Reason::SlowHandshake(after) | Reason::Unresponsive(after) => {
                 cause["after_ms"] = json!(after.as_millis() as u64)
             }

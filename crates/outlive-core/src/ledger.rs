@@ -38,9 +38,13 @@ pub(crate) struct Entry {
     pub(crate) ticket: Ticket,
     pub(crate) place: Place,
     pub(crate) accepted: Time,
+    /// Since when it has been where it is.
+    pub(crate) placed: Time,
     pub(crate) terms: Terms,
     /// Deaths of links in a row that it was in flight at.
     pub(crate) deaths: u32,
+    /// How often in a row a server has refused it unexecuted.
+    pub(crate) refusals: u32,
     /// It may be repeated only if the new server's list still says so.
     pub(crate) verify: bool,
     /// A `subscriptions/listen` whose acknowledgement the host has.
@@ -164,8 +168,10 @@ impl Ledger {
             ticket,
             place: Place::Held { since: now },
             accepted: now,
+            placed: now,
             terms,
             deaths: 0,
+            refusals: 0,
             verify: false,
             acknowledged: false,
             due: None,
@@ -198,13 +204,14 @@ impl Ledger {
     }
 
     /// Notes where a request is now and when it is due.
-    pub(crate) fn place(&mut self, id: &Id, place: Place, due: Option<Time>) {
+    pub(crate) fn place(&mut self, id: &Id, place: Place, due: Option<Time>, now: Time) {
         let Some(entry) = self.entries.get_mut(id) else {
             return;
         };
         let size = entry.message.bytes().len();
         let was_held = entry.is_held();
         entry.place = place;
+        entry.placed = now;
         entry.due = due;
         match (was_held, entry.is_held()) {
             (true, false) => {
@@ -225,6 +232,13 @@ impl Ledger {
         if let Some(entry) = self.entries.get_mut(id) {
             entry.deaths = deaths;
             entry.verify = verify;
+        }
+    }
+
+    /// Notes that a server has refused a request unexecuted, so often in a row.
+    pub(crate) fn refused(&mut self, id: &Id, refusals: u32) {
+        if let Some(entry) = self.entries.get_mut(id) {
+            entry.refusals = refusals;
         }
     }
 

@@ -5,9 +5,11 @@
 //! generation, so nothing can act on the wrong one.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::cause::{Exit, StartFailure};
 use crate::framer::Frame;
+use crate::message::Id;
 
 /// The ordinal of a link in its session. The first link is generation 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,6 +34,23 @@ impl fmt::Display for Generation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
+}
+
+/// What became of one request, where the link itself lives on: over HTTP each request has an
+/// exchange of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// The server refused it unexecuted, with this status.
+    Rejected {
+        /// The status.
+        status: u16,
+        /// When the server wants to be asked again, if it said so.
+        retry_after: Option<Duration>,
+    },
+    /// Nothing was there to refuse it: it never left us. The words of the system.
+    Unsent(String),
+    /// Its answer will not come, for this reason; it may have been executed.
+    Lost(String),
 }
 
 /// What a driver reports about a link.
@@ -62,6 +81,25 @@ pub enum LinkInput {
         error: String,
         /// As in [`LinkInput::Eof`].
         sent: u64,
+    },
+    /// The connection is over, and there is no process that could tell more.
+    Disconnected {
+        /// The operating system's words, if it was not simply closed.
+        error: Option<String>,
+        /// As in [`LinkInput::Eof`].
+        sent: u64,
+    },
+    /// This request, by its id on the link, will not be answered; others may be.
+    Unanswered {
+        /// Which request.
+        id: Id,
+        /// What became of it.
+        fate: Fate,
+    },
+    /// The server has forgotten the session, and said so to this request, unexecuted.
+    Expired {
+        /// Which request, if it was one.
+        id: Option<Id>,
     },
     /// The server's process ended. All it had written has been reported before.
     Exited {

@@ -75,6 +75,7 @@ impl<C: Connector> Upstream for Connections<C> {
             framer: Framer::new(self.message_limit),
             closing: false,
             ended: false,
+            error: None,
         })
     }
 
@@ -107,8 +108,10 @@ pub(crate) struct StreamLink<S> {
     framer: Framer,
     /// End our side as soon as the outbox is empty.
     closing: bool,
-    /// The server's side has ended.
+    /// The server's side has ended, …
     ended: bool,
+    /// … and not because it was closed.
+    error: Option<String>,
 }
 
 impl<S> StreamLink<S> {
@@ -208,8 +211,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link for StreamLink<S> {
         match poll_read(stream, cx, self.framer.spare()) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Ok(1..)) => Poll::Ready(Read::Some),
-            Poll::Ready(_) => {
+            Poll::Ready(end) => {
                 self.ended = true;
+                self.error = end.err().map(|error| error.to_string());
                 Poll::Ready(Read::End)
             }
         }
@@ -219,6 +223,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link for StreamLink<S> {
         match self.ended {
             false => self.framer.next_frame(),
             true => self.framer.finish(),
+        }
+    }
+
+    fn ending(&self) -> LinkInput {
+        LinkInput::Disconnected {
+            error: self.error.clone(),
+            sent: self.sent(),
         }
     }
 

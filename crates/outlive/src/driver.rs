@@ -175,10 +175,10 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
             let Poll::Ready(read) = self.links[index].poll_read(cx) else {
                 break;
             };
-            self.report_frames(index);
+            self.report(index);
             if read == Read::End {
-                let sent = self.links[index].sent();
-                self.feed(Input::Link(generation, LinkInput::Eof { sent }));
+                let ending = self.links[index].ending();
+                self.feed(Input::Link(generation, ending));
                 self.ended |= self.links[index].has_ended();
                 break;
             }
@@ -187,10 +187,10 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
         again
     }
 
-    fn report_frames(&mut self, index: usize) {
+    fn report(&mut self, index: usize) {
         let generation = self.links[index].generation();
-        while let Some(frame) = self.links[index].next_frame() {
-            self.feed(Input::Link(generation, LinkInput::Frame(frame)));
+        while let Some(input) = self.links[index].next_input() {
+            self.feed(Input::Link(generation, input));
         }
     }
 
@@ -330,7 +330,7 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
         while let Some(index) = self.links.iter().position(Link::has_ended) {
             self.links[index].read_rest();
             self.report_lines(index);
-            self.report_frames(index);
+            self.report(index);
             let link = self.links.swap_remove(index);
             let generation = link.generation();
             let (exit, sent) = self.up.end(link, &self.links);

@@ -70,6 +70,16 @@ pub(crate) trait Link {
     /// The next whole frame of what was read; after the end also the one that lacks its line end.
     fn next_frame(&mut self) -> Option<Frame>;
 
+    /// The next thing that what was read tells.
+    fn next_input(&mut self) -> Option<LinkInput> {
+        self.next_frame().map(LinkInput::Frame)
+    }
+
+    /// What the end of what can be read means.
+    fn ending(&self) -> LinkInput {
+        LinkInput::Eof { sent: self.sent() }
+    }
+
     /// Reads what the server complains about.
     fn poll_stderr(&mut self, _cx: &mut Context<'_>) -> Poll<Read> {
         Poll::Pending

@@ -174,7 +174,7 @@ impl Session {
         };
         let ticket = entry.ticket;
         let due = self.held_due(entry, now);
-        self.ledger.place(id, Place::Held { since: now }, due);
+        self.ledger.place(id, Place::Held { since: now }, due, now);
         self.queue.push_back(Waiting::Request(id.clone(), ticket));
     }
 
@@ -263,6 +263,7 @@ impl Session {
                 alias,
             },
             due,
+            now,
         );
         if self.pause.is_some() {
             self.ledger.freeze(id, now);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::cause::{Cause, Exit, Phase, Reason};
+use crate::cause::{Cause, Phase, Reason};
 use crate::error::{Error, Outcome};
 use crate::event::{Direction, DropReason, Event, State};
 use crate::ledger::{Entry, Place, sooner};
@@ -22,7 +22,7 @@ const LOST_GRACE: Duration = Duration::from_millis(500);
 /// How long a killed process is waited for before the next one is started all the same.
 pub(super) const KILL_PATIENCE: Duration = Duration::from_secs(1);
 /// A request in flight at this many deaths in a row is not sent again.
-const POISON: u32 = 2;
+pub(super) const POISON: u32 = 2;
 
 impl Session {
     pub(super) fn on_link(&mut self, now: Time, generation: Generation, input: LinkInput) {
@@ -61,15 +61,20 @@ impl Session {
                 link.taken = sent;
                 self.begin_dying(now, Reason::WriteFailed(error));
             }
+            LinkInput::Disconnected { error, sent } => {
+                link.taken = sent;
+                link.exited = true;
+                self.lose(now, Reason::Disconnected(error));
+            }
+            LinkInput::Unanswered { id, fate } => self.unanswered(now, &id, fate),
+            LinkInput::Expired { id } => self.expired(now, id),
             LinkInput::Exited { exit, sent } => {
                 link.taken = sent;
                 link.exited = true;
-                let reason = match &link.stage {
+                let reason = match link.is_condemned() {
                     // It ended because we ended it.
-                    _ if link.is_condemned() => Reason::Stopped,
-                    // An end that tells nothing does not replace one that does.
-                    Stage::Dying { reason, .. } if exit == Exit::Unknown => reason.clone(),
-                    _ => Reason::Exited(exit),
+                    true => Reason::Stopped,
+                    false => Reason::Exited(exit),
                 };
                 self.lose(now, reason);
             }
@@ -79,7 +84,9 @@ impl Session {
     /// Whatever a replaced link still says is ignored, but for the end of its process.
     fn on_old_link(&mut self, generation: Generation, input: LinkInput) {
         match input {
-            LinkInput::Exited { .. } if self.is_remains(generation) => {
+            LinkInput::Exited { .. } | LinkInput::Disconnected { .. }
+                if self.is_remains(generation) =>
+            {
                 // What it left behind goes too (FM-09).
                 self.out
                     .push_back(Output::Link(generation, LinkOrder::Kill));
@@ -187,7 +194,7 @@ impl Session {
                 self.supervisor.reset();
                 Verdict::RetryAt(now)
             }
-            Reason::VersionChanged { .. } => self.supervisor.open(now),
+            Reason::VersionChanged { .. } | Reason::Unauthorized(_) => self.supervisor.open(now),
             _ => self.supervisor.ended(now, link.served),
         };
         let failed = matches!(verdict, Verdict::OpenUntil(_));
@@ -246,6 +253,11 @@ impl Session {
             Reason::Exited(_)
             | Reason::Eof
             | Reason::WriteFailed(_)
+            | Reason::Disconnected(_)
+            | Reason::Unreachable(_)
+            | Reason::Unauthorized(_)
+            | Reason::SessionExpired
+            | Reason::Unanswered(_)
             | Reason::SlowHandshake(_)
             | Reason::Unresponsive(_) => (LinkOrder::Terminate, StopStep::Terminated, LOST_GRACE),
             Reason::Stopped => (LinkOrder::Kill, StopStep::Killed, KILL_PATIENCE),
@@ -290,12 +302,12 @@ impl Session {
         let Place::InFlight { frame, .. } = entry.place else {
             return None;
         };
-        let sent = frame < link.taken;
+        let sent = frame < link.taken && !link.rejected.contains(id);
         let listen = entry.is_listen();
         let initialize = entry.message.is("initialize");
         let deaths = match listen {
             true => entry.deaths + 1,
-            false => entry.deaths + u32::from(sent || initialize),
+            false => entry.deaths + u32::from(sent || initialize && !is_absence(cause)),
         };
         let probe_killed = sent && is_own_doing(cause) && self.is_unproven_discover(entry);
         let poison = deaths >= POISON && !listen;
@@ -309,7 +321,7 @@ impl Session {
             let verify =
                 unknown && entry.message.is("tools/call") && self.retry_of(entry) == Retry::Safe;
             self.ledger.died(id, deaths, verify);
-            self.ledger.place(id, Place::Held { since: now }, due);
+            self.ledger.place(id, Place::Held { since: now }, due, now);
             return Some(Waiting::Request(id.clone(), ticket));
         }
         let entry = self.ledger.settle(id)?;
@@ -344,7 +356,7 @@ impl Session {
     }
 
     /// When this request is repeated.
-    fn retry_of(&self, entry: &Entry) -> Retry {
+    pub(super) fn retry_of(&self, entry: &Entry) -> Retry {
         entry.terms.retry.unwrap_or(self.policy.retry)
     }
 
@@ -439,8 +451,9 @@ impl Session {
         let healthy = link
             .served
             .and_then(|served| self.supervisor.healthy_at(served));
+        let busy = link.busy_until.filter(|_| !self.queue.is_empty());
         sooner(
-            sooner(stage, healthy),
+            sooner(sooner(stage, busy), healthy),
             sooner(self.start_deadline(), self.pulse_deadline()),
         )
     }
@@ -554,9 +567,17 @@ const READ_ONLY: [&str; 16] = [
 fn is_own_doing(cause: &Cause) -> bool {
     match &cause.reason {
         Reason::Exited(exit) => !exit.is_external(),
-        Reason::Eof | Reason::WriteFailed(_) => true,
+        Reason::Eof | Reason::WriteFailed(_) | Reason::Disconnected(None) => true,
         _ => false,
     }
+}
+
+/// Whether nobody was there at all, who could have had trouble with a request.
+fn is_absence(cause: &Cause) -> bool {
+    matches!(
+        cause.reason,
+        Reason::Unreachable(_) | Reason::SessionExpired | Reason::Unauthorized(_)
+    )
 }
 
 /// Whether another attempt would only find the same, and a host that waits for it should be told.

@@ -122,6 +122,10 @@ pub(super) struct Link {
     pub(super) reissued: FxHashSet<Id>,
     /// Notifications of ours that the host has already been sent about this link.
     pub(super) told: FxHashSet<&'static str>,
+    /// Requests of the host, by its ids, that were certainly not executed.
+    pub(super) rejected: FxHashSet<Id>,
+    /// The server wants to be left alone until then.
+    pub(super) busy_until: Option<Time>,
     /// Pages of lists we have asked for.
     pub(super) pages: u32,
     pub(super) pulse: Pulse,
@@ -146,6 +150,8 @@ impl Link {
             asks: FxHashMap::default(),
             reissued: FxHashSet::default(),
             told: FxHashSet::default(),
+            rejected: FxHashSet::default(),
+            busy_until: None,
             pages: 0,
             pulse: Pulse {
                 heard: now,

@@ -13,12 +13,14 @@
 //! | `host` | a message from the host |
 //! | `server` | a message from the server |
 //! | `life` | links come and go |
+//! | `fate` | a request is refused, or breaks off, by itself |
 //! | `restore` | a new server learns what the old one knew |
 //! | `pulse` | is the server alive? |
 //! | `pause` | a person thinks, and the clocks wait |
 //! | `close` | the end |
 
 mod close;
+mod fate;
 mod host;
 mod life;
 mod link;
@@ -129,6 +131,8 @@ pub struct Session {
     queue: VecDeque<Waiting>,
     /// Bytes of notifications in the queue.
     note_bytes: usize,
+    /// Streams of notifications that will be opened again, and when.
+    later: Vec<(Time, Id, Ticket)>,
     memory: Memory,
     supervisor: Supervisor,
     link: Option<Link>,
@@ -168,6 +172,7 @@ impl Session {
             ledger: Ledger::default(),
             queue: VecDeque::new(),
             note_bytes: 0,
+            later: Vec::new(),
             memory: Memory::default(),
             supervisor,
             link: None,
@@ -253,6 +258,9 @@ impl Session {
             next = sooner(next, Some(until));
         }
         next = sooner(next, self.pause_until());
+        for (at, ..) in &self.later {
+            next = sooner(next, Some(*at));
+        }
         for waiting in &self.queue {
             if let Waiting::Notification(_, due) = waiting {
                 next = sooner(next, Some(*due));
@@ -291,6 +299,14 @@ impl Session {
             self.expire(now, &id);
         }
         self.expire_notifications(now);
+        if !self.later.is_empty() {
+            self.wake_listens(now);
+        }
+        if let Some(link) = &mut self.link
+            && link.busy_until.is_some_and(|until| until <= now)
+        {
+            link.busy_until = None;
+        }
         if !self.queue.is_empty() {
             self.flush(now);
         }

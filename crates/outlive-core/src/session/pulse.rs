@@ -45,7 +45,8 @@ impl Session {
         let Some(link) = self.link.as_ref().filter(|link| link.is_open()) else {
             return false;
         };
-        (!self.is_suspect(now) || link.pulse.deaf) && !self.is_full()
+        let busy = link.busy_until.is_some_and(|until| now < until);
+        (!self.is_suspect(now) || link.pulse.deaf) && !busy && !self.is_full()
     }
 
     fn is_suspect(&self, now: Time) -> bool {

@@ -96,22 +96,15 @@ impl Session {
     /// The request in flight on the link in service that an answer with this id is for.
     fn find_request(&self, id: &Id, is_error: bool) -> Option<Id> {
         let link = self.link.as_ref()?;
-        let exact = |id: &Id| -> Option<Id> {
-            let known = link.aliases.get(id).or_else(|| {
-                let entry = self.ledger.get(id)?;
-                let direct = matches!(entry.place, Place::InFlight { alias: None, .. });
-                (direct && is_on(entry, link.generation)).then(|| entry.message.id())?
-            });
-            known.cloned()
-        };
-        if let Some(found) = exact(id) {
+        if let Some(found) = self.request_on_link(id) {
             return Some(found);
         }
         if link.tombstones.contains(id) {
             return None;
         }
         // FM-61: some servers answer 7 with "7".
-        if let Some(found) = id.other_type().and_then(|id| exact(&id)) {
+        let other = id.other_type();
+        if let Some(found) = other.and_then(|id| self.request_on_link(&id)) {
             return Some(found);
         }
         // An error that answers nothing in particular can only be about the one request there is.
@@ -120,6 +113,17 @@ impl Session {
             return is_on(entry, link.generation).then(|| id.clone());
         }
         None
+    }
+
+    /// The request of the host that has exactly this id on the link in service.
+    pub(super) fn request_on_link(&self, id: &Id) -> Option<Id> {
+        let link = self.link.as_ref()?;
+        let known = link.aliases.get(id).or_else(|| {
+            let entry = self.ledger.get(id)?;
+            let direct = matches!(entry.place, Place::InFlight { alias: None, .. });
+            (direct && is_on(entry, link.generation)).then(|| entry.message.id())?
+        });
+        known.cloned()
     }
 
     /// Takes a request out of the ledger because its link has answered it.

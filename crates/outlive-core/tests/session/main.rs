@@ -9,6 +9,7 @@ mod bytes;
 mod cancel;
 mod clocks;
 mod close;
+mod fate;
 mod handshake;
 mod hold;
 mod liveness;

@@ -66,6 +66,10 @@ pub enum Step {
     Eof(u8),
     /// Writing to the server fails.
     WriteFails(u8),
+    /// The server leaves the n-th of what it was sent without an answer, in one of several ways.
+    Unanswered(u8, u8),
+    /// The connection is over.
+    Disconnected(u8),
     /// The server's process ends: code or signal.
     Exit(u8, bool),
     /// A process that was told to end does so.
@@ -175,8 +179,10 @@ fn draw_step(dice: &mut Dice, modern: bool) -> Step {
         67 => Step::TakeBack(n),
         68..=69 => Step::Progress(n),
         70 => Step::ServerNotification,
-        71 => Step::ServerJunk,
-        72 => Step::Stderr,
+        71 if dice.below(2) == 0 => Step::ServerJunk,
+        71 => Step::Disconnected(n),
+        72 if dice.below(3) == 0 => Step::Stderr,
+        72 => Step::Unanswered(n, dice.below(7) as u8),
         73 => Step::Eof(n),
         74 => Step::WriteFails(n),
         75..=79 => Step::Exit(n, dice.below(2) == 0),

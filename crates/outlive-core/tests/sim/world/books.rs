@@ -240,10 +240,10 @@ impl World {
         if !asked.open {
             return Err(format!("2: {} was sent after it was settled", asked.id));
         }
-        if server.last_seq.is_some_and(|last| last >= asked.seq) {
+        if server.last_seq.is_some_and(|last| last >= asked.seq) && !asked.again {
             return Err(format!("8: {} was overtaken", asked.id));
         }
-        server.last_seq = Some(asked.seq);
+        server.last_seq = server.last_seq.max(Some(asked.seq));
         if asked
             .sends
             .iter()
@@ -256,7 +256,9 @@ impl World {
             if asked.unknown >= 2 {
                 return Err(format!("4: {} was sent again after two deaths", asked.id));
             }
-            let declared = World::tools_version(server.generation) == 0 && server.listed;
+            // After a death the session has to ask; on the same link it may go by what the host was told.
+            let listed = server.listed || asked.again && server.told;
+            let declared = World::tools_version(server.generation) == 0 && listed;
             let safe = match self.policy.retry {
                 Retry::Always => true,
                 Retry::Never => false,

@@ -29,6 +29,8 @@ struct Asked {
     sends: Vec<(Generation, u64)>,
     /// Deaths of links it had been written to and not answered by.
     unknown: u32,
+    /// It was left unanswered by itself, so it may follow what came later.
+    again: bool,
     acknowledged: u32,
 }
 
@@ -63,6 +65,8 @@ struct Server {
     next_ask: u64,
     /// It was asked for its tools by the session itself, and has answered.
     listed: bool,
+    /// It has said what its tools are, to whomever.
+    told: bool,
     greeted: bool,
     initialized: bool,
     level: bool,
@@ -272,6 +276,7 @@ impl World {
             asks: BTreeSet::new(),
             next_ask: 0,
             listed: false,
+            told: false,
             greeted: false,
             initialized: false,
             level: false,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use outlive_core::cause::{Exit, StartFailure};
 use outlive_core::framer::{Frame, TooLong};
+use outlive_core::link::Fate;
 use outlive_core::{Generation, Id, Input, LinkInput};
 
 use super::{Asked, Broken, TOO_LONG, World};
@@ -102,6 +103,12 @@ impl World {
                 };
                 self.die(lost, |sent| LinkInput::Exited { exit, sent }, true)
             }
+            Step::Unanswered(n, way) => self.unanswered(n, way),
+            Step::Disconnected(lost) => self.die(
+                lost,
+                |sent| LinkInput::Disconnected { error: None, sent },
+                true,
+            ),
             Step::OldExit => self.old_exit(),
             Step::OldFrame => {
                 let Some(generation) = self.old.last().map(|s| s.generation) else {
@@ -222,6 +229,7 @@ impl World {
             cancelled: false,
             sends: Vec::new(),
             unknown: 0,
+            again: false,
             acknowledged: 0,
         });
         self.host_line(line)?;
@@ -326,6 +334,7 @@ impl World {
             "server/discover" => r#"{"supportedVersions":["m1"],"capabilities":{}}"#,
             "tools/list" => {
                 server.listed |= ok && todo.asked.is_none();
+                server.told |= ok;
                 match version {
                     0 => {
                         r#"{"tools":[{"name":"safe","annotations":{"idempotentHint":true}},{"name":"unsafe"}]}"#
@@ -418,6 +427,43 @@ impl World {
         }
         self.note(|| format!("link {generation} dies, {sent} frames taken, exits: {exits}"));
         self.feed(Input::Link(generation, input(sent)))
+    }
+
+    /// One request will not be answered, and the link may live on.
+    fn unanswered(&mut self, n: u8, way: u8) -> Result<(), Broken> {
+        let Some(server) = self.live() else {
+            return Ok(());
+        };
+        let generation = server.generation;
+        let Some(todo) = pick(&server.todo, n).cloned() else {
+            return Ok(());
+        };
+        server.todo.retain(|t| t.id != todo.id);
+        let id = Id::read(todo.id.as_bytes()).expect("an id");
+        let rejected = |status, seconds| Fate::Rejected {
+            status,
+            retry_after: Some(Duration::from_secs(seconds)),
+        };
+        let fate = match way {
+            0 => rejected(503, 0),
+            1 => rejected(429, 2),
+            2 => rejected(400, 0),
+            3 => rejected(401, 0),
+            4 => Fate::Unsent("refused".into()),
+            5 => {
+                return self.feed(Input::Link(generation, LinkInput::Expired { id: Some(id) }));
+            }
+            _ => Fate::Lost("reset".into()),
+        };
+        if let Some(index) = todo.asked {
+            let asked = &mut self.asked[index];
+            // On this link it is as if it had not been sent, or it counts as one more death.
+            asked.sends.retain(|(on, _)| *on != generation);
+            asked.again = true;
+            asked.unknown += u32::from(matches!(fate, Fate::Lost(_)));
+        }
+        self.note(|| format!("server leaves {} unanswered: {fate:?}", todo.id));
+        self.feed(Input::Link(generation, LinkInput::Unanswered { id, fate }))
     }
 
     /// A process that is no longer in service ends.

@@ -1,0 +1,217 @@
+//! Requests whose fate is their own.
+//!
+//! Over a pipe all requests share one fate, that of the link. Over HTTP each has an exchange of its own,
+//! which may be refused, never begin, or break off, while the link (the session on the server) lives
+//! on. The outcome decides as always: what was not executed is sent again, what may have been is repeated
+//! only if that is safe.
+
+use std::time::Duration;
+
+use crate::cause::{Cause, Phase, Reason};
+use crate::error::{Error, Outcome};
+use crate::ledger::{Entry, Place, Ticket};
+use crate::link::Fate;
+use crate::message::Id;
+use crate::policy::Retry;
+use crate::time::Time;
+
+use super::life::POISON;
+use super::{Session, Waiting};
+
+/// How long a server that is too busy and does not say for how long is left alone.
+const BUSY: Duration = Duration::from_secs(1);
+/// No server is left alone for longer, whatever it says.
+const MOST_BUSY: Duration = Duration::from_secs(300);
+/// A request refused this often in a row is given up.
+const MOST_REFUSALS: u32 = 8;
+
+impl Session {
+    /// A request on the link in service will not be answered.
+    pub(super) fn unanswered(&mut self, now: Time, id: &Id, fate: Fate) {
+        match fate {
+            Fate::Unsent(error) => {
+                self.note_rejected(id);
+                self.lose(now, Reason::Unreachable(error));
+            }
+            Fate::Rejected {
+                status: status @ (401 | 403),
+                ..
+            } => {
+                self.note_rejected(id);
+                self.lose(now, Reason::Unauthorized(status));
+            }
+            Fate::Rejected {
+                status,
+                retry_after,
+            } => self.rejected(now, id, status, retry_after),
+            Fate::Lost(why) => self.broken_off(now, id, why),
+        }
+    }
+
+    /// The server has forgotten the session: the next link has another one. What it refused with these
+    /// words was not executed.
+    pub(super) fn expired(&mut self, now: Time, id: Option<Id>) {
+        if let Some(id) = id {
+            self.note_rejected(&id);
+        }
+        self.lose(now, Reason::SessionExpired);
+    }
+
+    /// This request, by its id on the link, was certainly not executed.
+    fn note_rejected(&mut self, id: &Id) {
+        let host_id = self.request_on_link(id);
+        if let (Some(link), Some(host_id)) = (&mut self.link, host_id) {
+            link.rejected.insert(host_id);
+        }
+    }
+
+    /// The server is too busy, or wants to be asked later. The request waits, and so do the others.
+    fn rejected(&mut self, now: Time, id: &Id, status: u16, retry_after: Option<Duration>) {
+        let again = matches!(status, 429 | 503);
+        if let Some(link) = &mut self.link
+            && again
+        {
+            let pause = retry_after.unwrap_or(BUSY).min(MOST_BUSY);
+            link.busy_until = Some(now + pause);
+        }
+        let why = format!("status {status}");
+        self.own_answer_is_lost(now, id, &why);
+        let Some(host_id) = self.request_on_link(id) else {
+            return;
+        };
+        let Some(entry) = self.ledger.get(&host_id) else {
+            return;
+        };
+        let tries = entry.refusals + 1;
+        if !again || tries >= MOST_REFUSALS {
+            if let Some(entry) = self.take_unanswered(&host_id) {
+                self.refuse(&entry, &Error::Rejected { status });
+            }
+            return;
+        }
+        self.ledger.refused(&host_id, tries);
+        self.send_later(now, &host_id);
+    }
+
+    /// The exchange of a request broke off: it may have been executed.
+    fn broken_off(&mut self, now: Time, id: &Id, why: String) {
+        self.own_answer_is_lost(now, id, &why);
+        let Some(host_id) = self.request_on_link(id) else {
+            return;
+        };
+        let Some(entry) = self.ledger.get(&host_id) else {
+            return;
+        };
+        let cause = Cause {
+            reason: Reason::Unanswered(why),
+            phase: Phase::Service,
+            label: self.policy.label.clone(),
+            stderr_tail: Default::default(),
+        };
+        let deaths = entry.deaths + 1;
+        if entry.is_listen() {
+            return self.listen_again(now, &host_id);
+        }
+        let poison = deaths >= POISON;
+        if self.is_safe_here(entry) && !poison {
+            self.ledger.died(&host_id, deaths, false);
+            self.send_later(now, &host_id);
+        } else if let Some(entry) = self.take_unanswered(&host_id) {
+            let error = Error::ConnectionLost {
+                cause,
+                outcome: Outcome::Unknown,
+                poison,
+            };
+            self.refuse(&entry, &error);
+        }
+    }
+
+    /// Whether a request may be repeated on the link in service: what a tool's annotations say counts
+    /// only if this server has said it.
+    fn is_safe_here(&self, entry: &Entry) -> bool {
+        let told = !entry.message.is("tools/call")
+            || self.retry_of(entry) == Retry::Always
+            || self.memory.catalog.is_fresh();
+        told && self.is_safe(entry)
+    }
+
+    /// A stream of notifications ended: it is opened again, at once if it was open for long, otherwise
+    /// after ever longer pauses. A server that closes every stream at once is not stormed.
+    fn listen_again(&mut self, now: Time, host_id: &Id) {
+        let Some(entry) = self.ledger.get(host_id).cloned() else {
+            return;
+        };
+        let lasted = now - entry.placed >= self.policy.breaker.healthy_after;
+        let deaths = if lasted { 0 } else { entry.deaths + 1 };
+        let backoff = &self.policy.backoff;
+        let pause = match deaths {
+            0 => Duration::ZERO,
+            n => (backoff.base * 2u32.saturating_pow(n - 1)).min(backoff.cap),
+        };
+        self.forget_on_link(host_id, &entry);
+        self.ledger.died(host_id, deaths, false);
+        self.ledger
+            .place(host_id, Place::Held { since: now }, None, now);
+        self.later
+            .push((now + pause, host_id.clone(), entry.ticket));
+        self.wake_listens(now);
+    }
+
+    /// Streams whose pause is over are opened again.
+    pub(super) fn wake_listens(&mut self, now: Time) {
+        let (due, later) = std::mem::take(&mut self.later)
+            .into_iter()
+            .partition::<Vec<_>, _>(|(at, ..)| *at <= now);
+        self.later = later;
+        for (_, id, ticket) in due {
+            let waits = |e: &Entry| e.ticket == ticket && e.is_held();
+            if self.ledger.get(&id).is_some_and(waits) {
+                self.enqueue(&id, ticket);
+            }
+        }
+    }
+
+    /// Takes a request that will not be answered out of the ledger.
+    fn take_unanswered(&mut self, host_id: &Id) -> Option<Entry> {
+        let entry = self.ledger.settle(host_id)?;
+        self.forget_on_link(host_id, &entry);
+        Some(entry)
+    }
+
+    /// What the link knew of a request it no longer has.
+    fn forget_on_link(&mut self, host_id: &Id, entry: &Entry) {
+        let (Some(link), Place::InFlight { alias, .. }) = (&mut self.link, &entry.place) else {
+            return;
+        };
+        if let Some(alias) = alias {
+            link.aliases.remove(alias);
+        }
+        link.reissued.remove(host_id);
+    }
+
+    /// Puts a request back in its place among those that wait: before all that came later.
+    fn send_later(&mut self, now: Time, host_id: &Id) {
+        let Some(entry) = self.ledger.get(host_id).cloned() else {
+            return;
+        };
+        self.forget_on_link(host_id, &entry);
+        let due = self.held_due(&entry, now);
+        self.ledger
+            .place(host_id, Place::Held { since: now }, due, now);
+        self.enqueue(host_id, entry.ticket);
+    }
+
+    fn enqueue(&mut self, host_id: &Id, ticket: Ticket) {
+        let later = |waiting: &Waiting| match waiting {
+            Waiting::Request(_, other) => *other > ticket,
+            Waiting::Notification(..) => true,
+        };
+        let at = self
+            .queue
+            .iter()
+            .position(later)
+            .unwrap_or(self.queue.len());
+        self.queue
+            .insert(at, Waiting::Request(host_id.clone(), ticket));
+    }
+}

@@ -1,0 +1,228 @@
+//! Requests that are refused, or break off, while their link lives on.
+
+use std::time::Duration;
+
+use outlive_core::link::Fate;
+use outlive_core::{Id, LinkInput, State};
+
+use crate::pair::*;
+
+fn unanswered(p: &mut Pair, id: i64, fate: Fate) {
+    p.forget();
+    p.link(LinkInput::Unanswered {
+        id: Id::Int(id),
+        fate,
+    });
+}
+
+fn rejected(status: u16, seconds: Option<u64>) -> Fate {
+    Fate::Rejected {
+        status,
+        retry_after: seconds.map(Duration::from_secs),
+    }
+}
+
+#[test]
+fn a_busy_server_is_asked_again_when_it_says_and_nobody_overtakes() {
+    for (after, wait) in [(Some(3), 3_000), (None, 1_000)] {
+        let mut p = Pair::ready();
+        p.call(7, "any");
+        unanswered(&mut p, 7, rejected(503, after));
+        p.call(8, "any");
+        assert_eq!(p.at_link(), [""; 0]);
+        p.advance(wait - 1);
+        assert_eq!(p.at_link(), [""; 0], "too early");
+        p.advance(1);
+        assert_eq!(p.at_link(), [call(7, "any"), call(8, "any")]);
+        p.result(7, "{}");
+        assert_eq!(p.at_host().len(), 1);
+    }
+}
+
+#[test]
+fn a_server_that_stays_busy_is_not_asked_for_ever() {
+    let mut p = Pair::ready();
+    p.call(7, "any");
+    for _ in 0..7 {
+        unanswered(&mut p, 7, rejected(429, Some(0)));
+        assert_eq!(p.at_link(), [call(7, "any")]);
+    }
+    unanswered(&mut p, 7, rejected(429, Some(0)));
+    let failure = p.failure();
+    assert_eq!(failure.kind(), "rejected");
+    assert_eq!(failure.outcome(), "rejected");
+    assert_eq!(p.states(), []);
+}
+
+#[test]
+fn a_request_that_is_refused_fails_alone() {
+    let mut p = Pair::ready();
+    p.call(7, "any");
+    p.call(8, "any");
+    unanswered(&mut p, 7, rejected(413, None));
+    assert_eq!(
+        p.failure().message,
+        "The server refused tool \"any\" with status 413. It was not executed."
+    );
+    p.result(8, "{}");
+    assert_eq!(p.at_host().len(), 1);
+    assert_eq!(p.orders(), [""; 0]);
+}
+
+#[test]
+fn an_exchange_that_breaks_off_is_settled_by_its_outcome_alone() {
+    let lost = || Fate::Lost("the stream ended".into());
+    let mut p = Pair::with_tools();
+    p.call(7, "risky");
+    p.call(8, "safe");
+    p.request(9, "resources/list");
+    unanswered(&mut p, 7, lost());
+    let failure = p.failure();
+    assert_eq!(
+        (failure.kind(), failure.outcome()),
+        ("connection_lost", "unknown")
+    );
+    assert!(
+        failure.message.contains("the stream ended"),
+        "{}",
+        failure.message
+    );
+    unanswered(&mut p, 8, lost());
+    assert_eq!(p.at_link(), [call(8, "safe")]);
+    unanswered(&mut p, 9, lost());
+    assert_eq!(p.at_link(), [request(9, "resources/list")]);
+    // Twice in a row is enough.
+    unanswered(&mut p, 8, lost());
+    assert_eq!(p.failure().id, 8);
+    assert_eq!(p.states(), [], "the link lives");
+}
+
+#[test]
+fn a_forgotten_session_is_opened_anew_once_for_all() {
+    let mut p = Pair::ready();
+    p.call(7, "any");
+    p.call(8, "any");
+    p.forget();
+    p.link(LinkInput::Expired {
+        id: Some(Id::Int(7)),
+    });
+    // The one was refused unexecuted; the other may have run.
+    let failure = p.failure();
+    assert_eq!(
+        (failure.id.clone(), failure.kind()),
+        (8.into(), "connection_lost")
+    );
+    assert_eq!(failure.about["cause"]["kind"], "session_expired");
+    p.forget();
+    p.old_link(
+        1,
+        LinkInput::Exited {
+            exit: outlive_core::cause::Exit::Unknown,
+            sent: 0,
+        },
+    );
+    assert_eq!(p.orders(), ["kill 1", "connect 2"]);
+    // Another exchange of the old session says the same: that is no news.
+    p.old_link(1, LinkInput::Expired { id: None });
+    assert_eq!(p.orders(), [""; 0]);
+    p.up();
+    p.own_result(1, WELCOME);
+    assert!(p.at_link().contains(&call(7, "any")));
+}
+
+#[test]
+fn credentials_that_are_refused_are_a_state_and_an_error_one_can_act_on() {
+    let mut p = Pair::ready();
+    p.call(7, "any");
+    unanswered(&mut p, 7, rejected(401, None));
+    assert!(matches!(p.states().last(), Some(State::Failed { .. })));
+    let mut p = Pair::ready();
+    p.call(7, "any");
+    unanswered(&mut p, 7, rejected(401, None));
+    let failure = p.failure();
+    assert_eq!(
+        (failure.kind(), failure.outcome()),
+        ("unavailable", "not_sent")
+    );
+    assert!(
+        failure
+            .message
+            .contains("asks for other credentials (status 401)"),
+        "{}",
+        failure.message
+    );
+    assert!(
+        failure.message.contains("Give it valid credentials"),
+        "{}",
+        failure.message
+    );
+}
+
+#[test]
+fn a_server_that_is_not_there_holds_what_was_not_sent() {
+    let mut p = Pair::ready();
+    p.call(7, "any");
+    unanswered(&mut p, 7, Fate::Unsent("connection refused".into()));
+    assert_eq!(p.failures().len(), 0);
+    assert!(matches!(p.states().last(), Some(State::Down { .. })));
+    p.old_link(
+        1,
+        LinkInput::Exited {
+            exit: outlive_core::cause::Exit::Unknown,
+            sent: 0,
+        },
+    );
+    p.up();
+    p.forget();
+    p.own_result(1, WELCOME);
+    assert!(p.at_link().contains(&call(7, "any")));
+}
+
+#[test]
+fn a_stream_that_ends_is_opened_again_and_a_server_that_closes_all_is_not_stormed() {
+    let mut p = Pair::modern();
+    let listen = modern_request(
+        7,
+        "subscriptions/listen",
+        r#""notifications":{"toolsListChanged":true},"#,
+    );
+    p.host(&listen);
+    p.forget();
+    let lost = || Fate::Lost("the stream ended".into());
+    // Open for long: at once.
+    p.advance(20_000);
+    unanswered(&mut p, 7, lost());
+    assert_eq!(p.at_link().len(), 1);
+    // Closed at once, again and again: ever later.
+    let mut pauses = Vec::new();
+    for _ in 0..5 {
+        unanswered(&mut p, 7, lost());
+        assert_eq!(p.at_link(), [""; 0]);
+        let mut pause = 0;
+        while p.at_link().is_empty() {
+            p.advance(100);
+            pause += 100;
+        }
+        pauses.push(pause);
+    }
+    assert_eq!(pauses, [200, 400, 800, 1_600, 3_200]);
+    assert_eq!(p.at_host(), [""; 0]);
+}
+
+#[test]
+fn a_connection_that_is_over_has_no_status_to_wait_for() {
+    for (error, words) in [
+        (None, "closed the connection"),
+        (Some("reset"), "was disconnected (reset)"),
+    ] {
+        let mut p = Pair::ready();
+        p.call(7, "any");
+        p.forget();
+        p.link(LinkInput::Disconnected {
+            error: error.map(str::to_string),
+            sent: u64::MAX,
+        });
+        let message = p.failure().message;
+        assert!(message.contains(words), "{message}");
+    }
+}
