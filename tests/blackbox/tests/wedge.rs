@@ -70,6 +70,27 @@ fn fm_13_progress_rearms_the_timeout_and_the_ceiling_holds() {
     assert_eq!(host.tap().pids().len(), 1);
 }
 
+/// FM-50: the time a person takes to answer does not count, up to a ceiling of its own.
+#[test]
+fn fm_50_a_persons_time_is_not_the_calls() {
+    let flags = ["--request-timeout", "1s", "--request-ceiling", "1s"];
+    let ceiling = |value| {
+        Setup::new()
+            .flags(&flags)
+            .flags(&["--elicitation-ceiling", value])
+    };
+    let mut host = Host::ready(ceiling("10m"));
+    let id = host.call("elicit", json!({}));
+    let ask = host.wait_for("the question", |m| m["method"] == "elicitation/create");
+    thread::sleep(Duration::from_millis(2500));
+    host.send(&json!({ "jsonrpc": "2.0", "id": ask["id"], "result": { "action": "accept" } }));
+    assert!(host.answer(id).text().contains("accept"));
+
+    let mut host = Host::ready(ceiling("1s"));
+    let id = host.call("elicit", json!({}));
+    host.answer(id).refused("timeout");
+}
+
 /// FM-22: a server that answers a probe with an error is alive.
 #[test]
 fn fm_22_error_to_a_probe_is_life() {
