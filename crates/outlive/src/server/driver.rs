@@ -133,7 +133,7 @@ impl Driver {
         }
         for _ in 0..ROUNDS {
             let mut again = self.read(cx);
-            self.write(cx);
+            again |= self.write(cx);
             if self.has_ended() {
                 return Poll::Ready(());
             }
@@ -197,14 +197,17 @@ impl Driver {
         !paused
     }
 
-    /// Writes what is queued and finds out whether the client is gone.
-    fn write(&mut self, cx: &mut Context<'_>) {
+    /// Writes what is queued and finds out whether the client is gone. True if it may be read
+    /// again because of it.
+    fn write(&mut self, cx: &mut Context<'_>) -> bool {
         let mut after = After::default();
         let mut engine = self.connection.lock();
         engine.look_for_client(&self.connection, cx, &mut after);
         engine.write(&self.connection, cx, &mut after);
+        let again = engine.paused && engine.wants_input();
         drop(engine);
         after.run(&self.connection);
+        again
     }
 
     /// Does what is due and sets the alarm for what is next. True if something was due.

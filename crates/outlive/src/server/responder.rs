@@ -37,23 +37,22 @@ impl Responder {
     /// Answers with a result, which has to be a JSON object.
     pub fn respond(self, result: &impl Serialize) {
         match serde_json::to_vec(result) {
-            Ok(json) => self.respond_json(json),
+            Ok(json) => self.answer(Answer::Result(json.into())),
             Err(error) => self.fail(RpcError::internal(format!(
                 "The result cannot be written as JSON: {error}."
             ))),
         }
     }
 
-    /// Answers with a result that is JSON already.
+    /// Answers with a result that is JSON already: an object.
     pub fn respond_json(self, json: impl Into<Bytes>) {
         let json = json.into();
-        let answer = match is_object(&json) {
-            true => Answer::Result(json),
-            false => Answer::Error(to_wire(RpcError::internal(
-                "The result of the handler is not a JSON object.",
+        match serde_json::from_slice::<serde::de::IgnoredAny>(&json) {
+            Ok(_) => self.answer(Answer::Result(json)),
+            Err(error) => self.fail(RpcError::internal(format!(
+                "The result of the handler is not JSON: {error}."
             ))),
-        };
-        self.answer(answer);
+        }
     }
 
     /// Answers with an error.
@@ -81,11 +80,4 @@ impl Drop for Responder {
             call.connection.answer(call.ticket, answer);
         }
     }
-}
-
-/// Whether this is one JSON object on one line: anything else would break the frame it goes into.
-fn is_object(json: &[u8]) -> bool {
-    json.first() == Some(&b'{')
-        && !json.contains(&b'\n')
-        && serde_json::from_slice::<serde::de::IgnoredAny>(json).is_ok()
 }

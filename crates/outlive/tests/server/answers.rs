@@ -240,8 +240,8 @@ fn a_responder_answers_once_wherever_it_goes() {
         for (id, tool, words) in [
             (2, "drop", "ended without an answer"),
             (3, "panic", "panicked"),
-            (5, "array", "not a JSON object"),
-            (6, "torn", "not a JSON object"),
+            (5, "array", "no object"),
+            (6, "torn", "not JSON"),
         ] {
             let answer = client.call(id, tool, json!({})).await;
             assert_eq!(answer["error"]["code"], -32603, "{tool}");
