@@ -52,10 +52,11 @@ struct Driver<D, U: Upstream> {
     /// The session was told something since this was last cleared.
     fed: bool,
 
-    down: D,
-    up: U,
     /// The link in service, and those on their way out.
     links: Vec<U::Link>,
+    up: U,
+    /// Dropped after the links: who is told of the end is told when it has come.
+    down: D,
     /// A link was made and may not have been polled yet.
     connected: bool,
     /// A link has ended and is to be put away.

@@ -10,7 +10,6 @@ use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -28,6 +27,7 @@ use super::desk::Pending;
 use super::feed::{Feed, Listen};
 use super::handler::Answering;
 use super::inbox::Command;
+use super::ticket::Ticket;
 use super::wire::{self, Meta};
 use crate::model::{InputRequired, Object, Progress};
 
@@ -117,7 +117,7 @@ impl<R: DeserializeOwned> Call<R> {
                 .as_ref()
                 .map(|feed| Listen::new(feed.listen([]), |_| None)),
             progress,
-            id: Arc::new(AtomicU64::new(0)),
+            ticket: Arc::default(),
             call: self,
             round: 0,
             state: Waiting::Over,
@@ -141,8 +141,7 @@ impl<R: DeserializeOwned> IntoFuture for Call<R> {
 #[must_use = "dropping a call cancels it"]
 pub struct Running<R> {
     call: Call<R>,
-    /// The id of the request that is out.
-    id: Arc<AtomicU64>,
+    ticket: Arc<Ticket>,
     progress: Option<Arc<Feed<Progress>>>,
     progress_listen: Option<Listen<Progress>>,
     round: u32,
@@ -202,14 +201,19 @@ impl<R> Running<R> {
     pub fn canceller(&self) -> Canceller {
         Canceller {
             client: self.call.client.clone(),
-            id: self.id.clone(),
+            ticket: self.ticket.clone(),
         }
     }
 
     fn send(&mut self, given: Option<Given>) {
         self.state = match self.try_send(given) {
             Ok(answer) => Waiting::Answer(answer),
-            Err(error) => Waiting::Failed(Box::new(error)),
+            Err(error) => {
+                if let Some(progress) = &self.progress {
+                    progress.close();
+                }
+                Waiting::Failed(Box::new(error))
+            }
         };
     }
 
@@ -248,16 +252,13 @@ impl<R> Running<R> {
             });
         }
         let (reply, answer) = oneshot::channel();
-        shared.inbox.push(Command::Call {
+        let call = Command::Call {
             id,
             frame,
             terms: self.call.terms,
-            pending: Pending {
-                reply,
-                progress: self.progress.clone(),
-            },
-        })?;
-        self.id.store(id, Ordering::Release);
+            pending: Pending::new(reply, self.progress.clone()),
+        };
+        self.ticket.send(&shared.inbox, id, call)?;
         Ok(answer)
     }
 
@@ -388,6 +389,9 @@ impl<R: DeserializeOwned> Future for Running<R> {
                         outcome: Outcome::Unknown,
                     }),
                 },
+                Waiting::Input(_) if this.ticket.poll_cancelled(cx).is_ready() => {
+                    Err(Error::CancelledByCaller)
+                }
                 Waiting::Input(input) => match ready!(input.as_mut().poll(cx)) {
                     Ok(given) => {
                         this.send(Some(given));
@@ -420,11 +424,8 @@ impl<R> Drop for Running<R> {
         if let Waiting::Answer(answer) = &mut self.state
             && let Err(oneshot::error::TryRecvError::Empty) = answer.try_recv()
         {
-            // Closed already: then there is nobody to tell.
-            let _ = self.call.client.handle.shared.inbox.push(Command::Cancel {
-                id: self.id.load(Ordering::Acquire),
-                reason: None,
-            });
+            let inbox = &self.call.client.handle.shared.inbox;
+            self.ticket.cancel(inbox, None);
         }
     }
 }
@@ -434,15 +435,13 @@ impl<R> Drop for Running<R> {
 #[derive(Clone, Debug)]
 pub struct Canceller {
     client: Client,
-    id: Arc<AtomicU64>,
+    ticket: Arc<Ticket>,
 }
 
 impl Canceller {
     /// Cancels the call, if it is not over. The server is told the reason.
     pub fn cancel(&self, reason: impl Into<String>) {
-        let _ = self.client.handle.shared.inbox.push(Command::Cancel {
-            id: self.id.load(Ordering::Acquire),
-            reason: Some(reason.into()),
-        });
+        let inbox = &self.client.handle.shared.inbox;
+        self.ticket.cancel(inbox, Some(reason.into()));
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use outlive_core::error::{Error, Refusal};
+use outlive_core::error::{Error, Outcome, Refusal};
 use outlive_core::event::List;
 use outlive_core::message::Kind;
 use outlive_core::{Event as CoreEvent, Frame, Id, Input, Message, Time};
@@ -29,8 +29,36 @@ use crate::model::Progress;
 /// Who waits for the answer to a call.
 #[derive(Debug)]
 pub(crate) struct Pending {
-    pub(super) reply: oneshot::Sender<Result<Message, Error>>,
-    pub(super) progress: Option<Arc<Feed<Progress>>>,
+    reply: oneshot::Sender<Result<Message, Error>>,
+    progress: Option<Steps>,
+}
+
+impl Pending {
+    pub(super) fn new(
+        reply: oneshot::Sender<Result<Message, Error>>,
+        progress: Option<Arc<Feed<Progress>>>,
+    ) -> Pending {
+        Pending {
+            reply,
+            progress: progress.map(Steps),
+        }
+    }
+
+    /// The call is over. Whoever dropped it does not hear how it ended.
+    fn settle(self, answer: Result<Message, Error>) {
+        drop(self.progress);
+        let _ = self.reply.send(answer);
+    }
+}
+
+/// The progress of a call. It ends with the call, however that ends.
+#[derive(Debug)]
+struct Steps(Arc<Feed<Progress>>);
+
+impl Drop for Steps {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 pub(crate) struct Desk {
@@ -76,13 +104,12 @@ impl Desk {
         if let Some(at) = self.commands.iter().position(waiting) {
             // It never reached the session.
             if let Some(Command::Call { pending, .. }) = self.commands.remove(at) {
-                let _ = pending.reply.send(Err(Error::CancelledByCaller));
+                pending.settle(Err(Error::CancelledByCaller));
             }
             return None;
         }
         let pending = self.pending.remove(&id)?;
-        // Whoever dropped the call does not hear it.
-        let _ = pending.reply.send(Err(Error::CancelledByCaller));
+        pending.settle(Err(Error::CancelledByCaller));
         Some(Input::Host(Frame::Line(wire::cancelled(id, reason))))
     }
 
@@ -96,17 +123,14 @@ impl Desk {
         else {
             return;
         };
-        if let Some(progress) = &pending.progress {
-            progress.close();
-        }
-        let answer = match message.error() {
+        pending.settle(match message.error() {
             Some(error) => Err(Error::remote(error)),
             None => Ok(message),
-        };
-        let _ = pending.reply.send(answer);
+        });
     }
 
-    fn notified(&mut self, message: Message) {
+    /// `told`: the list whose change has just been told.
+    fn notified(&mut self, message: Message, told: Option<List>) {
         let list = match message.method() {
             "notifications/progress" => return self.progressed(&message),
             "notifications/cancelled" => return self.taken_back(&message),
@@ -117,7 +141,7 @@ impl Desk {
             _ => None,
         };
         if let Some(list) = list {
-            if self.reporter.hears_of(list) {
+            if told != Some(list) {
                 self.tell(list_changed(list, [&[], &[], &[]]));
             }
             return;
@@ -142,7 +166,7 @@ impl Desk {
         if let Some(Id::Int(token)) = message.progress_token()
             && let Ok(id) = u64::try_from(token)
             && let Some(pending) = self.pending.get(&id)
-            && let Some(feed) = &pending.progress
+            && let Some(Steps(feed)) = &pending.progress
             && let Ok(progress) = serde_json::from_slice(message.params().unwrap_or_default())
         {
             feed.tell(&progress);
@@ -199,13 +223,10 @@ impl Downstream for Desk {
         loop {
             let command = match self.next_command(open) {
                 Some(command) => command,
-                None => {
-                    self.shared.inbox.take(cx, &mut self.commands);
-                    match self.next_command(open) {
-                        Some(command) => command,
-                        None => return Poll::Pending,
-                    }
-                }
+                None => match self.shared.inbox.take(cx, &mut self.commands) {
+                    Poll::Ready(()) => continue,
+                    Poll::Pending => return Poll::Pending,
+                },
             };
             let input = match command {
                 Command::Call {
@@ -229,24 +250,23 @@ impl Downstream for Desk {
     }
 
     fn send(&mut self, frame: Bytes) {
+        let told = self.reporter.catch_up(&self.shared.news);
         // The session has read it before; it cannot be junk.
         let Ok(message) = Message::read(frame) else {
             return;
         };
         match message.kind() {
             Kind::Response => self.answered(message),
-            Kind::Notification => self.notified(message),
+            Kind::Notification => self.notified(message, told),
             Kind::Request => self.asked(message),
         }
     }
 
     fn refuse(&mut self, refusal: Refusal) {
+        self.reporter.catch_up(&self.shared.news);
         let id = std::str::from_utf8(&refusal.id_json).unwrap_or_default();
         if let Some(pending) = id.parse().ok().and_then(|id: u64| self.pending.remove(&id)) {
-            if let Some(progress) = &pending.progress {
-                progress.close();
-            }
-            let _ = pending.reply.send(Err(refusal.error));
+            pending.settle(Err(refusal.error));
         }
     }
 
@@ -275,12 +295,20 @@ impl Downstream for Desk {
 /// However the task that owned the connection ended: nobody is left waiting, and the state says so.
 impl Drop for Desk {
     fn drop(&mut self) {
-        self.shared.inbox.close();
+        self.commands.append(&mut self.shared.inbox.close());
         for (_, task) in self.asks.drain() {
             task.abort();
         }
         self.shared.news.close();
-        // Those who wait learn of it now, by the loss of whoever would have answered.
-        self.pending.clear();
+        for command in self.commands.drain(..) {
+            if let Command::Call { pending, .. } = command {
+                let outcome = Outcome::NotSent;
+                pending.settle(Err(Error::ShuttingDown { outcome }));
+            }
+        }
+        for (_, pending) in self.pending.drain() {
+            let outcome = Outcome::Unknown;
+            pending.settle(Err(Error::ShuttingDown { outcome }));
+        }
     }
 }

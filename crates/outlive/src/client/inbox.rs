@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use outlive_core::error::{Error, Outcome};
@@ -89,20 +89,31 @@ impl Inbox {
         Ok(())
     }
 
-    /// Moves all that is there to the end of `to`; wakes `cx` when there is more.
-    pub(crate) fn take(&self, cx: &mut Context<'_>, to: &mut VecDeque<Command>) {
+    /// Moves all that is there to the end of `to`. If that is nothing, wakes `cx` when there is
+    /// something. What is in `to` counts as waiting until it is taken out of there, so that the
+    /// bounds hold for both together.
+    pub(crate) fn take(&self, cx: &mut Context<'_>, to: &mut VecDeque<Command>) -> Poll<()> {
         let mut inside = self.lock();
+        let some = !inside.commands.is_empty();
         to.append(&mut inside.commands);
         (inside.calls, inside.bytes) = (0, 0);
+        for command in &*to {
+            if let Command::Call { frame, .. } = command {
+                inside.calls += 1;
+                inside.bytes += frame.len();
+            }
+        }
+        if some {
+            return Poll::Ready(());
+        }
         inside.waker = Some(cx.waker().clone());
+        Poll::Pending
     }
 
-    /// Nobody reads it any more. What is in it is dropped, and with it whoever waits for it.
-    pub(crate) fn close(&self) {
+    /// Nobody reads it any more. Gives back what nobody has seen to.
+    pub(crate) fn close(&self) -> VecDeque<Command> {
         let mut inside = self.lock();
         inside.closed = true;
-        let left = std::mem::take(&mut inside.commands);
-        drop(inside);
-        drop(left);
+        std::mem::take(&mut inside.commands)
     }
 }

@@ -40,10 +40,11 @@ mod feed;
 mod handler;
 mod inbox;
 pub(crate) mod news;
+mod ticket;
 mod tool;
 mod wire;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -306,16 +307,17 @@ impl Client {
     /// All pages of a list.
     async fn list<T: Listed + DeserializeOwned>(&self, method: &str) -> Result<Vec<T>, Error> {
         let mut items = Vec::new();
-        let mut cursor: Option<String> = None;
+        let mut params = None;
+        let mut seen = HashSet::new();
         for _ in 0..PAGES {
-            let params = cursor.as_ref().map(|cursor| json!({ "cursor": cursor }));
             let page: Page<T> = self.request(method, params).await?;
             items.extend(page.items);
-            // A server that gives the same cursor again would go on for ever.
-            if page.next_cursor.is_none() || page.next_cursor == cursor {
+            // A server that gives a cursor again would go on for ever.
+            let Some(cursor) = page.next_cursor.filter(|cursor| !seen.contains(cursor)) else {
                 break;
-            }
-            cursor = page.next_cursor;
+            };
+            params = Some(json!({ "cursor": cursor }));
+            seen.insert(cursor);
         }
         Ok(items)
     }
@@ -414,10 +416,7 @@ impl Client {
             id,
             frame,
             terms: Default::default(),
-            pending: Pending {
-                reply,
-                progress: None,
-            },
+            pending: Pending::new(reply, None),
         });
         if opened.is_ok()
             && let Some(before) = lock(&shared.listens).insert(what, id)

@@ -103,8 +103,9 @@ impl News {
 pub(crate) struct Reporter {
     /// Connections that were lost, or could not be made, in a row.
     losses: u32,
-    /// The last loss has been told, but not yet when the next attempt is.
-    lost: bool,
+    /// The last loss, until the state says so too: nobody shall hear of it and then be told that
+    /// the connection is ready.
+    lost: Option<Event>,
     /// A list whose change has been told with its names; the notification that follows says no more.
     told: Option<List>,
 }
@@ -113,36 +114,36 @@ impl Reporter {
     pub(crate) fn new() -> Reporter {
         Reporter {
             losses: 0,
-            lost: false,
+            lost: None,
             told: None,
         }
     }
 
-    /// The server says that a list has changed. Tells whether that is news.
-    pub(super) fn hears_of(&mut self, list: List) -> bool {
-        self.told.take() != Some(list)
+    /// A message or a failure is about to be passed on. Tells which list's change was told just
+    /// before.
+    pub(super) fn catch_up(&mut self, news: &News) -> Option<List> {
+        self.tell_lost(news);
+        self.told.take()
     }
 
     /// The session did or noticed something.
     pub(crate) fn report(&mut self, news: &News, now: Time, event: &CoreEvent) {
+        if !matches!(event, CoreEvent::State(_)) {
+            self.tell_lost(news);
+        }
         let event = match event {
             CoreEvent::State(state) => {
                 let state = State::of(state, now);
-                news.set_state(state.clone());
-                match state {
-                    State::Down { retry_at, .. } => self.retrying(retry_at),
-                    // At once, and nothing else changed between the two.
-                    State::Connecting { .. } => self.retrying(Instant::now()),
-                    State::Failed { cause, .. } => {
-                        self.lost = false;
-                        Some(Event::Failed { cause })
-                    }
-                    State::Ready { .. } => {
-                        self.losses = 0;
-                        None
-                    }
-                    State::Closed => None,
+                if state.is_ready() {
+                    self.losses = 0;
                 }
+                if matches!(state, State::Connecting { .. }) {
+                    // At once, and nothing else has changed since the loss.
+                    self.tell_lost(news);
+                }
+                news.set_state(state);
+                self.tell_lost(news);
+                None
             }
             CoreEvent::Connected { generation, server } => Some(Event::Connected {
                 generation: *generation,
@@ -154,12 +155,12 @@ impl Reporter {
                 in_flight,
             } => {
                 self.losses += 1;
-                self.lost = true;
-                Some(Event::Lost {
+                self.lost = Some(Event::Lost {
                     generation: *generation,
                     cause: cause.clone(),
                     in_flight: *in_flight,
-                })
+                });
+                None
             }
             CoreEvent::SlowStart { after_ms } => Some(Event::SlowStart {
                 after: Duration::from_millis(*after_ms),
@@ -194,11 +195,19 @@ impl Reporter {
         }
     }
 
-    /// Tells when the next attempt is, once after each loss.
-    fn retrying(&mut self, at: Instant) -> Option<Event> {
-        std::mem::take(&mut self.lost).then_some(Event::Retrying {
-            attempt: self.losses,
-            at,
-        })
+    /// Tells of the last loss and what follows from it, once.
+    fn tell_lost(&mut self, news: &News) {
+        let Some(lost) = self.lost.take() else {
+            return;
+        };
+        news.tell(lost);
+        match news.state() {
+            State::Down { retry_at: at, .. } => {
+                let attempt = self.losses;
+                news.tell(Event::Retrying { attempt, at });
+            }
+            State::Failed { cause, .. } => news.tell(Event::Failed { cause }),
+            State::Connecting { .. } | State::Ready { .. } | State::Closed => {}
+        }
     }
 }
