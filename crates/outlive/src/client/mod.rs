@@ -62,6 +62,8 @@ pub use call::{Call, Canceller, Running};
 pub use event::{Event, Notification, State};
 pub use feed::Listen;
 pub use handler::{Elicitation, Roots, Sampling};
+pub use outlive_core::Generation;
+pub use outlive_core::event::DropReason;
 pub use tool::Tool;
 
 use desk::Pending;

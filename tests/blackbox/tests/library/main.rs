@@ -1,3 +1,11 @@
-//! The failure modes, one by one, against the crate's client with real processes, signals and pipes.
+//! The failure modes of the catalogue (`docs/failures.md`), one by one, against the crate's client
+//! with real processes, signals, pipes and sockets.
+//!
+//! `fm_NN_…` is the test of failure mode NN; the other tests hold what else the client promises.
+#![cfg(target_os = "linux")]
 
+mod cancel;
+mod death;
 mod endings;
+mod rig;
+mod state;

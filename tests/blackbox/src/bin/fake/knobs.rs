@@ -66,6 +66,8 @@ pub struct Knobs {
     pub tools: Option<PathBuf>,
     /// Offer this many tools per page.
     pub page: Option<usize>,
+    /// Follow the last page with the second one.
+    pub repeat_cursor: bool,
     /// From the second process on, negotiate this protocol version.
     pub version_after_restart: Option<String>,
     /// Leave `ping` unanswered.
@@ -106,6 +108,7 @@ impl Knobs {
                 "--exit-on-discover" => knobs.exit_on_discover = true,
                 "--tools" => knobs.tools = Some(value()?.into()),
                 "--page" => knobs.page = Some(value()?.parse().map_err(|e| format!("{e}"))?),
+                "--repeat-cursor" => knobs.repeat_cursor = true,
                 "--version-after-restart" => knobs.version_after_restart = Some(value()?),
                 "--ignore-ping" => knobs.ignore_ping = true,
                 "--ping-error" => knobs.ping_error = true,

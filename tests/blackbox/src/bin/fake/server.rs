@@ -26,6 +26,10 @@ pub struct Call {
     pub id: Value,
     /// The token for its progress, if one was given.
     pub progress_token: Option<Value>,
+    /// Whether it came with the metadata of the modern era.
+    pub modern: bool,
+    /// What the caller answers to an earlier `input_required`, and the state it gives back.
+    pub given: Value,
     cancelled: Mutex<bool>,
     change: Condvar,
 }
@@ -55,6 +59,8 @@ pub struct Memory {
     pub subscriptions: Vec<String>,
     /// The ids of open `subscriptions/listen` requests.
     pub listeners: Vec<Value>,
+    /// What each of them listens to, by its id as JSON.
+    pub filters: HashMap<String, Value>,
     discover: Option<Value>,
 }
 
@@ -156,6 +162,27 @@ impl Server {
         }
     }
 
+    /// Tells everybody who subscribed to a resource that it changed.
+    pub fn notify_subscribers(&self, uri: &str) {
+        let memory = lock(&self.memory);
+        let legacy = memory.subscriptions.iter().any(|known| known == uri);
+        let listens = |id: &&Value| {
+            let filter = memory.filters.get(&id.to_string());
+            let uris = filter.and_then(|filter| filter["resourceSubscriptions"].as_array());
+            uris.is_some_and(|uris| uris.iter().any(|known| known == uri))
+        };
+        let modern: Vec<Value> = memory.listeners.iter().filter(listens).cloned().collect();
+        drop(memory);
+        let method = "notifications/resources/updated";
+        if legacy {
+            self.notify(method, json!({ "uri": uri }));
+        }
+        for id in modern {
+            let meta = json!({ SUBSCRIPTION_KEY: id });
+            self.notify(method, json!({ "_meta": meta, "uri": uri }));
+        }
+    }
+
     /// Sends anything, unless the server has fallen silent.
     pub fn send(&self, message: Value) {
         if !self.mute.load(Ordering::SeqCst) && !self.dying.load(Ordering::SeqCst) {
@@ -231,12 +258,23 @@ impl Server {
             }
             "tools/list" => complete(self.page_of_tools(params)),
             "prompts/list" => complete(json!({ "prompts": [{ "name": "greet" }] })),
-            "prompts/get" => complete(json!({ "messages": [] })),
-            "completion/complete" => complete(json!({ "completion": { "values": [] } })),
+            "prompts/get" => {
+                let words = &params["arguments"]["words"];
+                let content = json!({ "type": "text", "text": words.as_str().unwrap_or_default() });
+                let message = json!({ "role": "user", "content": content });
+                complete(json!({ "messages": [message] }));
+            }
+            "completion/complete" => {
+                let begun = params["argument"]["value"].as_str().unwrap_or_default();
+                let values = [format!("{begun}land"), format!("{begun}wig")];
+                complete(json!({ "completion": { "values": values } }));
+            }
             "resources/list" => {
                 complete(json!({ "resources": [{ "uri": "mem://a", "name": "a" }] }))
             }
-            "resources/templates/list" => complete(json!({ "resourceTemplates": [] })),
+            "resources/templates/list" => complete(
+                json!({ "resourceTemplates": [{ "uriTemplate": "mem://{name}", "name": "mem" }] }),
+            ),
             "resources/read" => {
                 complete(json!({ "contents": [{ "uri": uri, "text": "content" }] }))
             }
@@ -253,7 +291,10 @@ impl Server {
             "subscriptions/listen" => {
                 let meta = json!({ SUBSCRIPTION_KEY: id });
                 let honoured = &params["notifications"];
-                lock(&self.memory).listeners.push(id.clone());
+                let mut memory = lock(&self.memory);
+                memory.listeners.push(id.clone());
+                memory.filters.insert(id.to_string(), honoured.clone());
+                drop(memory);
                 self.notify(
                     "notifications/subscriptions/acknowledged",
                     json!({ "_meta": meta, "notifications": honoured }),
@@ -277,6 +318,8 @@ impl Server {
         let mut result = json!({ "tools": tools[begin..end] });
         if end < tools.len() {
             result["nextCursor"] = end.to_string().into();
+        } else if self.knobs.repeat_cursor {
+            result["nextCursor"] = page.to_string().into();
         }
         result
     }
@@ -286,6 +329,11 @@ impl Server {
         let call = Arc::new(Call {
             id: id.clone(),
             progress_token: token,
+            modern,
+            given: json!({
+                "responses": params["inputResponses"],
+                "state": params["requestState"],
+            }),
             cancelled: Mutex::new(false),
             change: Condvar::new(),
         });
@@ -300,7 +348,7 @@ impl Server {
             server.tap.note("done", call.id.clone());
             match outcome {
                 tools::Outcome::Result(mut result) => {
-                    if modern {
+                    if modern && result.get("resultType").is_none() {
                         result["resultType"] = json!("complete");
                     }
                     server.reply(&call.id, result);

@@ -17,6 +17,10 @@ use crate::server::{Call, Server, lock};
 /// Long enough that only a kill ends it.
 const FOR_EVER: Duration = Duration::from_secs(3600);
 
+/// A result as no library would write it.
+const ODDLY: &str =
+    "{ \"z\" : 1.50e+2,\t\"content\":[ ],\"a\":\"\\u0041\\/\", \"z2\":12345678901234567890 }";
+
 /// How a call ends.
 pub enum Outcome {
     /// With this result.
@@ -60,6 +64,9 @@ pub fn list(set: &str) -> Vec<Value> {
         "leak",
         "fail",
         "notify_listeners",
+        "ask",
+        "puppet",
+        "notify",
     ];
     let tool = |name: &str| json!({ "name": name, "inputSchema": { "type": "object" } });
     let mut tools: Vec<Value> = plain.iter().map(|name| tool(name)).collect();
@@ -136,10 +143,7 @@ pub fn run(server: &Arc<Server>, call: &Call, name: &str, args: &Value) -> Outco
             text("printed")
         }
         "close_stdout" => {
-            // The pipe closes when its last descriptor is replaced.
-            if let Ok(null) = OpenOptions::new().write(true).open("/dev/null") {
-                let _ = rustix::stdio::dup2_stdout(null);
-            }
+            close_stdout();
             Outcome::Nothing
         }
         "deaf" => {
@@ -169,6 +173,13 @@ pub fn run(server: &Arc<Server>, call: &Call, name: &str, args: &Value) -> Outco
             text("flooded")
         }
         "orphan" => orphan(server, args),
+        "ask" => ask(server, call, args),
+        "puppet" => puppet(call, args),
+        "notify" => {
+            let method = args["method"].as_str().unwrap_or_default();
+            server.notify(method, args["params"].clone());
+            text("notified")
+        }
         "elicit" => {
             let schema = json!({ "type": "object", "properties": {} });
             let ask = json!({ "message": "Go on?", "requestedSchema": schema });
@@ -224,14 +235,7 @@ pub fn run(server: &Arc<Server>, call: &Call, name: &str, args: &Value) -> Outco
             }))
         }
         "touch" => {
-            let uri = args["uri"].as_str().unwrap_or_default();
-            if lock(&server.memory)
-                .subscriptions
-                .iter()
-                .any(|known| known == uri)
-            {
-                server.notify("notifications/resources/updated", json!({ "uri": uri }));
-            }
+            server.notify_subscribers(args["uri"].as_str().unwrap_or_default());
             text("touched")
         }
         "leak" => {
@@ -257,6 +261,59 @@ pub fn run(server: &Arc<Server>, call: &Call, name: &str, args: &Value) -> Outco
 
 fn text(words: &str) -> Outcome {
     Outcome::Result(json!({ "content": [{ "type": "text", "text": words }] }))
+}
+
+/// Closes standard output, whatever it is, and lives on.
+fn close_stdout() {
+    // A socket is standard input too; this is an error for a pipe.
+    let _ = rustix::net::shutdown(rustix::stdio::stdout(), rustix::net::Shutdown::Write);
+    // The pipe closes when its last descriptor is replaced.
+    if let Ok(null) = OpenOptions::new().write(true).open("/dev/null") {
+        let _ = rustix::stdio::dup2_stdout(null);
+    }
+}
+
+/// Asks the host with `method` and `params`, in the way of the call's era, and tells what it said.
+///
+/// A modern call is answered with what is needed first; what comes with the next one is told.
+fn ask(server: &Server, call: &Call, args: &Value) -> Outcome {
+    let method = args["method"].as_str().unwrap_or_default();
+    if !call.modern {
+        return match server.ask(method, args["params"].clone()).recv() {
+            Ok(answer) => {
+                server.tap.note("asked", answer.clone());
+                text(&answer.to_string())
+            }
+            Err(_) => Outcome::Nothing,
+        };
+    }
+    if call.given["responses"].is_object() {
+        return text(&call.given.to_string());
+    }
+    Outcome::Result(json!({
+        "resultType": "input_required",
+        "inputRequests": { "it": { "method": method, "params": args["params"] } },
+        "requestState": "where I was",
+    }))
+}
+
+/// Does nothing until the file `strings` has a word in it: `answer`, `fail` or `eof`.
+fn puppet(call: &Call, args: &Value) -> Outcome {
+    let strings = Path::new(args["strings"].as_str().unwrap_or_default());
+    loop {
+        if call.cancelled_within(Duration::from_millis(5)) {
+            return Outcome::Nothing;
+        }
+        match std::fs::read_to_string(strings).unwrap_or_default().trim() {
+            "" => {}
+            "fail" => return Outcome::Error(-32042, "the tool's own error".into()),
+            "eof" => {
+                close_stdout();
+                return Outcome::Nothing;
+            }
+            words => return text(words),
+        }
+    }
 }
 
 /// Ends the process with the `signal` or the exit `code` asked for.
@@ -375,6 +432,13 @@ fn answer_as(server: &Server, call: &Call, how: &str) -> Outcome {
             server
                 .output
                 .raw(&[line.as_bytes(), b"\xff\xfe\"}}\n"].concat());
+        }
+        "spelt" => {
+            let line = format!(
+                "{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{ODDLY}}}\n",
+                call.id
+            );
+            server.output.raw(line.as_bytes());
         }
         "both" => server
             .send(json!({ "jsonrpc": "2.0", "id": call.id, "result": result, "error": error })),
