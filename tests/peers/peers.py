@@ -11,6 +11,8 @@ HERE = Path(__file__).resolve().parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", HERE.parent.parent / "target")) / "debug"
 OUTLIVE = os.environ.get("OUTLIVE_BIN", str(TARGET / "outlive"))
 RMCP_HOST = os.environ.get("RMCP_HOST_BIN", str(TARGET / "rmcp-host"))
+OUTLIVE_CLIENT, OUTLIVE_SERVER = str(TARGET / "outlive-client"), str(TARGET / "outlive-server")
+RMCP_CLIENT, RMCP_SERVER = str(TARGET / "rmcp-client"), str(TARGET / "rmcp-server")
 
 EVERYTHING = ["node", str(HERE / "node_modules/@modelcontextprotocol/server-everything/dist/index.js")]
 TIME = [str(HERE / ".venvs/mcp-2.3.0/bin/mcp-server-time"), "--local-timezone", "UTC"]
@@ -32,9 +34,14 @@ def outlive(server: list[str], *flags: str) -> list[str]:
 
 def play(host: list[str], server: list[str]) -> dict[str, Any]:
     """Run a host program with outlive in front of its server and return the JSON object it prints."""
+    return run(host + outlive(server))
+
+
+def run(command: list[str]) -> dict[str, Any]:
+    """Run a program and return the JSON object it prints."""
     with tempfile.TemporaryFile() as stderr:
-        played = subprocess.run(host + outlive(server), stdout=subprocess.PIPE, stderr=stderr, timeout=120)
+        ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=stderr, timeout=120)
         stderr.seek(0)
-        if played.returncode != 0:
-            raise AssertionError(f"{host[:2]} failed:\n{stderr.read().decode(errors='replace')[-4000:]}")
-    return json.loads(played.stdout)
+        if ended.returncode != 0:
+            raise AssertionError(f"{command[:2]} failed:\n{stderr.read().decode(errors='replace')[-4000:]}")
+    return json.loads(ended.stdout)

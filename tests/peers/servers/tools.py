@@ -43,9 +43,13 @@ def crash() -> str:
 
 @server.tool()
 async def linger(seconds: float, started: str) -> str:
-    """Create the file `started`, then sleep where a cancellation reaches it."""
+    """Create the file `started`, then sleep where a cancellation reaches it; it creates a second file."""
     Path(started).touch()
-    await anyio.sleep(seconds)
+    try:
+        await anyio.sleep(seconds)
+    except anyio.get_cancelled_exc_class():
+        Path(f"{started}.cancelled").touch()
+        raise
     return "slept"
 
 

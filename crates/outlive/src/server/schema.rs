@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
+use schemars::transform::ReplaceBoolSchemas;
 use serde_json::{Map, Value, json};
 
 /// The schema of a tool's arguments: always that of an object, as the protocol wants it.
@@ -37,6 +38,11 @@ pub(crate) fn of_output<T: JsonSchema>() -> (Value, bool) {
 fn generate<T: JsonSchema>(mut settings: SchemaSettings) -> Map<String, Value> {
     // Readers of tool lists do not all follow references.
     settings.inline_subschemas = true;
+    // A property is described by an object: the protocol's own schema, and so the TypeScript SDK,
+    // do not know `true`.
+    let mut objects = ReplaceBoolSchemas::default();
+    objects.skip_additional_properties = true;
+    let settings = settings.with_transform(objects);
     let schema = settings.into_generator().into_root_schema_for::<T>();
     let mut schema = match Value::from(schema) {
         Value::Object(schema) => schema,
@@ -50,4 +56,21 @@ fn generate<T: JsonSchema>(mut settings: SchemaSettings) -> Map<String, Value> {
 
 fn is_object(schema: &Map<String, Value>) -> bool {
     schema.get("type").and_then(Value::as_str) == Some("object")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_property_that_may_be_anything_is_described_by_an_object() {
+        #[derive(JsonSchema)]
+        #[expect(dead_code)]
+        struct Echo {
+            value: Value,
+        }
+        let properties = json!({ "value": {} });
+        assert_eq!(of_input::<Echo>()["properties"], properties);
+        assert_eq!(of_output::<Echo>().0["properties"], properties);
+    }
 }
