@@ -105,8 +105,8 @@ pub(crate) fn name_and_version(info: &Value) -> Option<String> {
 impl Memory {
     /// A request of the host has been answered with a result: learn from it.
     pub(crate) fn learn(&mut self, request: &Message, result: &[u8], most_subscriptions: usize) {
-        match request.method() {
-            "initialize" => {
+        match request.method_bytes() {
+            b"initialize" => {
                 let welcome = Welcome::read(result);
                 // A handshake begins a new session: what was asked for before it is void.
                 self.level = None;
@@ -116,12 +116,12 @@ impl Memory {
                 self.version = welcome.version;
                 self.server = welcome.server;
             }
-            "server/discover" if self.era != Era::Legacy => {
+            b"server/discover" if self.era != Era::Legacy => {
                 self.era = Era::Modern;
                 self.server = Welcome::read(result).server;
             }
-            "logging/setLevel" => self.level = Some(request.clone()),
-            "resources/subscribe" => {
+            b"logging/setLevel" => self.level = Some(request.clone()),
+            b"resources/subscribe" => {
                 if let Some(uri) = request.uri()
                     && self.subscriptions.len() < most_subscriptions
                     && request.bytes().len() <= LONGEST_SUBSCRIPTION
@@ -129,7 +129,7 @@ impl Memory {
                     self.subscriptions.insert(uri.into_owned(), request.clone());
                 }
             }
-            "resources/unsubscribe" => {
+            b"resources/unsubscribe" => {
                 if let Some(uri) = request.uri() {
                     self.subscriptions.remove(&*uri);
                 }

@@ -151,6 +151,7 @@ impl Skim {
             match byte {
                 b'"' => self.place = Place::Text,
                 b'{' | b'[' => self.depth += 1,
+                b'\\' => self.place = Place::Lost,
                 b'}' | b']' => {
                     self.depth -= 1;
                     if self.depth == 1 {

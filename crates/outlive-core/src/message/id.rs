@@ -67,6 +67,16 @@ impl fmt::Display for Id {
     }
 }
 
+/// Whether this is a string that means what it says: ASCII, nothing escaped. Most are.
+pub(super) fn is_plain(json: &[u8]) -> bool {
+    match json {
+        [b'"', inner @ .., b'"'] => inner
+            .iter()
+            .all(|&b| matches!(b, b' '..=b'~') && b != b'"' && b != b'\\'),
+        _ => false,
+    }
+}
+
 /// The value of a JSON string, quotes included in `json`; borrowed if it has no escapes.
 ///
 /// `None` if it is no valid JSON string. Text that is only passed on is never judged so strictly;

@@ -7,6 +7,7 @@
 
 #[cfg(test)]
 pub(crate) mod arbitrary;
+mod block;
 mod envelope;
 mod id;
 mod scan;
@@ -20,12 +21,15 @@ use bytes::{Buf, Bytes};
 pub use self::id::Id;
 pub use self::scan::MAX_DEPTH;
 
-use self::envelope::Envelope;
-use self::id::text;
+use self::envelope::{Envelope, member};
+use self::id::{is_plain, text};
 use self::scan::{Broken, Cursor, Span};
 
 /// Longest line that can be read: positions are kept in 32 bits, with room for a longer id.
 const MAX_LEN: usize = (u32::MAX / 2) as usize;
+
+const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// What a message asks of its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -96,21 +100,16 @@ impl Message {
 
     /// The method, empty for responses.
     pub fn method(&self) -> &str {
-        if self.kind == Kind::Response {
-            return "";
-        }
-        if let Some(method) = &self.unescaped_method {
-            return method;
-        }
-        std::str::from_utf8(self.raw_method()).unwrap_or_default()
+        std::str::from_utf8(self.method_bytes()).unwrap_or_default()
     }
 
-    /// The method as it was written, without its quotes.
-    fn raw_method(&self) -> &[u8] {
-        let quoted = self.envelope.method.of(&self.bytes);
-        quoted
-            .get(1..quoted.len().saturating_sub(1))
-            .unwrap_or_default()
+    /// The method, without a look at whether it is UTF-8. (It is.)
+    pub(crate) fn method_bytes(&self) -> &[u8] {
+        match &self.unescaped_method {
+            _ if self.kind == Kind::Response => b"",
+            Some(unescaped) => unescaped.as_bytes(),
+            None => unquoted(self.envelope.method.of(&self.bytes)),
+        }
     }
 
     /// The bytes of the message, when nothing else of it is needed any more.
@@ -120,11 +119,7 @@ impl Message {
 
     /// Whether this is a request or notification of that method.
     pub fn is(&self, method: &str) -> bool {
-        match &self.unescaped_method {
-            _ if self.kind == Kind::Response => false,
-            Some(unescaped) => **unescaped == *method,
-            None => self.raw_method() == method.as_bytes(),
-        }
+        self.kind != Kind::Response && self.method_bytes() == method.as_bytes()
     }
 
     /// Whether this is a response with an `error`.
@@ -134,49 +129,50 @@ impl Message {
 
     /// `params.requestId`, if it is a string or a number.
     pub fn request_id(&self) -> Option<Id> {
-        self.token(self.envelope.params.request_id)
+        self.token(self.param("requestId"))
     }
 
     /// `params.progressToken`, if it is a string or a number.
     pub fn progress_token(&self) -> Option<Id> {
-        self.token(self.envelope.params.progress_token)
+        self.token(self.param("progressToken"))
     }
 
     /// `params._meta.progressToken`, if it is a string or a number.
     pub fn meta_progress_token(&self) -> Option<Id> {
-        self.token(self.envelope.params.meta.progress_token)
+        self.token(self.member(self.envelope.params.meta, "progressToken"))
     }
 
     /// `params.name`, if it is a string.
     pub fn name(&self) -> Option<Cow<'_, str>> {
-        text(self.envelope.params.name.of(&self.bytes))
+        text(self.param("name").of(&self.bytes))
     }
 
     /// `params.uri`, if it is a string.
     pub fn uri(&self) -> Option<Cow<'_, str>> {
-        text(self.envelope.params.uri.of(&self.bytes))
+        text(self.param("uri").of(&self.bytes))
     }
 
     /// `params.level`, if it is a string.
     pub fn level(&self) -> Option<Cow<'_, str>> {
-        text(self.envelope.params.level.of(&self.bytes))
+        text(self.param("level").of(&self.bytes))
     }
 
     /// Whether `params.cursor` asks for a later page: it is there and not null.
     pub fn cursor(&self) -> bool {
-        let cursor = self.envelope.params.cursor.get(&self.bytes);
+        let cursor = self.param("cursor").get(&self.bytes);
         cursor.is_some_and(|json| json != b"null")
     }
 
     /// `params._meta` as written.
     pub fn meta(&self) -> Option<&[u8]> {
-        self.envelope.params.meta.whole.get(&self.bytes)
+        self.envelope.params.meta.get(&self.bytes)
     }
 
     /// Whether `params._meta` names a protocol version, as every request of the 2026-07-28
     /// revision does and no earlier one.
     pub fn is_modern(&self) -> bool {
-        self.envelope.params.meta.protocol_version.is_some()
+        let meta = self.envelope.params.meta;
+        self.member(meta, PROTOCOL_VERSION).is_some()
     }
 
     /// The subscription a message belongs to: from `result._meta` in responses, else from
@@ -186,16 +182,28 @@ impl Message {
     }
 
     fn subscription_span(&self) -> Span {
-        let meta = match self.kind {
-            Kind::Response => &self.envelope.result.meta,
-            _ => &self.envelope.params.meta,
+        let part = match self.kind {
+            Kind::Response => &self.envelope.result,
+            _ => &self.envelope.params,
         };
-        meta.subscription_id
+        self.member(part.meta, SUBSCRIPTION_ID)
     }
 
     /// Whether `params.task` asks for a task: it is an object.
     pub fn has_task(&self) -> bool {
         self.envelope.params.task.of(&self.bytes).starts_with(b"{")
+    }
+
+    fn param(&self, name: &str) -> Span {
+        self.member(self.envelope.params.whole, name)
+    }
+
+    /// Looks a member up in an object of the message.
+    fn member(&self, object: Span, name: &str) -> Span {
+        match object.get(&self.bytes) {
+            Some(json) => member(json, name.as_bytes()).moved_by(object.start),
+            None => object,
+        }
     }
 
     /// `params` as written.
@@ -239,18 +247,18 @@ impl Message {
 
     /// The same message with another `params.requestId`; unchanged if it has none.
     pub fn with_request_id(&self, id_json: &[u8]) -> Message {
-        let mut message = self.clone();
-        if self.envelope.params.request_id.is_some() {
-            message.replace(self.envelope.params.request_id, id_json);
-        }
-        message
+        self.with(self.param("requestId"), id_json)
     }
 
     /// The same message with another subscription id; unchanged if it has none.
     pub fn with_subscription_id(&self, id_json: &[u8]) -> Message {
+        self.with(self.subscription_span(), id_json)
+    }
+
+    fn with(&self, old: Span, new: &[u8]) -> Message {
         let mut message = self.clone();
-        if self.subscription_span().is_some() {
-            message.replace(self.subscription_span(), id_json);
+        if old.is_some() {
+            message.replace(old, new);
         }
         message
     }
@@ -370,7 +378,8 @@ impl Draft {
         };
         self.id = Id::read(self.envelope.id.of(line)).filter(|id| *id != Id::Null);
 
-        if let Err(error) = simdutf8::compat::from_utf8(line) {
+        let ascii = walked.is_ok() && cursor.is_ascii();
+        if !ascii && let Err(error) = simdutf8::compat::from_utf8(line) {
             let at = error.valid_up_to();
             return refuse(DefectKind::NotUtf8, format!("not UTF-8 at byte {at}"));
         }
@@ -401,10 +410,12 @@ impl Draft {
         } = &self.envelope;
         let has_id = self.id.is_some();
         if method.is_some() {
-            match text(method.of(line)) {
-                Some(Cow::Owned(method)) => self.unescaped_method = Some(method.into()),
-                Some(Cow::Borrowed(_)) => {}
-                None => return refuse(DefectKind::Ambiguous, "the method is not a string"),
+            if !is_plain(method.of(line)) {
+                match text(method.of(line)) {
+                    Some(Cow::Owned(method)) => self.unescaped_method = Some(method.into()),
+                    Some(Cow::Borrowed(_)) => {}
+                    None => return refuse(DefectKind::Ambiguous, "the method is not a string"),
+                }
             }
             return match (has_id, id.is_some()) {
                 (true, _) => Ok(Kind::Request),
@@ -481,6 +492,12 @@ fn foreign(line: &[u8]) -> &'static str {
         }
         _ => "not a JSON object",
     }
+}
+
+/// What stands between the first and the last byte.
+fn unquoted(json: &[u8]) -> &[u8] {
+    json.get(1..json.len().saturating_sub(1))
+        .unwrap_or_default()
 }
 
 fn is_space(byte: &&u8) -> bool {

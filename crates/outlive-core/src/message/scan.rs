@@ -1,14 +1,17 @@
 //! Walking over JSON text without building anything.
 //!
 //! A [`Cursor`] goes once, forwards, over the bytes. [`Cursor::object`] visits the members of an
-//! object we look into; [`Cursor::value`] steps over a value we do not. Nothing recurses: a value
-//! stepped over keeps its open brackets in a fixed bit stack, so no input can exhaust the stack.
+//! object we look into; [`Cursor::value`] steps over a value we do not, from bracket to bracket.
+//! Nothing recurses: a value stepped over keeps its open brackets in a fixed bit stack, so no
+//! input can exhaust the stack.
 //!
 //! Only structure is judged: brackets match, strings end, members are `key: value` separated by
 //! commas. What stands in a scalar is the receiver's business (Python servers write `NaN`).
 
-use memchr::memchr2;
-use wide::u8x16;
+use std::borrow::Cow;
+
+use super::block::{BLOCK, Blocks};
+use super::id::text;
 
 /// Deepest nesting of a message that is passed on. Receivers recurse; this is far above anything
 /// real and far below where they break.
@@ -31,6 +34,17 @@ impl Span {
             .unwrap_or_default()
     }
 
+    /// The same bytes in a text that has `by` more before them; nothing stays nothing.
+    pub fn moved_by(self, by: u32) -> Span {
+        match self.is_some() {
+            true => Span {
+                start: self.start + by,
+                end: self.end + by,
+            },
+            false => self,
+        }
+    }
+
     pub fn get(self, text: &[u8]) -> Option<&[u8]> {
         self.is_some().then(|| self.of(text))
     }
@@ -48,15 +62,26 @@ pub(super) enum Broken {
 type Step<T = ()> = Result<T, Broken>;
 
 /// A string as found in the text, quotes included.
-#[derive(Clone, Copy)]
 pub(super) struct Quoted<'a> {
-    pub json: &'a [u8],
-    pub escaped: bool,
+    json: &'a [u8],
+    escaped: bool,
+}
+
+impl<'a> Quoted<'a> {
+    /// What it stands for. A string that stands for nothing (a bad escape) is empty.
+    #[inline]
+    pub fn name(&self) -> Cow<'a, [u8]> {
+        match self.escaped {
+            false => Cow::Borrowed(&self.json[1..self.json.len() - 1]),
+            true => Cow::Owned(unescaped(self.json)),
+        }
+    }
 }
 
 pub(super) struct Cursor<'a> {
     text: &'a [u8],
     at: usize,
+    blocks: Blocks<'a>,
     /// Objects and arrays entered and not left.
     depth: usize,
     /// Whether any bracket stood deeper than [`MAX_DEPTH`]. The walk goes on: the id may follow.
@@ -68,20 +93,37 @@ impl<'a> Cursor<'a> {
         Cursor {
             text,
             at: 0,
+            blocks: Blocks::new(text),
             depth: 0,
             too_deep: false,
         }
     }
 
+    /// Whether the whole text is known to be ASCII, once it has been walked over.
+    pub fn is_ascii(&self) -> bool {
+        self.blocks.is_ascii()
+    }
+
     /// The next byte that is not white space.
+    #[inline]
     pub fn peek(&mut self) -> Step<u8> {
         while let Some(&byte) = self.text.get(self.at) {
-            if !matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
+            if byte > b' ' || !matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
                 return Ok(byte);
             }
             self.at += 1;
         }
         Err(Broken::Cut)
+    }
+
+    /// Steps over the next byte that is not white space, which must be this one.
+    #[inline]
+    fn expect(&mut self, byte: u8) -> Step {
+        if self.peek()? != byte {
+            return self.unexpected();
+        }
+        self.at += 1;
+        Ok(())
     }
 
     pub fn unexpected<T>(&self) -> Step<T> {
@@ -97,17 +139,14 @@ impl<'a> Cursor<'a> {
     }
 
     /// Visits an object: `member` is called with each key and must consume the value.
+    #[inline]
     pub fn object(&mut self, mut member: impl FnMut(&mut Self, Quoted<'a>) -> Step) -> Step<Span> {
         self.items(b'{', b'}', |cursor| {
             if cursor.peek()? != b'"' {
                 return cursor.unexpected();
             }
             let key = cursor.string()?;
-            if cursor.peek()? != b':' {
-                return cursor.unexpected();
-            }
-            cursor.at += 1;
-            cursor.peek()?;
+            cursor.expect(b':')?;
             member(cursor, key)
         })
     }
@@ -117,26 +156,21 @@ impl<'a> Cursor<'a> {
         self.items(b'[', b']', item)
     }
 
+    #[inline]
     fn items(
         &mut self,
         open: u8,
         close: u8,
         mut item: impl FnMut(&mut Self) -> Step,
     ) -> Step<Span> {
-        if self.peek()? != open {
-            return self.unexpected();
-        }
-        let start = self.at;
-        self.at += 1;
+        self.expect(open)?;
+        let start = self.at - 1;
         self.depth += 1;
         if self.peek()? != close {
             loop {
                 item(self)?;
                 match self.peek()? {
-                    b',' => {
-                        self.at += 1;
-                        self.peek()?;
-                    }
+                    b',' => self.at += 1,
                     byte if byte == close => break,
                     _ => return self.unexpected(),
                 }
@@ -183,101 +217,59 @@ impl<'a> Cursor<'a> {
     }
 
     /// Steps over a string; the cursor stands on its opening quote.
+    #[inline]
     fn string(&mut self) -> Step<Quoted<'a>> {
         let start = self.at;
-        let (end, escaped) = string_end(self.text, start).ok_or(Broken::Cut)?;
+        let (end, escaped) = match self.blocks.string_end(start + 1) {
+            Some(end) => end,
+            None => self.blocks.next_string_end(start + 1).ok_or(Broken::Cut)?,
+        };
         self.at = end;
-        Ok(Quoted {
-            json: &self.text[start..end],
-            escaped,
-        })
+        let json = &self.text[start..end];
+        Ok(Quoted { json, escaped })
     }
 
     /// Steps over an object or array; the cursor stands on its opening bracket.
     fn nested(&mut self) -> Step {
-        // Locals: the compiler keeps them in registers, and most of a large message goes by here.
-        let text = self.text;
-        let mut at = self.at;
         let mut depth = self.depth;
         let mut braces = Braces::default();
+        let mut from = self.at;
         loop {
-            let byte = *text.get(at).ok_or(Broken::Cut)?;
-            match byte {
-                b'"' => {
-                    at = string_end(text, at).ok_or(Broken::Cut)?.0;
-                    continue;
-                }
-                b'{' | b'[' => {
-                    braces.set(depth, byte == b'{');
-                    depth += 1;
-                    self.too_deep |= depth > MAX_DEPTH;
-                }
-                b'}' | b']' => {
-                    depth -= 1;
-                    if !braces.agrees(depth, byte == b'}') {
-                        return Err(Broken::Unexpected(at));
+            let blocks = &self.blocks;
+            if let Some(ahead) = blocks.from(from) {
+                let mut brackets = blocks.brackets & ahead;
+                while brackets != 0 {
+                    let at = blocks.start + brackets.trailing_zeros() as usize;
+                    brackets &= brackets - 1;
+                    match self.text[at] {
+                        open @ (b'{' | b'[') => {
+                            braces.set(depth, open == b'{');
+                            depth += 1;
+                            self.too_deep |= depth > MAX_DEPTH;
+                        }
+                        close @ (b'}' | b']') => {
+                            depth -= 1;
+                            if !braces.agrees(depth, close == b'}') {
+                                return Err(Broken::Unexpected(at));
+                            }
+                            if depth == self.depth {
+                                self.at = at + 1;
+                                return Ok(());
+                            }
+                        }
+                        _ => return Err(Broken::Unexpected(at)),
                     }
-                    if depth == self.depth {
-                        self.at = at + 1;
-                        return Ok(());
-                    }
                 }
-                _ => {}
+                from = blocks.start + BLOCK;
             }
-            at += 1;
+            self.blocks.advance().ok_or(Broken::Cut)?;
         }
     }
 }
 
-/// Bytes looked at together.
-const BLOCK: usize = 16;
-
-/// After this many blocks without a quote or backslash `memchr` is worth setting up.
-const CLEAN_BLOCKS: usize = 8;
-
-/// Where the string whose opening quote is at `start` ends, and whether it has escapes.
-///
-/// Text is full of escapes every few words, where a search that is set up anew after each would
-/// spend most of its time: all quotes and backslashes of a block are found at once.
-#[inline]
-fn string_end(text: &[u8], start: usize) -> Option<(usize, bool)> {
-    let (quote, backslash) = (u8x16::splat(b'"'), u8x16::splat(b'\\'));
-    let mut escaped = false;
-    let mut clean = 0;
-    let mut at = start + 1;
-    'blocks: while let Some(block) = text.get(at..).and_then(|rest| rest.first_chunk::<BLOCK>()) {
-        let block = u8x16::new(*block);
-        let mut hits = (block.simd_eq(quote) | block.simd_eq(backslash)).to_bitmask();
-        clean = if hits == 0 { clean + 1 } else { 0 };
-        while hits != 0 {
-            let hit = hits.trailing_zeros() as usize;
-            if text[at + hit] == b'"' {
-                return Some((at + hit + 1, escaped));
-            }
-            escaped = true;
-            if hit == BLOCK - 1 {
-                at += BLOCK + 1;
-                continue 'blocks;
-            }
-            // The escaped byte means nothing, whatever it is.
-            hits &= !(0b11 << hit);
-        }
-        at += BLOCK;
-        if clean == CLEAN_BLOCKS {
-            clean = 0;
-            at += memchr2(b'"', b'\\', text.get(at..)?)?;
-        }
-    }
-    loop {
-        match *text.get(at)? {
-            b'"' => return Some((at + 1, escaped)),
-            b'\\' => {
-                escaped = true;
-                at += 2;
-            }
-            _ => at += 1,
-        }
-    }
+#[cold]
+fn unescaped(json: &[u8]) -> Vec<u8> {
+    text(json).unwrap_or_default().into_owned().into()
 }
 
 fn ends_scalar(byte: u8) -> bool {

@@ -341,6 +341,8 @@ fn structure_is_checked() {
         r#"{"id":1:2,"result":1}"#,
         r#"{"id":1"a","result":1}"#,
         r#"{"id":1]"#,
+        r#"{"id":1,"result":[\]}"#,
+        r#"{"id":1,"result":["]}"#,
         r#"{"id":1,"method":"x","params":{"a"}}"#,
         r#"{"id":1,"method":"x","params":{"_meta":{"a":}}}"#,
     ] {
