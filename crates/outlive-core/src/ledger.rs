@@ -185,6 +185,7 @@ impl Ledger {
     }
 
     /// Takes a request out: the one way in which it is settled.
+    #[inline]
     pub(crate) fn settle(&mut self, id: &Id) -> Option<Entry> {
         let entry = self.entries.remove(id)?;
         let size = entry.message.bytes().len();

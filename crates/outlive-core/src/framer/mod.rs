@@ -21,7 +21,8 @@ use crate::message::Id;
 pub const READ_SIZE: usize = 64 * 1024;
 
 /// Shorter lines are copied out: a message in a queue must not keep a whole read buffer, and the
-/// buffer can be used again.
+/// buffer can be used again. They are copied next to each other, into pieces of this size: a line
+/// costs no allocation, and one that stays keeps no more than its piece.
 const COPY_BELOW: usize = 4 * 1024;
 
 /// Longer lines take the whole buffer with them and a fresh one is begun, so that the memory of a
@@ -64,6 +65,8 @@ pub struct TooLong {
 pub struct Framer {
     limit: usize,
     buffer: BytesMut,
+    /// Room for short lines.
+    piece: BytesMut,
     /// Bytes of the buffer known to hold no LF.
     scanned: usize,
     /// Whether no line has ended yet: a byte order mark may stand at the start.
@@ -78,6 +81,7 @@ impl Framer {
         Framer {
             limit,
             buffer: BytesMut::new(),
+            piece: BytesMut::new(),
             scanned: 0,
             first: true,
             skim: None,
@@ -154,9 +158,13 @@ impl Framer {
             return None;
         }
         if len < COPY_BELOW {
-            let line = Bytes::copy_from_slice(line);
+            if self.piece.capacity() < line.len() {
+                // The same piece again if all lines in it are gone, else a new one.
+                self.piece.reserve(COPY_BELOW);
+            }
+            self.piece.extend_from_slice(line);
             self.buffer.advance(len + line_end);
-            return Some(Frame::Line(line));
+            return Some(Frame::Line(self.piece.split().freeze()));
         }
         let line = if len < KEEP_BELOW {
             self.buffer.split_to(len + line_end)

@@ -74,7 +74,9 @@ impl Session {
     fn server_answer(&mut self, now: Time, message: Message) {
         let id = message.id().cloned().unwrap_or(Id::Null);
         let Some(link) = &mut self.link else { return };
-        if let Some(own) = link.own.remove(&id) {
+        if !link.own.is_empty()
+            && let Some(own) = link.own.remove(&id)
+        {
             return self.own_answer(now, &id, own, message);
         }
         if let Some(host_id) = self.find_request(&id, message.is_error()) {
@@ -127,6 +129,7 @@ impl Session {
     }
 
     /// Takes a request out of the ledger because its link has answered it.
+    #[inline]
     fn take_answered(&mut self, host_id: &Id) -> Option<Entry> {
         let entry = self.ledger.settle(host_id)?;
         if let Some(link) = &mut self.link {
