@@ -26,8 +26,8 @@ impl List {
         }
     }
 
-    pub(crate) fn of_method(method: &[u8]) -> Option<List> {
-        let is_it = |list: &List| list.method().as_bytes() == method;
+    pub(crate) fn of_method(method: impl AsRef<[u8]>) -> Option<List> {
+        let is_it = |list: &List| list.method().as_bytes() == method.as_ref();
         List::ALL.into_iter().find(is_it)
     }
 
@@ -362,8 +362,8 @@ mod tests {
         assert_eq!(read(List::Prompts, r#"{"tools":[]}"#), None);
         assert_eq!(read(List::Tools, "[]"), None);
         for list in List::ALL {
-            assert_eq!(List::of_method(list.method().as_bytes()), Some(list));
+            assert_eq!(List::of_method(list.method()), Some(list));
         }
-        assert_eq!(List::of_method(b"tools/call"), None);
+        assert_eq!(List::of_method("tools/call"), None);
     }
 }

@@ -144,6 +144,12 @@ impl Link for ChildLink {
         self.outbox.sent(self.unread)
     }
 
+    fn look_closely(&mut self) {
+        if let Some(stdout) = &mut self.stdout {
+            stdout.look_closely();
+        }
+    }
+
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Read> {
         let Some(stdout) = &mut self.stdout else {
             return Poll::Pending;

@@ -15,6 +15,12 @@ pub trait Downstream {
     /// more of its messages are taken in unless `open`.
     fn poll_next(&mut self, cx: &mut Context<'_>, open: bool) -> Poll<Option<Input>>;
 
+    /// Makes the next look for what the host says ask its end itself, whatever the runtime knows
+    /// about it. False if that cannot be done, or if others wait for this thread.
+    fn look_closely(&mut self) -> bool {
+        false
+    }
+
     /// The host is sent a message.
     fn send(&mut self, frame: Bytes);
 

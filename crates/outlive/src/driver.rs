@@ -5,6 +5,9 @@
 //! one turn, without a channel or another task in between. Between two pipes a message costs three
 //! system calls on its way through: waiting for it, reading it, writing it.
 //!
+//! While messages come in quick succession, the driver of a process of its own looks for the next
+//! one for a moment before it sleeps: see [`Linger`].
+//!
 //! Reading never waits for writing: what a peer does not take is queued. While a queue is long,
 //! its source is not read, so that a slow peer slows down the other one rather than fill memory.
 //!
@@ -20,13 +23,14 @@ use outlive_core::{Event, Generation, Input, LinkInput, LinkOrder, Output, Polic
 use tokio::time::Sleep;
 
 use crate::downstream::Downstream;
+use crate::linger::Linger;
 use crate::upstream::{Link, Read, Upstream};
 
 /// Reads of one source before the others have their turn.
 pub(crate) const READS: usize = 8;
 
 /// Rounds over all sources before the kernel is asked for news.
-const ROUNDS: usize = 8;
+const ROUNDS: usize = 32;
 
 /// How long a host that does not read may keep us from ending.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(1);
@@ -51,6 +55,7 @@ struct Driver<D, U: Upstream> {
     arisen: VecDeque<Input>,
     /// The session was told something since this was last cleared.
     fed: bool,
+    linger: Linger,
 
     /// The link in service, and those on their way out.
     links: Vec<U::Link>,
@@ -83,6 +88,7 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
             session: Session::new(policy, seed),
             arisen: VecDeque::new(),
             fed: false,
+            linger: Linger::new(begun),
             down,
             up,
             links: Vec::new(),
@@ -99,7 +105,8 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
     /// One turn: everything that can be done without waiting.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.now = Time::after(self.begun.elapsed());
-        for _ in 0..ROUNDS {
+        let mut rounds = 0;
+        while rounds < ROUNDS {
             while self.up.poll_ended(cx).is_ready() || std::mem::take(&mut self.ended) {
                 self.collect();
             }
@@ -116,12 +123,34 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
             if self.is_over() {
                 return Poll::Ready(());
             }
-            if !again {
+            if again || self.linger.has_heard() {
+                rounds += 1;
+            }
+            if again {
+                continue;
+            }
+            if !self.lingers() {
                 return Poll::Pending;
             }
         }
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// All has been done: whether to look for news once more before sleeping.
+    fn lingers(&mut self) -> bool {
+        let lingers = self.linger.goes_on() && self.down.look_closely();
+        if lingers {
+            self.links.iter_mut().for_each(Link::look_closely);
+        }
+        lingers
+    }
+
+    /// Takes note that a peer is heard.
+    fn hear(&mut self) {
+        if let Some(now) = self.linger.hear() {
+            self.now = Time::after(now - self.begun);
+        }
     }
 
     /// Hears the host. True if there may be more to do.
@@ -130,7 +159,10 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
         loop {
             let open = self.reads_host();
             match self.down.poll_next(cx, open) {
-                Poll::Ready(Some(input)) => self.feed(input),
+                Poll::Ready(Some(input)) => {
+                    self.hear();
+                    self.feed(input);
+                }
                 Poll::Ready(None) => return true,
                 Poll::Pending => return false,
             }
@@ -176,6 +208,7 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
             let Poll::Ready(read) = self.links[index].poll_read(cx) else {
                 break;
             };
+            self.hear();
             self.report(index);
             if read == Read::End {
                 let ending = self.links[index].ending();

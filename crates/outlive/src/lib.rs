@@ -133,6 +133,7 @@ mod downstream;
 mod driver;
 mod host;
 mod lines;
+mod linger;
 pub mod memory;
 pub mod model;
 mod outbox;

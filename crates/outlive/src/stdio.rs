@@ -113,6 +113,11 @@ impl<O: Observer> Downstream for Stdio<O> {
         }
     }
 
+    fn look_closely(&mut self) -> bool {
+        self.host.input.look_closely();
+        true
+    }
+
     fn send(&mut self, frame: Bytes) {
         if !self.gone {
             self.outbox.push(frame);

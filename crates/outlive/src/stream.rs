@@ -46,6 +46,8 @@ pub(crate) struct Source {
     kind: Kind,
     /// A read of this many bytes shows that the pipe was full.
     capacity: usize,
+    /// The next read asks the pipe itself, whatever the runtime knows about it.
+    eager: bool,
 }
 
 impl Source {
@@ -55,7 +57,14 @@ impl Source {
             fd,
             kind,
             capacity: DEFAULT_PIPE,
+            eager: false,
         })
+    }
+
+    /// Makes the next read ask the pipe itself. It does not see to being woken: that was done when
+    /// the runtime had nothing to read here.
+    pub(crate) fn look_closely(&mut self) {
+        self.eager = true;
     }
 
     /// Appends what is there to `buf`, as far as it has room; 0 is the end of the stream.
@@ -64,6 +73,16 @@ impl Source {
         cx: &mut Context<'_>,
         buf: &mut BytesMut,
     ) -> Poll<io::Result<usize>> {
+        if std::mem::take(&mut self.eager) {
+            return match read(&self.fd, self.kind, buf) {
+                Ok(n) => {
+                    self.note_size(n);
+                    Poll::Ready(Ok(n))
+                }
+                // A true error will come up again.
+                Err(_) => Poll::Pending,
+            };
+        }
         loop {
             let mut guard = ready!(self.fd.poll_read_ready(cx))?;
             match read(guard.get_inner(), self.kind, buf) {
@@ -71,9 +90,7 @@ impl Source {
                     if n > 0 && buf.len() < buf.capacity() {
                         guard.clear_ready_matching(Ready::READABLE);
                     }
-                    if n >= self.capacity {
-                        self.capacity = enlarge(guard.get_inner());
-                    }
+                    self.note_size(n);
                     return Poll::Ready(Ok(n));
                 }
                 Err(Errno::INTR) => {}
@@ -83,6 +100,13 @@ impl Source {
                 Err(Errno::AGAIN) => guard.clear_ready(),
                 Err(error) => return Poll::Ready(Err(error.into())),
             }
+        }
+    }
+
+    /// A pipe that was full is made larger.
+    fn note_size(&mut self, n: usize) {
+        if n >= self.capacity {
+            self.capacity = enlarge(&self.fd);
         }
     }
 

@@ -64,6 +64,9 @@ pub(crate) trait Link {
     /// How many of the frames queued here the server can have read.
     fn sent(&self) -> u64;
 
+    /// Makes the next read ask the server's end itself, whatever the runtime knows about it.
+    fn look_closely(&mut self) {}
+
     /// Reads what the server says.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Read>;
 
