@@ -277,7 +277,7 @@ impl Error {
                 text += &match retry_after {
                     Some(after) if *after > Duration::ZERO => format!(
                         ". The server is tried again in {}, or when it is called.",
-                        seconds(*after)
+                        seconds(whole(*after))
                     ),
                     _ => ". Call again to try the server again.".to_string(),
                 };
@@ -375,7 +375,7 @@ impl Error {
             ..
         } = self
         {
-            about["retry_after_ms"] = json!(after.as_millis() as u64);
+            about["retry_after_ms"] = json!(whole(*after).as_millis() as u64);
         }
         let error: Value = json!({
             "code": self.code(),
@@ -430,4 +430,8 @@ fn last_words(cause: &Cause) -> String {
     }
     let from = tail.len().saturating_sub(3);
     format!(" Its last words on stderr: {}", tail[from..].join(" | "))
+}
+/// Rounded up to a millisecond: who comes back after this time must not be too early.
+fn whole(after: Duration) -> Duration {
+    Duration::from_millis(after.as_nanos().div_ceil(1_000_000) as u64)
 }
