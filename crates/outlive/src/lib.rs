@@ -108,6 +108,7 @@ Server::builder("greeter", "1.0.0")
 //! | [`client`] | a host inside this process |
 //! | `server` | a server inside this process |
 //! | [`model`] | the words of MCP as types |
+//! | `rmcp` | for programs that use the official Rust SDK (cargo feature `rmcp`) |
 //! | [`memory`] | two ends of a stream within this process |
 //! | [`run`](run()) | what `outlive run` does: a session between standard streams and a command |
 //! | [`policy`] | every setting, with its default |
@@ -138,6 +139,8 @@ pub mod memory;
 pub mod model;
 mod outbox;
 mod process;
+#[cfg(feature = "rmcp")]
+pub mod rmcp;
 mod run;
 mod secrets;
 #[cfg(feature = "server")]

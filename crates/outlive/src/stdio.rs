@@ -28,7 +28,8 @@ pub(crate) struct Stdio<O> {
     host: Host,
     framer: Framer,
     outbox: Outbox,
-    signals: Signals,
+    /// Where there is no user, or signals are not ours to take, `None`.
+    signals: Option<Signals>,
     /// How often it may still be read in this turn.
     reads: usize,
     /// Its input has ended.
@@ -47,20 +48,28 @@ impl<O: Observer> Stdio<O> {
         exit_on_failed: bool,
         message_limit: usize,
     ) -> io::Result<Stdio<O>> {
-        Ok(Stdio {
+        let mut stdio = Stdio::of(Host::of_this_process()?, observer, message_limit);
+        stdio.exit_on_failed = exit_on_failed;
+        stdio.signals = Some(Signals::new()?);
+        Ok(stdio)
+    }
+
+    /// A host behind any two streams.
+    pub(crate) fn of(host: Host, observer: O, message_limit: usize) -> Stdio<O> {
+        Stdio {
             observer,
-            exit_on_failed,
+            exit_on_failed: false,
             failed: false,
-            host: Host::of_this_process()?,
+            host,
             framer: Framer::new(message_limit),
             outbox: Outbox::default(),
-            signals: Signals::new()?,
+            signals: None,
             reads: 0,
             ended: false,
             closing: false,
             gone: false,
             blocked: false,
-        })
+        }
     }
 
     /// Waits a moment for what is on its way to the host.
@@ -88,7 +97,9 @@ impl<O: Observer> Downstream for Stdio<O> {
         if let Some(input) = self.next_input() {
             return Poll::Ready(Some(input));
         }
-        if let Poll::Ready(signal) = self.signals.poll_next(cx) {
+        if let Some(signals) = &mut self.signals
+            && let Poll::Ready(signal) = signals.poll_next(cx)
+        {
             return Poll::Ready(Some(match signal {
                 Signal::Stop => Input::Stop,
                 Signal::Restart => Input::Restart,

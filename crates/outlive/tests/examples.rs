@@ -124,3 +124,18 @@ fn host_knows_how_its_servers_stand() {
         "weather: closed, sums: closed, dice: closed"
     );
 }
+
+#[cfg(feature = "rmcp")]
+#[test]
+fn rmcp_survivor_loses_a_call_and_nothing_else() {
+    assert_eq!(
+        run("rmcp_survivor"),
+        [
+            "ping: pong",
+            "die: connection_lost, outcome Unknown",
+            "ping: pong",
+            "state: Ready { generation: Generation(2) }",
+            "state: Closed",
+        ]
+    );
+}

@@ -20,7 +20,7 @@ use super::Shared;
 use super::event::{Event, Notification, list_changed};
 use super::feed::Feed;
 use super::handler::Handlers;
-use super::inbox::Command;
+use super::inbox::{self, Command};
 use super::news::Reporter;
 use super::wire;
 use crate::downstream::Downstream;
@@ -85,17 +85,6 @@ impl Desk {
             asks: HashMap::new(),
             reporter: Reporter::new(),
         }
-    }
-
-    /// The next wish that can be seen to now. While the session takes no more calls, the others go
-    /// first: a cancellation or an answer may be what it is waiting for.
-    fn next_command(&mut self, open: bool) -> Option<Command> {
-        let is_call = |command: &Command| matches!(command, Command::Call { .. });
-        let at = match open {
-            true => 0,
-            false => self.commands.iter().position(|command| !is_call(command))?,
-        };
-        self.commands.remove(at)
     }
 
     fn cancel(&mut self, id: u64, reason: Option<String>) -> Option<Input> {
@@ -221,7 +210,7 @@ impl Drop for AbortOnDrop {
 impl Downstream for Desk {
     fn poll_next(&mut self, cx: &mut Context<'_>, open: bool) -> Poll<Option<Input>> {
         loop {
-            let command = match self.next_command(open) {
+            let command = match inbox::next(&mut self.commands, open) {
                 Some(command) => command,
                 None => match self.shared.inbox.take(cx, &mut self.commands) {
                     Poll::Ready(()) => continue,

@@ -33,54 +33,86 @@ pub(crate) enum Command {
     Stop,
 }
 
+/// What can be put into an inbox.
+pub(crate) trait Wish {
+    /// Its size, if it is a call: these are bounded, and wait while the session takes no more.
+    fn call(&self) -> Option<usize>;
+}
+
+impl Wish for Command {
+    fn call(&self) -> Option<usize> {
+        match self {
+            Command::Call { frame, .. } => Some(frame.len()),
+            _ => None,
+        }
+    }
+}
+
+/// The next wish that can be seen to now. While the session takes no more calls, the others go
+/// first: a cancellation or an answer may be what it is waiting for.
+pub(crate) fn next<W: Wish>(wishes: &mut VecDeque<W>, open: bool) -> Option<W> {
+    let at = match open {
+        true => 0,
+        false => wishes.iter().position(|wish| wish.call().is_none())?,
+    };
+    wishes.remove(at)
+}
+
 #[derive(Debug)]
-pub(crate) struct Inbox {
-    inside: Mutex<Inside>,
+pub(crate) struct Inbox<W = Command> {
+    inside: Mutex<Inside<W>>,
     most: usize,
     most_bytes: usize,
 }
 
-#[derive(Debug, Default)]
-struct Inside {
-    commands: VecDeque<Command>,
+#[derive(Debug)]
+struct Inside<W> {
+    wishes: VecDeque<W>,
     calls: usize,
     bytes: usize,
     closed: bool,
     waker: Option<Waker>,
 }
 
-impl Inbox {
+impl<W: Wish> Inbox<W> {
     /// Bounded like what a session holds for a server that is down.
-    pub(crate) fn new(limits: &Limits) -> Inbox {
+    pub(crate) fn new(limits: &Limits) -> Inbox<W> {
+        let inside = Inside {
+            wishes: VecDeque::new(),
+            calls: 0,
+            bytes: 0,
+            closed: false,
+            waker: None,
+        };
         Inbox {
-            inside: Mutex::default(),
+            inside: Mutex::new(inside),
             most: limits.in_flight + limits.held,
             most_bytes: limits.held_bytes.max(limits.message),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inside> {
+    fn lock(&self) -> MutexGuard<'_, Inside<W>> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a wish in, or says why it cannot be.
-    pub(crate) fn push(&self, command: Command) -> Result<(), Error> {
+    pub(crate) fn push(&self, wish: W) -> Result<(), Error> {
         let mut inside = self.lock();
         if inside.closed {
             return Err(Error::ShuttingDown {
                 outcome: Outcome::NotSent,
             });
         }
-        if let Command::Call { frame, .. } = &command {
+        if let Some(size) = wish.call() {
             // One call always fits.
-            let full = inside.calls >= self.most || inside.bytes + frame.len() > self.most_bytes;
+            let full = inside.calls >= self.most || inside.bytes + size > self.most_bytes;
             if full && inside.calls > 0 {
                 return Err(Error::Overloaded);
             }
             inside.calls += 1;
-            inside.bytes += frame.len();
+            inside.bytes += size;
         }
-        inside.commands.push_back(command);
+        inside.wishes.push_back(wish);
         let waker = inside.waker.take();
         drop(inside);
         if let Some(waker) = waker {
@@ -92,16 +124,14 @@ impl Inbox {
     /// Moves all that is there to the end of `to`. If that is nothing, wakes `cx` when there is
     /// something. What is in `to` counts as waiting until it is taken out of there, so that the
     /// bounds hold for both together.
-    pub(crate) fn take(&self, cx: &mut Context<'_>, to: &mut VecDeque<Command>) -> Poll<()> {
+    pub(crate) fn take(&self, cx: &mut Context<'_>, to: &mut VecDeque<W>) -> Poll<()> {
         let mut inside = self.lock();
-        let some = !inside.commands.is_empty();
-        to.append(&mut inside.commands);
+        let some = !inside.wishes.is_empty();
+        to.append(&mut inside.wishes);
         (inside.calls, inside.bytes) = (0, 0);
-        for command in &*to {
-            if let Command::Call { frame, .. } = command {
-                inside.calls += 1;
-                inside.bytes += frame.len();
-            }
+        for size in to.iter().filter_map(Wish::call) {
+            inside.calls += 1;
+            inside.bytes += size;
         }
         if some {
             return Poll::Ready(());
@@ -111,9 +141,9 @@ impl Inbox {
     }
 
     /// Nobody reads it any more. Gives back what nobody has seen to.
-    pub(crate) fn close(&self) -> VecDeque<Command> {
+    pub(crate) fn close(&self) -> VecDeque<W> {
         let mut inside = self.lock();
         inside.closed = true;
-        std::mem::take(&mut inside.commands)
+        std::mem::take(&mut inside.wishes)
     }
 }

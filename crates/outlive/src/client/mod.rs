@@ -38,7 +38,7 @@ mod desk;
 mod event;
 mod feed;
 mod handler;
-mod inbox;
+pub(crate) mod inbox;
 pub(crate) mod news;
 mod ticket;
 mod tool;

@@ -65,7 +65,7 @@ mod registry;
 mod resource;
 mod responder;
 mod schema;
-mod stdio;
+pub(crate) mod stdio;
 mod task;
 mod tool;
 mod uri;
