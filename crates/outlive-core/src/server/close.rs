@@ -22,10 +22,8 @@ pub(super) enum Ending {
     Drain {
         until: Time,
     },
-    /// Handlers have been told to finish until then.
-    Shutdown {
-        until: Time,
-    },
+    /// Handlers have been told to finish within their grace.
+    Shutdown,
     /// Nothing is sent any more; the last handlers are leaving.
     Gone,
     Closed,
@@ -86,10 +84,9 @@ impl Server {
         match self.ending {
             Ending::No => self.draining("shutdown".into()),
             Ending::Drain { .. } => {}
-            Ending::Shutdown { .. } | Ending::Gone | Ending::Closed => return,
+            Ending::Shutdown | Ending::Gone | Ending::Closed => return,
         }
-        let until = now + self.policy.grace;
-        self.ending = Ending::Shutdown { until };
+        self.ending = Ending::Shutdown;
         self.end_streams();
         self.subscriptions.clear();
         for ticket in self.table.tickets(|entry| entry.place == Place::Queued) {
@@ -108,10 +105,10 @@ impl Server {
         for ticket in &running {
             self.tell(*ticket, CancelReason::Shutdown);
         }
-        // Their clocks would go on now; but they have until then and no longer.
+        // With their questions over, their clocks would go on; but they have their grace and no more.
         self.close_asks(now);
         for ticket in running {
-            self.set_due(ticket, Some(until));
+            self.set_due(ticket, Some(now + self.policy.grace));
         }
     }
 
@@ -139,7 +136,7 @@ impl Server {
     pub(super) fn ending_due(&self) -> Option<Time> {
         match self.ending {
             Ending::Drain { until } => Some(until),
-            Ending::No | Ending::Shutdown { .. } | Ending::Gone | Ending::Closed => None,
+            Ending::No | Ending::Shutdown | Ending::Gone | Ending::Closed => None,
         }
     }
 
