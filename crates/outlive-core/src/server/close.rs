@@ -57,7 +57,6 @@ impl Server {
                 }
             }
             (CloseKind::Eof, _) => {}
-            (_, Ending::Gone | Ending::Closed) => {}
             _ => self.gone(now),
         }
     }

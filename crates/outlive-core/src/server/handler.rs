@@ -82,9 +82,7 @@ impl Server {
     fn release(&mut self, now: Time, ticket: Ticket) -> Option<Entry> {
         self.set_due(ticket, None);
         let entry = self.table.remove(ticket)?;
-        if entry.asks > 0 {
-            self.give_up_asks(now, ticket, &Error::CancelledByCaller);
-        }
+        self.give_up_asks(now, ticket, &Error::CancelledByCaller);
         Some(entry)
     }
 
@@ -154,7 +152,6 @@ impl Server {
         // One that was told before has its grace already.
         let told = entry.due.filter(|_| entry.told);
         let due = told.unwrap_or(now + self.policy.grace);
-        let asks = entry.asks > 0;
         self.table.leave(ticket);
         self.set_due(ticket, Some(due));
         let error = match reason {
@@ -162,9 +159,7 @@ impl Server {
             CancelReason::TransportClosed | CancelReason::Shutdown => ended(),
         };
         self.tell(ticket, reason);
-        if asks {
-            self.give_up_asks(now, ticket, &error);
-        }
+        self.give_up_asks(now, ticket, &error);
     }
 
     /// Tells a handler that nobody waits for it, once.

@@ -17,11 +17,11 @@ pub struct ServerPolicy {
     pub instructions: Option<Bytes>,
     /// Request methods that have a handler. What the machine answers by itself need not be named.
     pub methods: BTreeSet<Cow<'static, str>>,
-    /// Handlers running at once. More requests wait in order.
+    /// Handlers running at once, one at least. More requests wait in order.
     pub concurrency: usize,
     /// Bytes of requests that have a handler. One always may run.
     pub running_bytes: usize,
-    /// Requests waiting for a handler.
+    /// Requests waiting for a handler; one always may.
     pub queue: usize,
     /// Bytes of requests waiting for a handler; the last one may exceed it. Subscriptions, and
     /// what is asked of clients in round trips, are bounded by it too, each for itself.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outlive_core::event::List;
-use outlive_core::server::{Input, Ticket};
+use outlive_core::server::{CloseKind, Input, Ticket};
 
 use crate::pair::*;
 
@@ -130,16 +130,28 @@ fn running_requests_are_bounded_by_bytes_but_one_may_always_run() {
     assert_eq!(p.server.sizes().bytes, call(1, "a").len());
     p.answer(a, "{}");
     assert_eq!(p.orders(), ["start 1"]);
+    let both = 2 * call(1, "a").len();
+    for (bytes, started) in [(both - 1, 1), (both, 2)] {
+        let mut p = Pair::ready_with(|policy| policy.running_bytes = bytes);
+        p.client(&call(1, "a"));
+        p.client(&call(2, "a"));
+        assert_eq!(p.started().len(), started);
+    }
     let mut p = Pair::ready_with(|policy| policy.running_bytes = 0);
     p.call(1, "a");
     assert_eq!(p.orders(), ["start 0"]);
 }
 
 #[test]
-fn no_handler_at_all_is_one() {
+fn a_bound_of_nought_is_one_of_one() {
     let mut p = Pair::ready_with(|policy| policy.concurrency = 0);
     p.call(1, "a");
     assert_eq!(p.orders(), ["start 0"]);
+    let mut p = Pair::ready_with(|policy| (policy.concurrency, policy.queue) = (1, 0));
+    p.call(1, "a");
+    assert_eq!(p.orders(), ["start 0"]);
+    p.client(&call(2, "a"));
+    assert!(!p.server.wants_input(), "and no place to wait is one");
 }
 
 #[test]
@@ -168,6 +180,34 @@ fn a_deadline_frees_a_stuck_server() {
         ]
     );
     assert_eq!(p.server.sizes().timers, 0);
+}
+
+#[test]
+fn what_runs_and_what_waits_is_weighed() {
+    let mut p = Pair::ready_with(|policy| {
+        policy.concurrency = 2;
+        policy.deadline = Some(Duration::from_secs(1));
+    });
+    let size = call(1, "a").len();
+    let first = p.call(1, "a");
+    for id in 2..=5 {
+        p.client(&call(id, "a"));
+    }
+    let weighed = |p: &Pair| {
+        let sizes = p.server.sizes();
+        (sizes.bytes / size, sizes.bytes % size, sizes.queued)
+    };
+    assert_eq!(weighed(&p), (2, 0, (3, 3 * size)));
+    assert_eq!(p.server.sizes().timers, 2, "one for each that runs");
+    p.cancel(4);
+    assert_eq!(weighed(&p), (2, 0, (2, 2 * size)));
+    p.answer(first, "{}");
+    assert_eq!(weighed(&p), (2, 0, (1, size)));
+    p.close(CloseKind::BrokenPipe);
+    assert_eq!(weighed(&p), (2, 0, (0, 0)));
+    let newest = p.newest();
+    p.answer(newest, "{}");
+    assert_eq!(weighed(&p), (1, 0, (0, 0)));
 }
 
 #[test]

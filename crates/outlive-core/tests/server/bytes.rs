@@ -150,6 +150,11 @@ fn an_id_too_long_to_remember_is_refused() {
         failure.message,
         "The request was not executed: its id is longer than 4096 bytes."
     );
+    let id = "x".repeat(4096 - 2);
+    p.client(&format!(
+        r#"{{"jsonrpc":"2.0","id":"{id}","method":"ping"}}"#
+    ));
+    assert_eq!(p.reply()["result"], serde_json::json!({}));
 }
 
 #[test]

@@ -387,3 +387,25 @@ fn parked_handlers_are_told_of_a_shutdown() {
     p.advance(1000);
     assert_eq!(p.all(), [format!("drop {ticket}"), "closed".into()]);
 }
+
+#[test]
+fn subscriptions_end_with_the_input_and_with_a_shutdown() {
+    for eof in [true, false] {
+        let mut p = Pair::ready();
+        p.client(r#"{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"u"}}"#);
+        p.client(&modern_request(
+            2,
+            "subscriptions/listen",
+            r#""notifications":{"resourceSubscriptions":["u"]},"#,
+        ));
+        p.call(3, "a");
+        match eof {
+            true => p.close(CloseKind::Eof),
+            false => p.shutdown(),
+        }
+        p.forget();
+        p.feed(Input::Updated { uri: "u".into() });
+        assert_eq!(p.all(), [""; 0]);
+        assert_eq!(p.server.sizes().subscriptions, (0, 0));
+    }
+}

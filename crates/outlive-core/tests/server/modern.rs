@@ -200,6 +200,14 @@ fn what_the_revision_has_done_away_with_does_not_exist() {
         assert_eq!(p.failure().code, -32601, "{method}");
     }
     assert_eq!(p.server.log_level(), None);
+    let mut p = Pair::ready_with(|policy| {
+        policy.capabilities = "{}".into();
+        policy.methods.insert("logging/setLevel".into());
+    });
+    p.client(&request(1, "logging/setLevel"));
+    assert_eq!(p.started().len(), 1, "an earlier revision has it");
+    p.client(&modern_request(2, "logging/setLevel", ""));
+    assert_eq!(p.failure().code, -32601);
 }
 
 #[test]

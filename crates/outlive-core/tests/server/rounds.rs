@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use outlive_core::error::Error;
-use outlive_core::server::{Ask, AskId, Input, Ticket};
+use outlive_core::server::{Ask, AskId, Input, Server, Ticket};
 use serde_json::{Value, json};
 
 use crate::pair::*;
@@ -189,15 +189,18 @@ fn a_state_is_good_once_and_only_for_its_own_request() {
 
 #[test]
 fn states_cannot_be_guessed_from_one_another() {
-    let state_of = |key: u8| {
+    let state_of = |key: [u8; 16]| {
         let mut p = Pair::modern();
-        p.server = outlive_core::server::Server::new(policy(), [key; 16]);
+        p.server = Server::new(policy(), key);
         parked(&mut p).1
     };
-    let (a, b) = (state_of(1), state_of(2));
-    assert_ne!(a, b);
-    assert_eq!(a.len(), b.len());
-    assert_eq!(a, state_of(1), "the key decides");
+    let a = state_of([1; 16]);
+    assert_eq!(a, state_of([1; 16]), "the key decides");
+    for at in [0, 7, 8, 15] {
+        let mut key = [1; 16];
+        key[at] = 2;
+        assert_ne!(a, state_of(key), "all of it");
+    }
     let (number, secret) = a.split_once('-').expect("two parts");
     assert_eq!((number, secret.len()), ("0", 32));
     assert_ne!(secret[..16], secret[16..]);
@@ -241,6 +244,25 @@ fn a_client_that_does_not_come_back_is_given_up() {
     p.advance(1000);
     assert_eq!(p.all(), [format!("drop {ticket}")]);
     assert_eq!(p.server.sizes().parked, 0);
+}
+
+#[test]
+fn a_parked_handler_that_asks_something_else_gets_no_more_time() {
+    let mut p = Pair::modern_with(|policy| policy.parked_for = Duration::from_millis(700));
+    let (ticket, _) = parked(&mut p);
+    p.advance(500);
+    p.feed(Input::Unask(AskId(1)));
+    p.ask(Some(ticket), 2);
+    p.advance(199);
+    assert_eq!(p.all(), [""; 0]);
+    p.advance(1);
+    assert_eq!(
+        p.orders(),
+        [
+            format!("cancel {ticket} deadline"),
+            "asked 2 cancelled_by_caller".into()
+        ]
+    );
 }
 
 #[test]
@@ -352,6 +374,8 @@ fn what_has_to_be_kept_to_ask_again_is_bounded_by_bytes() {
     );
     assert_eq!(p.asked(), [(2, Err(Error::Overloaded))]);
     assert_eq!(p.server.sizes().asks, (1, long.len() + "ask-1".len()));
+    p.feed(Input::Unask(AskId(1)));
+    assert_eq!(p.server.sizes().asks, (0, 0));
 }
 
 #[test]
@@ -383,6 +407,19 @@ fn only_some_questions_can_be_asked_and_only_in_some_requests() {
         p.ask(Some(ticket), id + 10);
         assert_eq!(p.reply()["result"]["resultType"], "input_required");
     }
+}
+
+#[test]
+fn a_handler_weighs_what_its_last_request_did() {
+    let mut p = Pair::modern();
+    let first = modern_request(1, "tools/call", r#""name":"a","#).len();
+    let (ticket, state) = parked(&mut p);
+    assert_eq!(p.server.sizes().bytes, first);
+    let retry = again(2, &state, r#"{"ask-1":{}}"#);
+    p.client(&retry);
+    assert_eq!(p.server.sizes().bytes, retry.len());
+    p.answer(ticket, "{}");
+    assert_eq!(p.server.sizes().bytes, 0);
 }
 
 #[test]
