@@ -237,7 +237,7 @@ impl Drop for ChildLink {
     fn drop(&mut self) {
         if !self.collected {
             process::kill(self.pid);
-            process::collect(self.pid);
+            process::collect_killed(self.pid);
         }
     }
 }

@@ -12,6 +12,8 @@
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use outlive_core::cause::{Exit, StartFailure};
 use rustix::io::Errno;
@@ -22,6 +24,9 @@ use crate::command::Command;
 /// Passes over the process table when descendants are killed: one that forks while it is being
 /// killed is caught by the next pass.
 const PASSES: usize = 8;
+
+/// How long the end of a killed process is waited for.
+const KILL_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Starts `command` with three pipes.
 pub(crate) fn spawn(command: &Command) -> Result<Child, StartFailure> {
@@ -106,6 +111,21 @@ pub(crate) fn collect(pid: Pid) -> Exit {
         (Some(code), _) => Exit::Code(code),
         (None, Some(signal)) => Exit::Signal(signal),
         (None, None) => Exit::Unknown,
+    }
+}
+
+/// Collects a process that has been killed. `SIGKILL` takes a moment; a process that the kernel does
+/// not let go of is left to a thread of its own, so that no zombie stays in a host that lives on.
+pub(crate) fn collect_killed(pid: Pid) {
+    let begun = Instant::now();
+    while let Ok(None) = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG) {
+        if begun.elapsed() > KILL_PATIENCE {
+            let wait = move || rustix::process::waitpid(Some(pid), WaitOptions::empty());
+            // Without a thread there is nobody to wait for it.
+            let _ = thread::Builder::new().spawn(wait);
+            return;
+        }
+        thread::sleep(Duration::from_millis(1));
     }
 }
 

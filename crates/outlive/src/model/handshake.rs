@@ -118,9 +118,11 @@ pub struct DiscoverResult {
 }
 
 impl DiscoverResult {
-    /// What the server is, if it says so.
+    /// What the server is, if it says so. Drafts of 2026-07-28 had it beside the capabilities.
     pub fn server_info(&self) -> Option<Implementation> {
-        let info = self.meta.as_ref()?.get(super::meta::SERVER_INFO)?;
+        let meta = self.meta.as_ref();
+        let info = meta.and_then(|meta| meta.get(super::meta::SERVER_INFO));
+        let info = info.or_else(|| self.extra.get("serverInfo"))?;
         Implementation::deserialize(info).ok()
     }
 }

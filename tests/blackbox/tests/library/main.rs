@@ -4,8 +4,16 @@
 //! `fm_NN_…` is the test of failure mode NN; the other tests hold what else the client promises.
 #![cfg(target_os = "linux")]
 
+mod asks;
+mod bytes;
+mod calls;
 mod cancel;
+mod clocks;
+mod close;
 mod death;
 mod endings;
+mod eras;
 mod rig;
+mod runtimes;
+mod start;
 mod state;
