@@ -224,7 +224,7 @@ impl Session {
         for waiting in again.into_iter().rev() {
             self.queue.push_front(waiting);
         }
-        self.fail_held_initialize(now, &link, &cause);
+        self.fail_held_greeting(now, &link, &cause);
         if failed {
             self.fail_held(now, &cause);
         }
@@ -304,14 +304,14 @@ impl Session {
         };
         let sent = frame < link.taken && !link.rejected.contains(id);
         let listen = entry.is_listen();
-        let initialize = entry.message.is("initialize");
+        let greeting = self.is_greeting(entry);
         let deaths = match listen {
             true => entry.deaths + 1,
-            false => entry.deaths + u32::from(sent || initialize && !is_absence(cause)),
+            false => entry.deaths + u32::from(sent || greeting && !is_absence(cause)),
         };
         let probe_killed = sent && is_own_doing(cause) && self.is_unproven_discover(entry);
         let poison = deaths >= POISON && !listen;
-        let hopeless = initialize && is_hopeless(cause);
+        let hopeless = greeting && is_hopeless(cause);
         // Not sent this time does not undo that an earlier link may have executed it.
         let unknown = sent || entry.deaths > 0;
         let safe = !unknown || listen || self.is_safe(entry);
@@ -338,7 +338,7 @@ impl Session {
             true => Outcome::Unknown,
             false => Outcome::NotSent,
         };
-        let error = match initialize {
+        let error = match greeting {
             // Nothing was lost: there has not been a session yet.
             true => Error::Unavailable {
                 cause: Some(cause.clone()),
@@ -375,15 +375,18 @@ impl Session {
         }
     }
 
-    /// A host whose `initialize` waits for a server that cannot be started is told so.
-    fn fail_held_initialize(&mut self, now: Time, link: &Link, cause: &Cause) {
+    /// Whether a request begins a session: `initialize`, or the probe a modern host begins with.
+    /// Whoever waits for it waits for the start of the server and wants to know why it fails.
+    fn is_greeting(&self, entry: &Entry) -> bool {
+        entry.message.is("initialize") || self.is_unproven_discover(entry)
+    }
+
+    /// A host whose greeting waits for a server that cannot be started is told so.
+    fn fail_held_greeting(&mut self, now: Time, link: &Link, cause: &Cause) {
         if link.served.is_some() || !is_hopeless(cause) {
             return;
         }
-        for id in self
-            .ledger
-            .in_order(|e| e.is_held() && e.message.is("initialize"))
-        {
+        for id in self.ledger.in_order(|e| e.is_held() && self.is_greeting(e)) {
             self.fail_one_held(now, &id, cause, Duration::ZERO);
         }
     }
@@ -404,7 +407,7 @@ impl Session {
             return;
         };
         self.unqueue(&entry);
-        let error = match entry.deaths > 0 && !entry.message.is("initialize") {
+        let error = match entry.deaths > 0 && !self.is_greeting(&entry) {
             true => Error::ConnectionLost {
                 cause: cause.clone(),
                 outcome: Outcome::Unknown,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outlive_core::cause::Exit;
+use outlive_core::cause::{Exit, StartFailure};
 use outlive_core::event::{Direction, DropReason};
 use outlive_core::policy::{Cancel, Policy};
 use outlive_core::{Event, Input, State};
@@ -65,6 +65,31 @@ fn a_server_that_never_read_it_has_not_died_of_it() {
     p.forget();
     p.up();
     assert_eq!(p.at_link(), [modern_request(0, "server/discover", "")]);
+}
+
+/// Like `initialize`: a host that begins with the probe is told at once what it can do nothing about,
+/// and after a second attempt what may have been bad luck.
+#[test]
+fn a_host_that_begins_with_discover_learns_why_no_server_starts() {
+    let mut p = Pair::new(Policy::default());
+    p.host(&modern_request(0, "server/discover", ""));
+    p.forget();
+    p.unmade(StartFailure::NotFound);
+    let failure = p.failure();
+    assert_eq!(failure.kind(), "unavailable");
+    assert_eq!(failure.about["cause"]["kind"], "spawn_failed");
+
+    let mut p = Pair::new(Policy::default());
+    p.up();
+    p.host(&modern_request(0, "server/discover", ""));
+    p.die_unread(Exit::Code(3), 1);
+    p.up();
+    p.forget();
+    p.die_unread(Exit::Code(3), 1);
+    let failure = p.failure();
+    assert_eq!(failure.kind(), "unavailable");
+    assert_eq!(failure.outcome(), "not_sent");
+    assert_eq!(failure.about["cause"]["exit_code"], 3);
 }
 
 #[test]
