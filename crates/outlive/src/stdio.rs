@@ -28,7 +28,8 @@ pub(crate) struct Stdio<O> {
     host: Host,
     framer: Framer,
     outbox: Outbox,
-    /// Where there is no user, or signals are not ours to take, `None`.
+    /// `None` in a process that is not all ours: others have tasks on this thread, and signals mean
+    /// something to them.
     signals: Option<Signals>,
     /// How often it may still be read in this turn.
     reads: usize,
@@ -125,8 +126,11 @@ impl<O: Observer> Downstream for Stdio<O> {
     }
 
     fn look_closely(&mut self) -> bool {
-        self.host.input.look_closely();
-        true
+        let alone = self.signals.is_some();
+        if alone {
+            self.host.input.look_closely();
+        }
+        alone
     }
 
     fn send(&mut self, frame: Bytes) {
