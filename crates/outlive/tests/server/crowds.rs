@@ -78,7 +78,7 @@ fn fm_30_a_client_that_reads_late_gets_every_answer() {
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert!(!writing.is_finished(), "it reads without bound");
         let mut lines = BufReader::new(reader).lines();
-        let mut seen = vec![false; CALLS];
+        let mut seen = [false; CALLS];
         for _ in 0..=CALLS {
             let line = soon(lines.next_line()).await.unwrap().expect("a line");
             let answer: Value = serde_json::from_str(&line).unwrap();
