@@ -231,7 +231,18 @@ impl Connection {
 impl Engine {
     /// Hands an input to the machine and does what can be done under the lock.
     pub(crate) fn take(&mut self, connection: &Arc<Connection>, input: Input, after: &mut After) {
-        self.machine.handle(connection.now(), input);
+        self.take_at(connection.now(), connection, input, after);
+    }
+
+    /// The same for what happened at this time, which is not before the last.
+    pub(crate) fn take_at(
+        &mut self,
+        now: Time,
+        connection: &Arc<Connection>,
+        input: Input,
+        after: &mut After,
+    ) {
+        self.machine.handle(now, input);
         while let Some(output) = self.machine.poll() {
             match output {
                 Output::Send(frame) if !self.broken => self.outbox.push(frame),
@@ -375,10 +386,23 @@ impl Engine {
 
 impl After {
     /// Does what is to be done, without the lock.
-    pub(crate) fn run(self, connection: &Arc<Connection>) {
-        if !self.start.is_empty() {
-            connection.pool.push_all(self.start);
+    pub(crate) fn run(mut self, connection: &Arc<Connection>) {
+        let start = std::mem::take(&mut self.start);
+        if !start.is_empty() {
+            connection.pool.push_all(start);
         }
+        self.run_rest(connection);
+    }
+
+    /// The same, on the thread that reads. True if it is to run the handlers itself.
+    pub(crate) fn run_reading(mut self, connection: &Arc<Connection>) -> bool {
+        let start = std::mem::take(&mut self.start);
+        let helps = !start.is_empty() && connection.pool.offer(start);
+        self.run_rest(connection);
+        helps
+    }
+
+    fn run_rest(self, connection: &Arc<Connection>) {
         for (call, reason) in self.tell {
             call.cancel(reason);
         }

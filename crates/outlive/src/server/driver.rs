@@ -1,23 +1,26 @@
 //! The thread that reads a client, and keeps the time.
 //!
-//! It has a runtime of its own and runs nothing of the user's, so nothing of the user's can hold
-//! it up: pings, cancellations and answers get through whatever the handlers do.
+//! It has a runtime of its own, so nothing of the user's can hold it up: pings, cancellations and
+//! answers get through whatever the handlers do. While handlers are quick it runs them itself, but
+//! never without leaving its seat first: should one block, another thread takes the seat and goes
+//! on reading (see the pool), and this one ends with its handler.
 
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use outlive_core::server::{CloseKind, Input};
 use outlive_core::{Framer, Time};
+use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::time::Sleep;
 
 use super::connection::{After, Connection, close_kind};
-use super::pool::TICK;
+use super::pool::{Reader, TICK};
 use super::wire::Reading;
 
 /// Reads of the client before it is written to.
@@ -41,39 +44,98 @@ pub(crate) fn start(
     opened: oneshot::Sender<io::Result<Arc<Connection>>>,
     ended: oneshot::Sender<()>,
 ) -> io::Result<()> {
-    let run = move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        let (runtime, reader, connection) = match runtime.and_then(|runtime| {
-            let _inside = runtime.enter();
-            let (reader, connection) = open()?;
-            drop(_inside);
-            Ok((runtime, reader, connection))
-        }) {
-            Ok(made) => made,
-            Err(error) => {
-                let _ = opened.send(Err(error));
-                return;
-            }
-        };
-        runtime.block_on(async {
-            let mut driver = Driver::new(reader, connection.clone());
+    spawn(move || match Seat::make(open, ended) {
+        Ok(seat) => {
+            let connection = &seat.connection;
             if opened.send(Ok(connection.clone())).is_err() {
                 // Whoever wanted it served has already gone.
-                connection.registry.leave(&connection);
+                connection.registry.leave(connection);
                 connection.feed(Input::Shutdown);
             }
-            // The budget tokio gives to tasks would only add wake-ups: there is one task.
-            tokio::task::unconstrained(poll_fn(|cx| driver.poll(cx))).await;
-        });
-        connection.lock().end_output(FAREWELL);
-        connection.pool.close();
-        wait_for_drops(&connection);
-        let _ = ended.send(());
-    };
+            seat.lead();
+        }
+        Err(error) => {
+            let _ = opened.send(Err(error));
+        }
+    })
+}
+
+fn spawn(run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let thread = thread::Builder::new().name("outlive-server".into());
     thread.spawn(run).map(drop)
+}
+
+/// The place of the thread that reads. Whoever takes the driver out of it is that thread.
+struct Seat {
+    runtime: Runtime,
+    driver: Mutex<Option<Driver>>,
+    connection: Arc<Connection>,
+    ended: Mutex<Option<oneshot::Sender<()>>>,
+}
+
+impl Seat {
+    fn make(open: Open, ended: oneshot::Sender<()>) -> io::Result<Arc<Seat>> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let inside = runtime.enter();
+        let (reader, connection) = open()?;
+        let driver = Driver::new(reader, connection.clone());
+        drop(inside);
+        Ok(Arc::new_cyclic(|seat| Seat {
+            runtime,
+            driver: Mutex::new(Some(Driver {
+                seat: seat.clone(),
+                ..driver
+            })),
+            connection,
+            ended: Mutex::new(Some(ended)),
+        }))
+    }
+
+    fn take(&self) -> Option<Driver> {
+        let driver = self.driver.lock();
+        driver.unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn leave(&self, driver: Driver) {
+        let seat = self.driver.lock();
+        *seat.unwrap_or_else(PoisonError::into_inner) = Some(driver);
+    }
+
+    /// Reads until the connection is over, or until another thread does.
+    fn lead(&self) {
+        while let Some(mut driver) = self.take() {
+            // The budget tokio gives to tasks would only add wake-ups: there is one task.
+            let turn = tokio::task::unconstrained(poll_fn(|cx| driver.poll(cx)));
+            match self.runtime.block_on(turn) {
+                Turn::Help => {
+                    self.leave(driver);
+                    self.connection.pool.help();
+                    self.connection.flush();
+                }
+                Turn::End => return self.end(),
+            }
+        }
+    }
+
+    fn end(&self) {
+        self.connection.lock().end_output(FAREWELL);
+        self.connection.pool.close();
+        wait_for_drops(&self.connection);
+        let ended = self.ended.lock();
+        if let Some(ended) = ended.unwrap_or_else(PoisonError::into_inner).take() {
+            let _ = ended.send(());
+        }
+    }
+}
+
+/// What the thread that reads does next.
+enum Turn {
+    /// Runs handlers.
+    Help,
+    /// Nothing.
+    End,
 }
 
 /// Gives handlers that were dropped at the end the time to be.
@@ -88,8 +150,11 @@ struct Driver {
     reader: Box<dyn Reading>,
     framer: Framer,
     connection: Arc<Connection>,
+    seat: Weak<Seat>,
     /// The pool has been told who looks after it.
     attended: bool,
+    /// There are handlers to be run before anything else is read.
+    helps: bool,
     /// The client sends nothing any more …
     ended: bool,
     /// … and the machine knows.
@@ -108,7 +173,9 @@ impl Driver {
         Driver {
             reader,
             framer: Framer::new(connection.message_limit),
+            seat: Weak::new(),
             attended: false,
+            helps: false,
             ended: false,
             told: false,
             alarm: Box::pin(alarm),
@@ -120,22 +187,18 @@ impl Driver {
     }
 
     /// One turn: everything that can be done without waiting.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
         if !std::mem::replace(&mut self.attended, true) {
-            self.connection.read_by(cx.waker().clone());
-            let connection = Arc::downgrade(&self.connection);
-            let settle = move || {
-                if let Some(connection) = connection.upgrade() {
-                    connection.flush();
-                }
-            };
-            self.connection.pool.attend(settle, cx.waker().clone());
+            self.attend(cx.waker());
         }
         for _ in 0..ROUNDS {
             let mut again = self.read(cx);
+            if std::mem::take(&mut self.helps) {
+                return Poll::Ready(Turn::Help);
+            }
             again |= self.write(cx);
             if self.has_ended() {
-                return Poll::Ready(());
+                return Poll::Ready(Turn::End);
             }
             again |= self.watch_clock(cx);
             if !again {
@@ -146,10 +209,29 @@ impl Driver {
         Poll::Pending
     }
 
+    /// Introduces this thread, and those that may take its place: all have the same waker.
+    fn attend(&self, waker: &Waker) {
+        self.connection.read_by(waker.clone());
+        let connection = Arc::downgrade(&self.connection);
+        let seat = self.seat.clone();
+        self.connection.pool.attend(Reader {
+            waker: waker.clone(),
+            relieve: Box::new(move || match seat.upgrade() {
+                Some(seat) => spawn(move || seat.lead()).is_ok(),
+                None => true,
+            }),
+            settle: Box::new(move || {
+                if let Some(connection) = connection.upgrade() {
+                    connection.flush();
+                }
+            }),
+        });
+    }
+
     /// Reads the client. True if there may be more.
     fn read(&mut self, cx: &mut Context<'_>) -> bool {
         for _ in 0..READS {
-            if !self.take_frames() || self.told {
+            if !self.take_frames() || self.told || self.helps {
                 return false;
             }
             if self.ended {
@@ -178,6 +260,7 @@ impl Driver {
     fn take_frames(&mut self) -> bool {
         let mut after = After::default();
         let mut engine = self.connection.lock();
+        let now = self.connection.now();
         engine.paused = false;
         loop {
             if !engine.wants_input() {
@@ -189,11 +272,11 @@ impl Driver {
                 true => self.framer.finish(),
             };
             let Some(frame) = frame else { break };
-            engine.take(&self.connection, Input::Frame(frame), &mut after);
+            engine.take_at(now, &self.connection, Input::Frame(frame), &mut after);
         }
         let paused = engine.paused;
         drop(engine);
-        after.run(&self.connection);
+        self.helps |= after.run_reading(&self.connection);
         !paused
     }
 

@@ -5,12 +5,18 @@
 //! their own: a few to begin with, and one more whenever work has been waiting for a [`TICK`] and
 //! no thread came for it, up to one for each handler that may run. Threads without work leave.
 //!
+//! To wake a thread takes longer than most handlers do. So while handlers are quick, the thread that
+//! reads the client runs them itself ([`Pool::help`]); an idle thread watches it, and should a
+//! handler block after all, has it relieved: another thread goes on reading, and the blocked one
+//! is lost to its handler like any other. How quick handlers are is measured; one that blocks
+//! sends those after it to other threads until it is forgotten.
+//!
 //! Each thread is inside the caller's tokio runtime, so timers, sockets and `tokio::spawn` work
 //! in a handler as everywhere else.
 //!
 //! A thread that has run a handler looks for the next before it has the answers written: many
-//! answers then leave in one `write`. Should the next one block, the thread that reads sees it at
-//! its next tick and writes them itself.
+//! answers then leave in one `write`. Should the next one block, whoever reads sees it at its next
+//! tick and writes them itself.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -22,7 +28,8 @@ use tokio::runtime::Handle;
 
 use super::task::Task;
 
-/// How long work may wait before a thread is added.
+/// How long work may wait before a thread is added, and a handler may hold up the thread that
+/// reads.
 pub(crate) const TICK: Duration = Duration::from_millis(2);
 
 /// Threads added at a time.
@@ -37,6 +44,16 @@ const BATCH: u32 = 64;
 /// … or time spent on them.
 const BATCH_TIME: Duration = Duration::from_micros(200);
 
+/// What a handler takes on average if waking a thread for it would take longer.
+const QUICK: Duration = Duration::from_micros(50);
+
+/// One handler counts for no more than this in the average, so that it is forgotten after some
+/// tens of quick ones.
+const SLOWEST: Duration = Duration::from_millis(10);
+
+/// Ticks without a handler on the thread that reads, after which nobody watches it.
+const REST: u32 = 50;
+
 /// A growing set of threads with one queue.
 #[derive(Clone)]
 pub(crate) struct Pool(Arc<Inner>);
@@ -50,10 +67,17 @@ struct Inner {
     few: usize,
     /// Threads there may be.
     most: usize,
+    reader: OnceLock<Reader>,
+}
+
+/// What the pool may want of the thread that reads.
+pub(crate) struct Reader {
+    /// Wakes it, for it to call [`Pool::tend`].
+    pub(crate) waker: Waker,
+    /// Has another thread read in its place; false if there is none to be had.
+    pub(crate) relieve: Box<dyn Fn() -> bool + Send + Sync>,
     /// Writes what has been answered.
-    settle: OnceLock<Box<dyn Fn() + Send + Sync>>,
-    /// Wakes the thread that calls [`Pool::tend`].
-    warden: OnceLock<Waker>,
+    pub(crate) settle: Box<dyn Fn() + Send + Sync>,
 }
 
 #[derive(Default)]
@@ -74,6 +98,25 @@ struct State {
     tended: bool,
     /// No thread stays without work.
     closing: bool,
+    /// What a handler takes, on average.
+    cost: Duration,
+    help: Help,
+}
+
+/// The thread that reads, while it runs handlers.
+#[derive(Default)]
+struct Help {
+    /// Which of them it is, while it is inside one.
+    inside: Option<u64>,
+    /// Times that it has helped; a name for each.
+    times: u64,
+    /// Handlers it has run, and as of the last look.
+    runs: u64,
+    runs_before: u64,
+    /// Looks at which it had done nothing in between.
+    quiet: u32,
+    /// An idle thread looks at it every tick.
+    watched: bool,
 }
 
 impl Pool {
@@ -86,15 +129,13 @@ impl Pool {
             runtime,
             few: few.min(most.max(1)),
             most: most.max(1),
-            settle: OnceLock::new(),
-            warden: OnceLock::new(),
+            reader: OnceLock::new(),
         }))
     }
 
-    /// Sets what a thread does after a row of handlers, and who is woken when ticks are needed.
-    pub(crate) fn attend(&self, settle: impl Fn() + Send + Sync + 'static, warden: Waker) {
-        let _ = self.0.settle.set(Box::new(settle));
-        let _ = self.0.warden.set(warden);
+    /// Introduces the thread that reads.
+    pub(crate) fn attend(&self, reader: Reader) {
+        let _ = self.0.reader.set(reader);
     }
 
     /// Queues a task.
@@ -106,6 +147,47 @@ impl Pool {
     pub(crate) fn push_all(&self, tasks: impl IntoIterator<Item = Arc<Task>>) {
         let mut state = self.0.lock();
         state.queue.extend(tasks);
+        self.0.rouse(&mut state);
+    }
+
+    /// Queues tasks that the thread that reads has come across. True if it is to
+    /// [`help`](Pool::help) with them; nobody else has been told of them then.
+    pub(crate) fn offer(&self, tasks: impl IntoIterator<Item = Arc<Task>>) -> bool {
+        let mut state = self.0.lock();
+        // An idle thread is needed to watch.
+        let helps = state.idle > 0 && state.queue.is_empty() && state.cost < QUICK;
+        state.queue.extend(tasks);
+        if !helps {
+            self.0.rouse(&mut state);
+        }
+        helps
+    }
+
+    /// Runs tasks on the thread that reads, which must be ready to be relieved.
+    pub(crate) fn help(&self) {
+        let _inside = self.0.runtime.enter();
+        let mut clock = Clock::start();
+        let mut state = self.0.lock();
+        state.help.times += 1;
+        let helper = state.help.times;
+        while clock.spent < BATCH_TIME
+            && let Some(task) = state.queue.pop_front()
+        {
+            state.taken += 1;
+            state.help.runs += 1;
+            state.help.inside = Some(helper);
+            self.0.have_watched(&mut state);
+            drop(state);
+            task.run();
+            let cost = clock.lap();
+            state = self.0.lock();
+            state.learn(cost);
+            if state.help.inside != Some(helper) {
+                // Somebody else reads by now.
+                return;
+            }
+            state.help.inside = None;
+        }
         self.0.rouse(&mut state);
     }
 
@@ -142,6 +224,12 @@ impl Pool {
     }
 }
 
+impl State {
+    fn learn(&mut self, cost: Duration) {
+        self.cost = (self.cost * 7 + cost.min(SLOWEST)) / 8;
+    }
+}
+
 impl Inner {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -164,11 +252,11 @@ impl Inner {
 
     fn need_tick(&self, state: &mut State) {
         if !state.tended
-            && let Some(warden) = self.warden.get()
+            && let Some(reader) = self.reader.get()
         {
             state.tended = true;
             state.taken_before = state.taken;
-            warden.wake_by_ref();
+            reader.waker.wake_by_ref();
         }
     }
 
@@ -186,24 +274,26 @@ impl Inner {
     fn serve(self: Arc<Inner>) {
         let _inside = self.runtime.enter();
         while let Some(first) = self.wait() {
-            let begun = Instant::now();
+            let mut clock = Clock::start();
             first.run();
+            let mut cost = clock.lap();
             let mut unsettled = false;
             for _ in 1..BATCH {
-                if begun.elapsed() >= BATCH_TIME {
+                if clock.spent >= BATCH_TIME {
                     break;
                 }
-                let Some(task) = self.next(&mut unsettled) else {
+                let Some(task) = self.next(cost, &mut unsettled) else {
                     break;
                 };
                 task.run();
+                cost = clock.lap();
             }
-            if let Some(settle) = self.settle.get() {
-                settle();
+            if let Some(reader) = self.reader.get() {
+                (reader.settle)();
             }
-            if unsettled {
-                self.lock().unsettled -= 1;
-            }
+            let mut state = self.lock();
+            state.learn(cost);
+            state.unsettled -= usize::from(unsettled);
         }
     }
 
@@ -218,23 +308,58 @@ impl Inner {
                 state.threads -= 1;
                 return None;
             }
+            let watches = !state.help.watched && state.help.quiet < REST;
+            state.help.watched |= watches;
             state.idle += 1;
-            let wait = self.work.wait_timeout(state, KEEP);
+            let wait = if watches { TICK } else { KEEP };
+            let wait = self.work.wait_timeout(state, wait);
             let timeout;
             (state, timeout) = wait.unwrap_or_else(PoisonError::into_inner);
             state.idle -= 1;
             state.rousing = false;
-            if timeout.timed_out() && state.queue.is_empty() {
+            if watches {
+                state.help.watched = false;
+                if timeout.timed_out() {
+                    self.look(&mut state);
+                }
+            } else if timeout.timed_out() && state.queue.is_empty() {
                 state.threads -= 1;
                 return None;
             }
         }
     }
 
-    /// The next task, if there is one; what was answered before is not written yet.
-    fn next(self: &Arc<Inner>, unsettled: &mut bool) -> Option<Arc<Task>> {
+    /// Looks after the thread that reads, a tick after the last time.
+    fn look(self: &Arc<Inner>, state: &mut State) {
+        let help = &mut state.help;
+        let moved = help.runs != help.runs_before;
+        help.runs_before = help.runs;
+        help.quiet = if moved { 0 } else { help.quiet + 1 };
+        let stuck = !moved && help.inside.is_some();
+        if stuck && self.reader.get().is_some_and(|reader| (reader.relieve)()) {
+            state.help.inside = None;
+            self.rouse(state);
+        }
+    }
+
+    /// Sees to it that an idle thread watches the one that reads while that runs handlers.
+    fn have_watched(self: &Arc<Inner>, state: &mut State) {
+        state.help.quiet = 0;
+        if state.help.inside.is_none() || state.help.watched {
+            return;
+        }
+        match state.idle {
+            0 => self.start(state),
+            _ => self.work.notify_one(),
+        }
+    }
+
+    /// The next task, if there is one; what was answered before is not written yet. `cost` is what
+    /// the last one took.
+    fn next(self: &Arc<Inner>, cost: Duration, unsettled: &mut bool) -> Option<Arc<Task>> {
         let mut state = self.lock();
         let task = self.take(&mut state)?;
+        state.learn(cost);
         if !std::mem::replace(unsettled, true) {
             state.unsettled += 1;
         }
@@ -246,6 +371,34 @@ impl Inner {
         let task = state.queue.pop_front()?;
         state.taken += 1;
         self.rouse(state);
+        if state.help.inside.is_some() {
+            // It may have been this thread that watched.
+            self.have_watched(state);
+        }
         Some(task)
+    }
+}
+
+/// Measures a row of handlers: one look at the clock for each.
+struct Clock {
+    at: Instant,
+    /// What all of them have taken.
+    spent: Duration,
+}
+
+impl Clock {
+    fn start() -> Clock {
+        Clock {
+            at: Instant::now(),
+            spent: Duration::ZERO,
+        }
+    }
+
+    /// What the last one has taken.
+    fn lap(&mut self) -> Duration {
+        let now = Instant::now();
+        let lap = now - std::mem::replace(&mut self.at, now);
+        self.spent += lap;
+        lap
     }
 }

@@ -6,7 +6,7 @@
 
 use std::io;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -115,7 +115,9 @@ impl<S: AsyncWrite + Send> Writing for StreamWriter<S> {
     }
 
     fn finish(&mut self, _: Duration) {
-        // Whoever reads the other end sees the end when both halves are dropped.
+        // A handler that is never done may keep the connection, but not the client waiting.
+        let mut nobody = Context::from_waker(Waker::noop());
+        let _ = Pin::new(&mut self.half).poll_shutdown(&mut nobody);
     }
 }
 
