@@ -165,10 +165,13 @@ fn a_cancelled_handler_is_told_why_and_dropped_after_its_grace() {
             Arc::new(AtomicUsize::new(0)),
         );
         let (reasons, drops) = (told.clone(), dropped.clone());
+        let started = Arc::new(AtomicUsize::new(0));
+        let starts = started.clone();
         let server = Server::builder("told", "1")
-            .grace(Duration::from_millis(20))
+            .grace(Duration::from_millis(300))
             .tool("wait", "", move |ctx, (): ()| {
                 let (reasons, bomb) = (reasons.clone(), Dropped(drops.clone()));
+                starts.fetch_add(1, Ordering::SeqCst);
                 async move {
                     let _bomb = bomb;
                     let reason = ctx.cancelled().await;
@@ -181,6 +184,9 @@ fn a_cancelled_handler_is_told_why_and_dropped_after_its_grace() {
             .build();
         let mut client = Client::legacy(&server).await;
         client.begin_call(1, "wait", json!({})).await;
+        while started.load(Ordering::SeqCst) == 0 {
+            client.ping("start").await;
+        }
         client.cancel(1, "no longer needed").await;
         client.cancel(1, "again").await;
         while dropped.load(Ordering::SeqCst) == 0 {
@@ -292,7 +298,7 @@ fn a_handler_that_takes_too_long_is_answered_for() {
         let told = Arc::new(Mutex::new(None));
         let reason = told.clone();
         let server = Server::builder("slow", "1")
-            .deadline(Duration::from_millis(30))
+            .deadline(Duration::from_millis(700))
             .tool("slow", "", move |ctx, (): ()| {
                 let reason = reason.clone();
                 async move {

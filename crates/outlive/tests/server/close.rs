@@ -2,6 +2,7 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -12,19 +13,40 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::rig::{Client, on_both_runtimes, soon, text};
 
-/// What the handlers of a test saw.
+/// What the handlers of a test saw, and how many there are.
 #[derive(Clone, Default)]
-struct Seen(Arc<Mutex<Vec<String>>>);
+struct Seen(Arc<Mutex<Vec<String>>>, Arc<AtomicUsize>);
 
 impl Seen {
     fn note(&self, what: impl Into<String>) {
         self.0.lock().unwrap().push(what.into());
     }
 
-    fn all(&self) -> Vec<String> {
+    fn start(&self) {
+        self.1.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Waits until that many handlers are at work.
+    async fn started(&self, count: usize) {
+        soon(async {
+            while self.1.load(Ordering::SeqCst) < count {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        })
+        .await;
+    }
+
+    /// All that was seen, once it is as much as expected.
+    async fn all(&self, expected: &[&str]) {
+        soon(async {
+            while self.0.lock().unwrap().len() < expected.len() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        })
+        .await;
         let mut all = self.0.lock().unwrap().clone();
         all.sort();
-        all
+        assert_eq!(all, expected);
     }
 }
 
@@ -38,13 +60,14 @@ impl Drop for Leaves {
 
 /// A server with handlers that listen, that do not, that ask, and that finish.
 fn server(seen: &Seen) -> Server {
-    let (waits, stubborn, asks) = (seen.clone(), seen.clone(), seen.clone());
+    let [waits, stubborn, asks, finish] = [(); 4].map(|()| seen.clone());
     Server::builder("leaving", "1")
-        .grace(Duration::from_millis(50))
-        .drain(Duration::from_millis(300))
+        .grace(Duration::from_millis(400))
+        .drain(Duration::from_secs(2))
         .tool("wait", "", move |ctx, (): ()| {
             let seen = waits.clone();
             async move {
+                seen.start();
                 let reason = ctx.cancelled().await;
                 seen.note(format!("told {}", reason.as_str()));
                 "too late"
@@ -53,6 +76,7 @@ fn server(seen: &Seen) -> Server {
         .tool("stubborn", "", move |_, (): ()| {
             let leaves = Leaves(stubborn.clone(), "stubborn dropped");
             async move {
+                leaves.0.start();
                 let _leaves = leaves;
                 std::future::pending::<()>().await;
             }
@@ -60,13 +84,18 @@ fn server(seen: &Seen) -> Server {
         .tool("ask", "", move |ctx, (): ()| {
             let seen = asks.clone();
             async move {
+                seen.start();
                 let error = ctx.roots().await.expect_err("nobody answers");
                 seen.note(format!("ask {}", error.kind()));
             }
         })
-        .tool("finish", "", |_, (): ()| async {
-            tokio::time::sleep(Duration::from_millis(30)).await;
-            "finished"
+        .tool("finish", "", move |_, (): ()| {
+            let seen = finish.clone();
+            async move {
+                seen.start();
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                "finished"
+            }
         })
         .build()
 }
@@ -83,7 +112,7 @@ async fn with_handlers(seen: &Seen) -> Client {
         client.begin_call(id, tool, json!({})).await;
     }
     client.told("roots/list").await;
-    client.ping("running").await;
+    seen.started(3).await;
     client
 }
 
@@ -94,7 +123,7 @@ fn fm_20_a_client_that_vanishes_ends_its_handlers_and_nothing_else() {
         let seen = Seen::default();
         let client = with_handlers(&seen).await;
         client.vanish().await;
-        assert_eq!(seen.all(), ALL);
+        seen.all(&ALL).await;
     });
 }
 
@@ -117,7 +146,7 @@ fn fm_56_a_client_that_closes_its_side_gets_the_answers_it_is_owed() {
         for message in &said {
             assert!(message["result"].is_object(), "{message}");
         }
-        assert_eq!(seen.all(), ALL);
+        seen.all(&ALL).await;
     });
 }
 
@@ -129,7 +158,7 @@ fn fm_51_a_request_to_a_client_that_left_ends_with_an_error() {
         client.begin_call(1, "ask", json!({})).await;
         client.told("roots/list").await;
         client.vanish().await;
-        assert_eq!(seen.all(), ["ask shutting_down"]);
+        seen.all(&["ask shutting_down"]).await;
     });
 }
 
@@ -142,7 +171,7 @@ fn a_shutdown_tells_handlers_and_answers_for_those_that_do_not_finish() {
         client.begin_call("w", "wait", json!({})).await;
         client.begin_call("s", "stubborn", json!({})).await;
         client.begin_call("f", "finish", json!({})).await;
-        client.ping("running").await;
+        seen.started(3).await;
         server.handle().shutdown();
         assert_eq!(
             text(&client.answer_to("w").await),
@@ -153,7 +182,7 @@ fn a_shutdown_tells_handlers_and_answers_for_those_that_do_not_finish() {
         let refused = client.answer_to("s").await;
         assert_eq!(refused["error"]["data"]["outlive"]["kind"], "shutting_down");
         assert_eq!(client.finish().await, [] as [Value; 0]);
-        assert_eq!(seen.all(), ["stubborn dropped", "told shutdown"]);
+        seen.all(&["stubborn dropped", "told shutdown"]).await;
     });
 }
 
@@ -292,10 +321,12 @@ fn fm_20_a_stream_that_breaks_is_the_end_of_its_connection_only() {
                     break waker.take();
                 }
             };
+            seen.started(3).await;
             *how.lock().unwrap() = broken;
             waker.unwrap().wake();
             soon(serving).await.expect("no panic").expect("no error");
-            assert_eq!(seen.all(), ["stubborn dropped", "told transport_closed"]);
+            seen.all(&["stubborn dropped", "told transport_closed"])
+                .await;
         }
     });
 }

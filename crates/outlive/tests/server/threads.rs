@@ -8,7 +8,7 @@ use std::time::Duration;
 use outlive::server::Server;
 use serde_json::{Value, json};
 
-use crate::rig::{Client, on_both_runtimes, text};
+use crate::rig::{Client, on_both_runtimes, soon, text};
 
 /// A tool that blocks its thread until it is let go.
 struct Gate {
@@ -95,6 +95,35 @@ fn fm_64_handlers_that_block_their_threads_stop_nobody() {
             [] as [Value; 0],
             "the cancelled one says nothing"
         );
+        client.vanish().await;
+    });
+}
+
+/// While handlers are quick, the thread that reads runs them itself. If one then blocks, another
+/// thread goes on reading.
+#[test]
+fn fm_64_a_handler_that_blocks_the_thread_that_reads_stops_nobody() {
+    on_both_runtimes(|| async {
+        let gate = Gate::new();
+        let here = |_, (): ()| async {
+            let thread = std::thread::current();
+            thread.name().unwrap_or_default().to_owned()
+        };
+        let server = gate.server().tool("here", "", here).build();
+        let mut client = Client::legacy(&server).await;
+        for round in 1..=5 {
+            // Until it is the thread that reads.
+            soon(async {
+                while text(&client.call("h", "here", json!({})).await) != "outlive-server" {}
+            })
+            .await;
+            client.begin_call(round, "block", json!({})).await;
+            gate.until_blocked(&mut client, round).await;
+            client.ping("ping").await;
+            assert_eq!(text(&client.call("p", "ping", json!({})).await), "pong");
+            gate.let_go(1);
+            assert_eq!(text(&client.answer_to(round).await), "blocked");
+        }
         client.vanish().await;
     });
 }
