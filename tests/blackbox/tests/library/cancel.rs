@@ -7,7 +7,7 @@ use outlive::client::{DropReason, Era, Event};
 use outlive::error::Outcome;
 use serde_json::{Value, json};
 
-use crate::rig::{FOR_EVER, Rig, event, ping, within};
+use crate::rig::{FOR_EVER, PATIENCE, Rig, event, ping, within};
 
 #[tokio::test]
 async fn fm_48_a_dropped_call_is_cancelled_once_in_both_eras() {
@@ -28,8 +28,8 @@ async fn fm_48_a_dropped_call_is_cancelled_once_in_both_eras() {
         assert_eq!(rig.noted("cancelled", 2).await.len(), 2);
 
         // One that is over is not cancelled, nor is one that was never polled sent.
-        let over = client.call("ping", json!({})).start();
-        rig.noted("done", 4).await;
+        let mut over = client.call("ping", json!({})).start();
+        within(&mut over).await.unwrap();
         drop(over);
         drop(client.call("ping", json!({})));
         assert_eq!(ping(&client).await, server);
@@ -177,9 +177,11 @@ async fn fm_19_cancels_racing_answers() {
     let (mut answered, mut dropped, mut cancelled) = (0, 0, 0);
     for _ in 0..40 {
         let calls: Vec<_> = (0..50)
-            .map(|_| {
+            .map(|n| {
                 let call = client.call("racy", json!({ "us": below(2000) })).start();
                 let (after, by_hand) = (Duration::from_micros(below(2000)), below(2) == 0);
+                // However busy the machine is, some are answered.
+                let after = if n % 8 == 0 { PATIENCE } else { after };
                 tokio::spawn(async move {
                     let canceller = call.canceller();
                     let ended = tokio::time::timeout(after, call).await;
