@@ -7,10 +7,11 @@
 //! are owed an answer, and an answer is given by taking the request out of its table. A late
 //! answer finds nothing there, so it cannot meet a cancellation half-way.
 //!
-//! Around it are three kinds of threads. One for each client reads and keeps the time, and runs
-//! nothing of yours; so pings, cancellations and other calls get through whatever a handler does.
-//! Handlers have threads of their own, more of them the more block ([`Server`] says when). And
-//! whichever thread finishes a handler writes the answer itself.
+//! Around it is one thread for each client that reads and keeps the time, and threads for handlers,
+//! more of them the more block ([`Server`] says when). While handlers are quick, the thread that
+//! reads runs them itself, because waking another would take longer; when one is not, another
+//! thread goes on reading within milliseconds. So pings, cancellations and other calls get through
+//! whatever a handler does. Whichever thread finishes a handler writes the answer itself.
 //!
 //! # Handlers
 //!
