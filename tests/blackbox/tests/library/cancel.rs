@@ -113,9 +113,13 @@ async fn what_waits_for_its_turn_is_bounded() {
     });
     let client = rig.connect().await;
     let sleep = || client.call("sleep", json!({ "ms": FOR_EVER })).start();
-    let mut calls: Vec<_> = (0..100).map(|_| sleep()).collect();
+    let mut calls = vec![sleep()];
     rig.received("tools/call", 1).await;
-    calls.extend((0..100).map(|_| sleep()));
+    for _ in 0..30 {
+        // The task that owns the connection takes in what it can before there is more.
+        calls.extend((0..6).map(|_| sleep()));
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
     let mut refused = 0;
     for call in &mut calls {
         tokio::select! {
@@ -127,7 +131,7 @@ async fn what_waits_for_its_turn_is_bounded() {
             () = tokio::task::yield_now() => {}
         }
     }
-    assert!((150..200).contains(&refused), "{refused}");
+    assert!((150..180).contains(&refused), "{refused}");
     drop(calls);
     // There is room again once the cancellations have been seen to.
     within(async {
