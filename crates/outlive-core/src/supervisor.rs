@@ -16,6 +16,10 @@ use crate::time::Time;
 /// A caller may bring an attempt forward, but not sooner after the last one than this.
 const CALL_INTERVAL: Duration = Duration::from_secs(1);
 
+/// A server that is merely not there costs nobody anything by being looked for: no pause between two looks
+/// is longer.
+const LOOK_INTERVAL: Duration = Duration::from_secs(2);
+
 /// What to do after a link has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -35,6 +39,8 @@ pub(crate) struct Supervisor {
     /// When the failed generations within the window ended.
     recent: VecDeque<Time>,
     open: bool,
+    /// Since when nobody has been there, and how often that was found.
+    absent: Option<(Time, u32)>,
     /// When the last attempt began.
     attempted: Option<Time>,
     /// Attempts brought forward by callers, in a row, in vain.
@@ -50,6 +56,7 @@ impl Supervisor {
             failures: 0,
             recent: VecDeque::new(),
             open: false,
+            absent: None,
             attempted: None,
             called_in_vain: 0,
         }
@@ -63,6 +70,7 @@ impl Supervisor {
 
     /// A link ended that had been in service since `served` (`None`: never).
     pub(crate) fn ended(&mut self, now: Time, served: Option<Time>) -> Verdict {
+        self.absent = None;
         if served.is_some_and(|since| now - since >= self.breaker.healthy_after) {
             self.reset();
             return Verdict::RetryAt(now);
@@ -94,6 +102,19 @@ impl Supervisor {
         Verdict::RetryAt(now + delay)
     }
 
+    /// Nobody was there. A server elsewhere that is being deployed is no server that fails: it is looked for
+    /// again and again, for as long as the window, before the breaker opens.
+    pub(crate) fn absent(&mut self, now: Time) -> Verdict {
+        let (since, looks) = self.absent.unwrap_or((now, 0));
+        self.absent = Some((since, looks + 1));
+        if self.open || now - since >= self.breaker.window {
+            return self.open(now);
+        }
+        let most = self.backoff.base.saturating_mul(1 << looks.min(10));
+        let most = most.min(self.backoff.cap).min(LOOK_INTERVAL);
+        Verdict::RetryAt(now + most / 2 + self.rng.up_to(most / 2))
+    }
+
     /// Opens the breaker whatever the count: going on as before cannot help.
     pub(crate) fn open(&mut self, now: Time) -> Verdict {
         self.open = true;
@@ -105,6 +126,7 @@ impl Supervisor {
     pub(crate) fn reset(&mut self) {
         self.failures = 0;
         self.open = false;
+        self.absent = None;
         self.called_in_vain = 0;
         self.recent.clear();
     }

@@ -15,7 +15,8 @@ use crate::message::Id;
 use crate::policy::Retry;
 use crate::time::Time;
 
-use super::life::POISON;
+use super::life::{POISON, is_on};
+use super::link::Own;
 use super::{Session, Waiting};
 
 /// How long a server that is too busy and does not say for how long is left alone.
@@ -24,6 +25,8 @@ const BUSY: Duration = Duration::from_secs(1);
 const MOST_BUSY: Duration = Duration::from_secs(300);
 /// A request refused this often in a row is given up.
 const MOST_REFUSALS: u32 = 8;
+/// How long the fates of the other requests are waited for when one was refused with its link.
+const REFUSAL_PATIENCE: Duration = Duration::from_secs(1);
 
 impl Session {
     /// A request on the link in service will not be answered.
@@ -31,14 +34,14 @@ impl Session {
         match fate {
             Fate::Unsent(error) => {
                 self.note_rejected(id);
-                self.lose(now, Reason::Unreachable(error));
+                self.end_by_refusal(now, Reason::Unreachable(error));
             }
             Fate::Rejected {
                 status: status @ (401 | 403),
                 ..
             } => {
                 self.note_rejected(id);
-                self.lose(now, Reason::Unauthorized(status));
+                self.end_by_refusal(now, Reason::Unauthorized(status));
             }
             Fate::Rejected {
                 status,
@@ -54,7 +57,29 @@ impl Session {
         if let Some(id) = id {
             self.note_rejected(&id);
         }
-        self.lose(now, Reason::SessionExpired);
+        self.end_by_refusal(now, Reason::SessionExpired);
+    }
+
+    /// One request was refused in a way that ends the link. The others in flight are being refused in
+    /// the same way, each in its own exchange: they are waited for, so that none counts as perhaps
+    /// executed that was not.
+    fn end_by_refusal(&mut self, now: Time, reason: Reason) {
+        self.begin_dying(now, reason, REFUSAL_PATIENCE);
+    }
+
+    /// Whether the fate of everything in flight on a link that ends by refusals is known.
+    pub(super) fn is_decided(&self, reason: &Reason) -> bool {
+        let refusal = matches!(
+            reason,
+            Reason::Unreachable(_) | Reason::Unauthorized(_) | Reason::SessionExpired
+        );
+        let Some(link) = self.link.as_ref().filter(|_| refusal) else {
+            return false;
+        };
+        self.ledger.iter().all(|(id, entry)| {
+            // A stream of notifications is opened again in any case.
+            !is_on(entry, link.generation) || entry.is_listen() || link.rejected.contains(id)
+        })
     }
 
     /// This request, by its id on the link, was certainly not executed.
@@ -75,6 +100,9 @@ impl Session {
             link.busy_until = Some(now + pause);
         }
         let why = format!("status {status}");
+        if again && self.is_own_handshake(id) {
+            return self.end_by_refusal(now, Reason::Unreachable(why));
+        }
         self.own_answer_is_lost(now, id, &why);
         let Some(host_id) = self.request_on_link(id) else {
             return;
@@ -95,6 +123,9 @@ impl Session {
 
     /// The exchange of a request broke off: it may have been executed.
     fn broken_off(&mut self, now: Time, id: &Id, why: String) {
+        if self.is_own_handshake(id) {
+            return self.end_by_refusal(now, Reason::Unreachable(why));
+        }
         self.own_answer_is_lost(now, id, &why);
         let Some(host_id) = self.request_on_link(id) else {
             return;
@@ -124,6 +155,13 @@ impl Session {
             };
             self.refuse(&entry, &error);
         }
+    }
+
+    /// Whether this is the handshake by which we find out if a server is back. That it breaks off, or is put
+    /// off, says that it is not, yet.
+    fn is_own_handshake(&self, id: &Id) -> bool {
+        let link = self.link.as_ref();
+        link.and_then(|link| link.own.get(id)) == Some(&Own::Handshake)
     }
 
     /// Whether a request may be repeated on the link in service: what a tool's annotations say counts

@@ -55,11 +55,11 @@ impl Session {
             LinkInput::Inspected { stopped } => self.inspected(now, stopped),
             LinkInput::Eof { sent } => {
                 link.taken = sent;
-                self.begin_dying(now, Reason::Eof);
+                self.begin_dying(now, Reason::Eof, EXIT_PATIENCE);
             }
             LinkInput::WriteFailed { error, sent } => {
                 link.taken = sent;
-                self.begin_dying(now, Reason::WriteFailed(error));
+                self.begin_dying(now, Reason::WriteFailed(error), EXIT_PATIENCE);
             }
             LinkInput::Disconnected { error, sent } => {
                 link.taken = sent;
@@ -125,15 +125,15 @@ impl Session {
         self.out.push_back(Output::Connect(generation));
     }
 
-    /// Known dead, but why may become clearer in a moment.
-    fn begin_dying(&mut self, now: Time, reason: Reason) {
+    /// Known dead, but what that means may become clearer in a moment.
+    pub(super) fn begin_dying(&mut self, now: Time, reason: Reason, patience: Duration) {
         let Some(link) = &mut self.link else { return };
         if matches!(link.stage, Stage::Dying { .. }) {
             return;
         }
         link.stage = Stage::Dying {
             reason: reason.clone(),
-            until: now + EXIT_PATIENCE,
+            until: now + patience,
         };
         let cause = self.cause(reason);
         // Nobody may take a dead link for a live one, not even for this moment (invariant 5).
@@ -150,7 +150,7 @@ impl Session {
             self.out
                 .push_back(Output::Link(link.generation, LinkOrder::Kill));
         }
-        self.begin_dying(now, Reason::Stopped);
+        self.begin_dying(now, Reason::Stopped, EXIT_PATIENCE);
     }
 
     fn cause(&self, reason: Reason) -> Cause {
@@ -195,6 +195,7 @@ impl Session {
                 Verdict::RetryAt(now)
             }
             Reason::VersionChanged { .. } | Reason::Unauthorized(_) => self.supervisor.open(now),
+            Reason::Unreachable(_) => self.supervisor.absent(now),
             _ => self.supervisor.ended(now, link.served),
         };
         let failed = matches!(verdict, Verdict::OpenUntil(_));
@@ -502,7 +503,9 @@ impl Session {
             self.supervisor.reset();
         }
         match link.stage.clone() {
-            Stage::Dying { reason, until } if until <= now => return self.lose(now, reason),
+            Stage::Dying { reason, until } if until <= now || self.is_decided(&reason) => {
+                return self.lose(now, reason);
+            }
             Stage::Restoring { until } if until <= now => return self.restored(now),
             Stage::Retiring { until } if until <= now || !self.ledger.is_awaiting() => {
                 return self.lose(now, Reason::Requested);

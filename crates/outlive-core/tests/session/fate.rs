@@ -102,11 +102,17 @@ fn a_forgotten_session_is_opened_anew_once_for_all() {
     let mut p = Pair::ready();
     p.call(7, "any");
     p.call(8, "any");
+    p.call(9, "any");
     p.forget();
-    p.link(LinkInput::Expired {
-        id: Some(Id::Int(7)),
-    });
-    // The one was refused unexecuted; the other may have run.
+    for id in [7, 9] {
+        p.link(LinkInput::Expired {
+            id: Some(Id::Int(id)),
+        });
+        assert_eq!(p.failures().len(), 0);
+    }
+    assert!(matches!(p.states().last(), Some(State::Down { .. })));
+    // Two were refused unexecuted; the third may have run, if nothing is heard of it.
+    p.advance(1_000);
     let failure = p.failure();
     assert_eq!(
         (failure.id.clone(), failure.kind()),
@@ -127,7 +133,26 @@ fn a_forgotten_session_is_opened_anew_once_for_all() {
     assert_eq!(p.orders(), [""; 0]);
     p.up();
     p.own_result(1, WELCOME);
-    assert!(p.at_link().contains(&call(7, "any")));
+    let sent = p.at_link();
+    assert!(sent.contains(&call(7, "any")) && sent.contains(&call(9, "any")));
+}
+
+#[test]
+fn all_that_was_refused_with_the_link_waits_for_the_next() {
+    let refused = || Fate::Unsent("connection refused".into());
+    let mut p = Pair::ready();
+    for id in 7..10 {
+        p.call(id, "any");
+    }
+    unanswered(&mut p, 7, refused());
+    unanswered(&mut p, 8, refused());
+    assert_eq!(p.orders(), [""; 0], "the third is not known yet");
+    // An answer that was on its way counts; with it all is known.
+    p.forget();
+    p.result(9, "{}");
+    assert_eq!(p.at_host().len(), 1);
+    assert_eq!(p.orders(), ["terminate 1"]);
+    assert_eq!(p.failures().len(), 0);
 }
 
 #[test]
@@ -172,10 +197,68 @@ fn a_server_that_is_not_there_holds_what_was_not_sent() {
             sent: 0,
         },
     );
+    p.advance(200);
     p.up();
     p.forget();
     p.own_result(1, WELCOME);
     assert!(p.at_link().contains(&call(7, "any")));
+}
+
+/// The next link finds nobody, in this way.
+fn nobody(p: &mut Pair, fate: &Fate) {
+    let generation = p.newest().number();
+    p.link(LinkInput::Up);
+    p.link(LinkInput::Unanswered {
+        id: Id::text(format!("outlive-{generation}-1")),
+        fate: fate.clone(),
+    });
+    p.old_link(
+        generation,
+        LinkInput::Exited {
+            exit: outlive_core::cause::Exit::Unknown,
+            sent: 0,
+        },
+    );
+}
+
+#[test]
+fn a_server_that_is_not_there_is_looked_for_and_does_not_count_as_failing() {
+    for fate in [
+        Fate::Unsent("connection refused".into()),
+        Fate::Lost("connection reset".into()),
+        rejected(503, None),
+    ] {
+        let mut p = Pair::ready();
+        p.call(7, "any");
+        unanswered(&mut p, 7, Fate::Unsent("connection refused".into()));
+        p.old_link(
+            1,
+            LinkInput::Exited {
+                exit: outlive_core::cause::Exit::Unknown,
+                sent: 0,
+            },
+        );
+        let mut looks = 0;
+        for _ in 0..250 {
+            if p.orders().iter().any(|order| order.starts_with("connect")) {
+                looks += 1;
+                nobody(&mut p, &fate);
+            }
+            p.advance(100);
+        }
+        assert!((12..60).contains(&looks), "{looks} in 25 s");
+        assert_eq!(p.failures().len(), 0, "the call waits");
+        let failed = |state: &State| matches!(state, State::Failed { .. });
+        assert!(!p.states().iter().any(failed));
+        // But not for ever.
+        for _ in 0..500 {
+            if p.orders().iter().any(|order| order.starts_with("connect")) {
+                nobody(&mut p, &fate);
+            }
+            p.advance(100);
+        }
+        assert!(p.states().iter().any(failed));
+    }
 }
 
 #[test]
