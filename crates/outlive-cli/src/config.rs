@@ -63,7 +63,10 @@ fn checked(arg: &Arg, key: &str, value: &Value) -> Result<Vec<String>, String> {
             .into_iter()
             .chain(values.clone())
             .collect(),
-        _ => vec![format!("--{key}={}", values.concat())],
+        _ => values
+            .iter()
+            .map(|value| format!("--{key}={value}"))
+            .collect(),
     };
     let attempt = Command::new("settings")
         .no_binary_name(true)
@@ -84,6 +87,10 @@ fn spelled(arg: &Arg, value: &Value) -> Option<Vec<String>> {
             .map(|word| word.as_str().map(Into::into))
             .collect(),
         (_, _) if arg.is_positional() => None,
+        (Value::Array(lines), ArgAction::Append) => lines
+            .iter()
+            .map(|line| line.as_str().map(Into::into))
+            .collect(),
         (Value::String(text), _) => Some(vec![text.clone()]),
         (Value::Integer(number), _) => Some(vec![number.to_string()]),
         _ => None,
@@ -162,6 +169,16 @@ mod tests {
             settings(toml, &["--", "cat", "-u"]).unwrap().command,
             ["cat", "-u"]
         );
+    }
+
+    #[test]
+    fn what_may_be_given_more_than_once_is_a_list() {
+        let toml = r#"header = ["A: 1", "B: 2"]"#;
+        let given = |toml, args: &[&str]| settings(toml, args).unwrap().remote.header;
+        assert_eq!(given(toml, &["cat"]), ["A: 1", "B: 2"]);
+        assert_eq!(given(r#"header = "A: 1""#, &["cat"]), ["A: 1"]);
+        let flags = ["--header", "C: 3", "--header=D: 4", "cat"];
+        assert_eq!(given(toml, &flags), ["C: 3", "D: 4"]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod config;
 mod demo;
 mod eras;
 mod log;
+mod remote;
 mod run;
 mod scribe;
 mod settings;

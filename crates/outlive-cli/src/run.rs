@@ -1,11 +1,14 @@
-//! `outlive run`: a stdio MCP server that is the given command, made immortal.
+//! `outlive run`: a stdio MCP server that is the given command or address, made immortal.
 
+use std::io;
 use std::process::ExitCode;
 
-use outlive::{Command, Ended, Run, Secrets};
+use outlive::{Command, Ended, Remote, Run, Secrets};
+use outlive_core::Policy;
 
 use crate::eras::Eras;
 use crate::log::Log;
+use crate::remote::Era;
 use crate::settings::Settings;
 
 /// The breaker opened, and `--exit-on-failed` was given.
@@ -20,13 +23,36 @@ pub fn run(settings: &Settings) -> Result<ExitCode, String> {
     let mut policy = settings.policy()?;
     let eras = Eras::of(&command);
     policy.refuse_discover = eras.is_legacy_only();
+    if let Some(remote) = settings.remote.remote(&command.program.to_string_lossy()) {
+        return run_remote(settings, remote?, &command, policy, eras);
+    }
     let log = Log::open(settings, Secrets::of(&command), eras)?;
     let mut run = Run::new(command, policy, log);
     run.exit_on_failed = settings.exit_on_failed;
     run.warden = std::env::current_exe()
         .ok()
         .map(|exe| Command::new(exe, [WARDEN]));
-    match outlive::run(run) {
+    code(outlive::run(run))
+}
+
+fn run_remote(
+    settings: &Settings,
+    remote: Remote,
+    command: &Command,
+    mut policy: Policy,
+    eras: Eras,
+) -> Result<ExitCode, String> {
+    if !command.args.is_empty() {
+        return Err("an address stands alone: nothing may follow it".into());
+    }
+    policy.refuse_discover |= settings.remote.era == Era::Legacy;
+    let log = Log::open(settings, remote.secrets(), eras)?;
+    let exit_on_failed = settings.exit_on_failed;
+    code(outlive::run_remote(remote, policy, log, exit_on_failed))
+}
+
+fn code(ended: io::Result<Ended>) -> Result<ExitCode, String> {
+    match ended {
         Ok(Ended::Closed) => Ok(ExitCode::SUCCESS),
         Ok(Ended::Failed) => Ok(ExitCode::from(FAILED)),
         Err(error) => Err(format!("standard input and output cannot be used: {error}")),
@@ -34,15 +60,8 @@ pub fn run(settings: &Settings) -> Result<ExitCode, String> {
 }
 
 fn command(settings: &Settings) -> Result<Command, String> {
-    let (program, args) = settings
-        .command
-        .split_first()
-        .ok_or("no server is given; for example: outlive run -- python server.py")?;
-    let name = program.to_string_lossy();
-    if name.starts_with("http://") || name.starts_with("https://") {
-        return Err(format!(
-            "{name} is an address, and this version only runs commands: servers over HTTP are not supported yet"
-        ));
-    }
+    let (program, args) = settings.command.split_first().ok_or(
+        "no server is given; for example: outlive run -- python server.py, or outlive run https://example.com/mcp",
+    )?;
     Ok(Command::new(program, args))
 }

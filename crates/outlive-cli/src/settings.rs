@@ -12,6 +12,7 @@ use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
 use outlive_core::policy::{self, Policy};
 
+use crate::remote::RemoteSettings;
 use crate::units::{MaybeDuration, duration, duration_or_off, size};
 
 /// What a flag's value is called in the help.
@@ -19,9 +20,9 @@ const DURATION: &str = "DURATION";
 
 /// Keep a server's session alive, whatever happens to the server.
 #[derive(Args, Clone, Debug)]
-#[command(override_usage = "outlive run [OPTIONS] -- COMMAND [ARGS]...", after_long_help = EXAMPLES)]
+#[command(override_usage = "outlive run [OPTIONS] -- COMMAND [ARGS]...\n       outlive run [OPTIONS] URL", after_long_help = EXAMPLES)]
 pub struct Settings {
-    /// The server: a program and its arguments.
+    /// The server: a program and its arguments, or an address.
     #[arg(trailing_var_arg = true, value_name = "COMMAND", num_args = 1..)]
     pub command: Vec<OsString>,
 
@@ -134,6 +135,9 @@ pub struct Settings {
     #[arg(long, env = "OUTLIVE_PROBE_PATIENCE", value_name = DURATION, default_value = "30s", value_parser = duration, help_heading = "Liveness")]
     pub probe_patience: Duration,
 
+    #[command(flatten)]
+    pub remote: RemoteSettings,
+
     /// The longest message, in either direction.
     #[arg(long, env = "OUTLIVE_MESSAGE_LIMIT", value_name = "SIZE", default_value = "64MiB", value_parser = size, help_heading = "Limits")]
     pub message_limit: usize,
@@ -213,6 +217,7 @@ const EXAMPLES: &str = "\
 Examples:
   outlive run -- npx -y @modelcontextprotocol/server-everything
   outlive run --hold 10s --retry never -- python server.py
+  outlive run --header 'Authorization: Bearer ${TOKEN}' https://example.com/mcp
   outlive run --log-format json --log-file outlive.log -- ./server
   OUTLIVE_REQUEST_TIMEOUT=2m outlive run --config outlive.toml
 

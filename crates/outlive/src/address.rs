@@ -9,9 +9,11 @@ use crate::command::Command;
 use crate::connector::{Connections, Connector};
 use crate::downstream::Downstream;
 use crate::driver;
+#[cfg(feature = "http")]
+use crate::http::{Remote, Sessions};
 use crate::secrets::Secrets;
 
-/// Where a server is found: a [`Command`] that starts it, or a [`Connect`].
+/// Where a server is found: a [`Command`] that starts it, a [`Connect`], or a `Remote`.
 pub trait Address: sealed::Address {}
 
 impl<S: sealed::Address> Address for S {}
@@ -54,6 +56,18 @@ pub(crate) mod sealed {
             if let Ok(servers) = Children::beside_others(self, secrets, policy.limits.message) {
                 driver::drive(host, servers, policy, seed).await;
             }
+        }
+    }
+
+    #[cfg(feature = "http")]
+    impl Address for Remote {
+        fn label(&self) -> String {
+            Remote::label(self)
+        }
+
+        async fn run<D: Downstream + Send>(self, host: D, policy: Policy, seed: u64) {
+            let servers = Sessions::new(self, policy.limits.message);
+            driver::drive(host, servers, policy, seed).await;
         }
     }
 

@@ -112,10 +112,10 @@ Server::builder("greeter", "1.0.0")
 //! | [`memory`] | two ends of a stream within this process |
 //! | [`run`](run()) | what `outlive run` does: a session between standard streams and a command |
 //! | [`policy`] | every setting, with its default |
-//! | [`Command`], [`Connector`] | where a server is found |
+//! | [`Command`], [`Connector`], `Remote` | where a server is found |
 //!
 //! Inside: `driver` is the loop between a session and its two sides; `downstream` and `stdio` are the host's side,
-//! `upstream`, `children` and `connector` the server's.
+//! `upstream`, `children`, `connector` and `http` the server's.
 #![deny(unsafe_code)]
 
 #[cfg(not(unix))]
@@ -125,6 +125,8 @@ compile_error!(
 );
 
 mod address;
+#[cfg(any(feature = "http", feature = "server"))]
+mod base64;
 mod child;
 mod children;
 pub mod client;
@@ -133,6 +135,8 @@ mod connector;
 mod downstream;
 mod driver;
 mod host;
+#[cfg(feature = "http")]
+mod http;
 mod lines;
 mod linger;
 pub mod memory;
@@ -155,7 +159,11 @@ pub use address::{Address, Connect};
 pub use client::Client;
 pub use command::Command;
 pub use connector::Connector;
+#[cfg(feature = "http")]
+pub use http::{Remote, Transport};
 pub use outlive_core::{Cause, Error, cause, error, policy};
+#[cfg(feature = "http")]
+pub use run::run_remote;
 pub use run::{Ended, Observer, Run, run};
 pub use secrets::Secrets;
 #[cfg(feature = "server")]

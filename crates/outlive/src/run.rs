@@ -8,8 +8,11 @@ use outlive_core::{Event, Policy, Time};
 use crate::children::Children;
 use crate::command::Command;
 use crate::driver;
+#[cfg(feature = "http")]
+use crate::http::{Remote, Sessions};
 use crate::secrets::Secrets;
 use crate::stdio::Stdio;
+use crate::upstream::Upstream;
 
 /// Whoever watches a session.
 pub trait Observer {
@@ -42,14 +45,13 @@ impl<O: Observer> Run<O> {
     /// A session with this command, for a process that does nothing else: orphans a server leaves
     /// behind become children of this process (Linux) and are ended.
     pub fn new(command: Command, policy: Policy, observer: O) -> Run<O> {
-        let seed = RandomState::new().build_hasher().finish();
         Run {
             command,
             policy,
             observer,
             exit_on_failed: false,
             warden: None,
-            seed,
+            seed: seed(),
         }
     }
 }
@@ -68,22 +70,56 @@ pub enum Ended {
 /// To be called on the main thread: on Linux a server dies with the thread that started it, which
 /// is what makes it die with us.
 pub fn run<O: Observer>(run: Run<O>) -> io::Result<Ended> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(async {
+    runtime()?.block_on(async {
         let secrets = Secrets::of(&run.command);
         let mut policy = run.policy;
         policy.label = run.command.label(&secrets).into();
         let limit = policy.limits.message;
         let host = Stdio::new(run.observer, run.exit_on_failed, limit)?;
         let servers = Children::beside_others(run.command, secrets, limit)?.alone(run.warden);
-        let host = driver::drive(host, servers, policy, run.seed).await;
-        let ended = match host.failed {
-            true => Ended::Failed,
-            false => Ended::Closed,
-        };
-        host.finish();
-        Ok(ended)
+        Ok(between(host, servers, policy, run.seed).await)
     })
+}
+
+/// Runs a session between the standard streams of this process and a server over HTTP. The label of the
+/// policy is taken from the server.
+#[cfg(feature = "http")]
+pub fn run_remote<O: Observer>(
+    server: Remote,
+    mut policy: Policy,
+    observer: O,
+    exit_on_failed: bool,
+) -> io::Result<Ended> {
+    runtime()?.block_on(async {
+        policy.label = server.label().into();
+        let limit = policy.limits.message;
+        let host = Stdio::new(observer, exit_on_failed, limit)?;
+        let servers = Sessions::new(server, limit);
+        Ok(between(host, servers, policy, seed()).await)
+    })
+}
+
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+}
+
+fn seed() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+async fn between<O: Observer, U: Upstream>(
+    host: Stdio<O>,
+    servers: U,
+    policy: Policy,
+    seed: u64,
+) -> Ended {
+    let host = driver::drive(host, servers, policy, seed).await;
+    let ended = match host.failed {
+        true => Ended::Failed,
+        false => Ended::Closed,
+    };
+    host.finish();
+    ended
 }

@@ -80,6 +80,27 @@ impl Secrets {
         secrets
     }
 
+    /// The secrets in the environment of this process.
+    #[cfg(feature = "http")]
+    pub(crate) fn of_environment() -> Secrets {
+        Secrets::of(&Command::new("", [""; 0]))
+    }
+
+    /// This value is a secret, whatever its name.
+    #[cfg(feature = "http")]
+    pub(crate) fn reveal_nothing_of(&mut self, value: &str) {
+        self.add(value);
+        self.values
+            .sort_by_key(|value| std::cmp::Reverse(value.len()));
+    }
+
+    /// The value of a header: a secret, but for the scheme in front of it.
+    #[cfg(feature = "http")]
+    pub(crate) fn add_header(&mut self, name: &str, value: &str) {
+        self.add_named(name, value);
+        self.reveal_nothing_of(value);
+    }
+
     /// The text with each secret replaced.
     pub fn mask(&self, text: &str) -> String {
         let mut masked = text.to_owned();

@@ -15,6 +15,8 @@ use super::{Client, Era, Handle, Peer, Shared, wire};
 use crate::address::{Address, Connect};
 use crate::command::Command;
 use crate::connector::Connector;
+#[cfg(feature = "http")]
+use crate::http::Remote;
 use crate::model::{
     DiscoverResult, Implementation, InitializeParams, InitializeResult, RpcError,
     SubscriptionFilter, meta,
@@ -56,6 +58,12 @@ impl Builder {
     /// The server is reached over streams of bytes that `connector` makes.
     pub fn connector<C: Connector>(self, connector: C) -> Builder<Connect<C>> {
         self.server(Connect::new(connector))
+    }
+
+    /// The server is reached over HTTP: an address, or a [`Remote`] with headers and more.
+    #[cfg(feature = "http")]
+    pub fn url(self, server: impl Into<Remote>) -> Builder<Remote> {
+        self.server(server.into())
     }
 
     fn server<S>(self, server: S) -> Builder<S> {
@@ -265,7 +273,13 @@ impl Greeting<'_> {
                 let theirs = theirs.iter().filter_map(|v| Some(v.as_str()?.to_string()));
                 (theirs.collect(), Some(Error::Remote { code, message, raw }))
             }
-            Err(Error::Remote { .. } | Error::Unsupported { .. } | Error::Protocol { .. }) => {
+            // Over HTTP a legacy server may refuse what it does not know by a status alone.
+            Err(
+                Error::Remote { .. }
+                | Error::Unsupported { .. }
+                | Error::Protocol { .. }
+                | Error::Rejected { status: 400..=499 },
+            ) => {
                 self.client.handle.shared.speak_legacy();
                 return Ok(None);
             }

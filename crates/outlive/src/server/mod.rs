@@ -51,7 +51,6 @@
 //! Then `server.serve_stdio().await`, or [`Server::serve`] on any stream, for instance one end of
 //! [`memory::pair`](crate::memory::pair).
 
-mod base64;
 mod builder;
 mod call;
 mod connection;

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::base64;
 use super::call::{Call, Outcome};
 use super::ctx::Ctx;
 use super::dispatch::no_such_resource;
@@ -14,6 +13,7 @@ use super::failure::to_rpc;
 use super::registry::{Handler, Item, Reader};
 use super::task::Work;
 use super::uri::{BadTemplate, Template};
+use crate::base64;
 use crate::model::{ReadResult, Resource, ResourceContents, ResourceTemplate, RpcError};
 
 /// The URI that is read, and what its template's variables stand for.

@@ -1,0 +1,110 @@
+//! The settings of `outlive run URL` that concern the address.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use outlive::client;
+use outlive::{Remote, Transport};
+
+/// How a server over HTTP is reached.
+#[derive(Args, Clone, Debug)]
+pub struct RemoteSettings {
+    /// Send this header with every request; `${NAME}` stands for a variable. May be given more than
+    /// once (in a variable: one per line).
+    #[arg(
+        long,
+        env = "OUTLIVE_HEADER",
+        value_name = "NAME: VALUE",
+        value_delimiter = '\n',
+        hide_env_values = true,
+        help_heading = "Servers over HTTP"
+    )]
+    pub header: Vec<String>,
+
+    /// Send the headers in this file too, one per line; it is read again for every connection.
+    #[arg(
+        long,
+        env = "OUTLIVE_HEADER_FILE",
+        value_name = "FILE",
+        help_heading = "Servers over HTTP"
+    )]
+    pub header_file: Option<PathBuf>,
+
+    /// Trust the certificates in this PEM file too.
+    #[arg(
+        long,
+        env = "OUTLIVE_CA_FILE",
+        value_name = "FILE",
+        help_heading = "Servers over HTTP"
+    )]
+    pub ca_file: Option<PathBuf>,
+
+    /// How messages travel.
+    #[arg(
+        long,
+        env = "OUTLIVE_TRANSPORT",
+        value_enum,
+        default_value = "auto",
+        help_heading = "Servers over HTTP"
+    )]
+    pub transport: Way,
+
+    /// Which era of the protocol is spoken.
+    #[arg(
+        long,
+        env = "OUTLIVE_ERA",
+        value_enum,
+        default_value = "auto",
+        help_heading = "Servers over HTTP"
+    )]
+    pub era: Era,
+}
+
+/// How messages travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Way {
+    /// As the server likes
+    Auto,
+    /// One address for everything (2025-03-26 and later)
+    Http,
+    /// A stream to read and an address to write to (2024-11-05)
+    Sse,
+}
+
+/// Which era of the protocol is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Era {
+    /// That of the host
+    Auto,
+    /// With a handshake (up to 2025-11-25)
+    Legacy,
+    /// Without (2026-07-28)
+    Modern,
+}
+
+impl RemoteSettings {
+    /// The server at `url`; none if that is no address, or why it cannot be used.
+    pub fn remote(&self, url: &str) -> Option<Result<Remote, String>> {
+        let is_url = url.starts_with("http://") || url.starts_with("https://");
+        is_url.then(|| {
+            let mut remote = self.header.iter().fold(Remote::new(url), Remote::header);
+            if let Some(file) = &self.header_file {
+                remote = remote.header_file(file);
+            }
+            if let Some(file) = &self.ca_file {
+                remote = remote.ca_file(file);
+            }
+            remote = match self.transport {
+                Way::Auto => remote,
+                Way::Http => remote.transport(Transport::Streamable),
+                Way::Sse => remote.transport(Transport::Sse),
+            };
+            remote = match self.era {
+                Era::Auto => remote,
+                Era::Legacy => remote.era(client::Era::Legacy),
+                Era::Modern => remote.era(client::Era::Modern),
+            };
+            remote.check().map(|()| remote)
+        })
+    }
+}

@@ -1,0 +1,408 @@
+//! One message, one POST, and what comes back.
+//!
+//! A request is answered in the response, as JSON or at the end of a stream of events. If the stream
+//! ends without the answer, the request is lost, at once (FM-06), unless the server has given its
+//! events ids: then it keeps the rest for whoever asks for it with the last of them (FM-26).
+
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::{Bytes, BytesMut};
+use outlive_core::cause::StartFailure;
+use outlive_core::link::Fate;
+use outlive_core::message::{Kind, read_batch};
+use outlive_core::{Frame, Framer, Id, LinkInput, Message};
+use reqwest::Response;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use serde::Deserialize;
+use tokio::time::{sleep, timeout};
+
+use super::mirror::Mirror;
+use super::report::{Report, Reports};
+use super::session::{Failure, Session};
+use super::sse::{Event, Events};
+use super::verdict::{Refusal, is_lost_answer, one_line, retry_after};
+
+/// A body that stops for longer than this will not go on.
+const STALL: Duration = Duration::from_secs(60);
+/// How long the words of a refusal are waited for, and how many of them are read.
+const REFUSAL: Duration = Duration::from_secs(5);
+const REFUSAL_BYTES: usize = 64 << 10;
+/// How long a server may take to accept what needs no answer.
+const ACCEPT: Duration = Duration::from_secs(30);
+/// How long a server may take to end a stream after the answer, so that the connection can be used again.
+const TAIL: Duration = Duration::from_millis(200);
+/// The pause before a stream is resumed, unless the server names one, …
+const RESUME: Duration = Duration::from_millis(500);
+/// … and the longest.
+const MOST_RESUME: Duration = Duration::from_secs(5);
+/// Attempts to resume that may fail in a row.
+const MOST_ATTEMPTS: u32 = 4;
+
+/// A request and where it goes.
+pub(super) struct Exchange {
+    pub(super) session: Arc<Session>,
+    pub(super) message: Message,
+    /// Answers come on another stream (HTTP+SSE).
+    pub(super) aside: bool,
+    /// The server may be one that speaks HTTP+SSE.
+    pub(super) may_be_sse: bool,
+    pub(super) reports: Reports,
+}
+
+/// How an exchange ended.
+enum End {
+    Answered,
+    /// Accepted; the answer comes on another stream.
+    Aside,
+    /// Not answered.
+    Without(LinkInput),
+    /// Refused as by a server that speaks HTTP+SSE.
+    Refused(u16),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Welcome {
+    protocol_version: Option<String>,
+}
+
+impl Exchange {
+    /// Has the request answered, or tells why not.
+    pub(super) async fn run(self) {
+        let id = self.message.id().cloned().unwrap_or(Id::Null);
+        match self.answer(&id).await {
+            End::Answered => {}
+            End::Aside => return,
+            End::Without(input) => self.report(Report::Input(input)).await,
+            End::Refused(status) => {
+                let message = Box::new(self.message.clone());
+                return self.report(Report::Refused(message, status)).await;
+            }
+        }
+        self.report(Report::Over(id)).await;
+    }
+
+    async fn report(&self, report: Report) {
+        // Without a link there is nobody to tell.
+        let _ = self.reports.send(report).await;
+    }
+
+    fn mirror(&self) -> MutexGuard<'_, Mirror> {
+        let mirror = self.session.mirror.lock();
+        mirror.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn answer(&self, id: &Id) -> End {
+        let in_session = self.session.is_named();
+        let headers = match self.message.is_modern() {
+            true => self.mirror().headers(&self.message),
+            false => HeaderMap::new(),
+        };
+        let body = self.message.bytes().clone();
+        let response = match self.session.post(body, headers).await {
+            Ok(response) => response,
+            Err(failure) => return End::Without(self.failed(id, failure)),
+        };
+        if !response.status().is_success() {
+            let refusal = refusal(response, in_session).await;
+            return match self.may_be_sse && refusal.may_be_sse() {
+                true => End::Refused(refusal.status),
+                false => End::Without(refusal.verdict(id)),
+            };
+        }
+        if self.message.is("initialize") && !self.aside {
+            self.session.note_name(&response);
+        }
+        if self.aside {
+            return End::Aside;
+        }
+        match is_stream(&response) {
+            true => self.stream(id, response).await,
+            false => self.body(id, response).await,
+        }
+    }
+
+    fn failed(&self, id: &Id, failure: Failure) -> LinkInput {
+        let fate = match failure {
+            Failure::Unsent(words) => Fate::Unsent(words),
+            Failure::Broken(words) => Fate::Lost(words),
+            Failure::Elsewhere(_, origin)
+                if self.message.is("initialize") || self.message.is("server/discover") =>
+            {
+                return LinkInput::Unmade(StartFailure::Other(format!(
+                    "it redirects to {origin}, which is another origin and is not given our credentials; \
+                     if that is right, use that address"
+                )));
+            }
+            Failure::Elsewhere(status, _) => Fate::Rejected {
+                status,
+                retry_after: None,
+            },
+        };
+        LinkInput::Unanswered {
+            id: id.clone(),
+            fate,
+        }
+    }
+
+    /// The answer is the body.
+    async fn body(&self, id: &Id, mut response: Response) -> End {
+        let mut framer = Framer::new(self.session.limit);
+        loop {
+            let chunk = match timeout(STALL, self.session.chunk(&mut response)).await {
+                Ok(Ok(Some(chunk))) => chunk,
+                Ok(Ok(None)) => break,
+                Ok(Err(words)) => return lost(id, words),
+                Err(_) => return lost(id, format!("its answer stopped for {} s", STALL.as_secs())),
+            };
+            framer.spare().extend_from_slice(&one_line(&chunk));
+            let whole = framer.next_frame();
+            debug_assert!(whole.is_none(), "there are no line ends");
+        }
+        framer.spare().extend_from_slice(b"\n");
+        let Some(frame) = framer.next_frame() else {
+            return lost(
+                id,
+                format!("status {} without an answer", response.status().as_u16()),
+            );
+        };
+        match self.deliver(id, frame, true).await {
+            true => End::Answered,
+            false => lost(id, "its response was no answer".into()),
+        }
+    }
+
+    /// The answer ends a stream.
+    async fn stream(&self, id: &Id, mut response: Response) -> End {
+        let mut events = Events::new(self.session.limit);
+        let mut pause = RESUME;
+        loop {
+            let begun = Instant::now();
+            let why = match self.read(id, &mut response, &mut events).await {
+                Ok(()) => return End::Answered,
+                Err(why) => why,
+            };
+            // Streams of the modern era are not resumed: with the stream the request is gone.
+            if self.message.is_modern() || events.cursor().is_none() {
+                return lost(id, why);
+            }
+            pause = match begun.elapsed() > MOST_RESUME {
+                true => RESUME,
+                false => (pause * 2).min(MOST_RESUME),
+            };
+            response = match self.resume(&mut events, pause).await {
+                Ok(response) => response,
+                Err(also) => return lost(id, format!("{why}; resuming: {also}")),
+            };
+        }
+    }
+
+    /// Reads a stream to the answer; why it ended without.
+    async fn read(
+        &self,
+        id: &Id,
+        response: &mut Response,
+        events: &mut Events,
+    ) -> Result<(), String> {
+        let mut answered = false;
+        loop {
+            let chunk = self.session.chunk(response);
+            let chunk = match answered {
+                false => chunk.await,
+                true => match timeout(TAIL, chunk).await {
+                    Ok(chunk) => chunk,
+                    Err(_) => return Ok(()),
+                },
+            };
+            match chunk {
+                Ok(Some(bytes)) => {
+                    for event in events.read(&bytes) {
+                        if let Event::Message(frame) = event {
+                            answered |= self.deliver(id, frame, false).await;
+                        }
+                    }
+                }
+                _ if answered => return Ok(()),
+                Ok(None) => {
+                    self.session.note_break();
+                    return Err("its stream ended without an answer".into());
+                }
+                Err(words) => return Err(words),
+            }
+        }
+    }
+
+    /// Asks for the rest of a stream.
+    async fn resume(&self, events: &mut Events, pause: Duration) -> Result<Response, String> {
+        let pause = events.retry().unwrap_or(pause);
+        let mut failures = 0;
+        loop {
+            sleep(pause * 2u32.pow(failures)).await;
+            let why = match self.session.get(events.cursor()).await {
+                Ok(response) if response.status().is_success() && is_stream(&response) => {
+                    events.resume(self.session.limit);
+                    return Ok(response);
+                }
+                Ok(response) => {
+                    let status = response.status();
+                    let why = format!("status {}", status.as_u16());
+                    if !status.is_server_error() && status.as_u16() != 429 {
+                        return Err(why);
+                    }
+                    why
+                }
+                Err(Failure::Unsent(words) | Failure::Broken(words)) => words,
+                Err(Failure::Elsewhere(..)) => return Err("it has moved".into()),
+            };
+            failures += 1;
+            if failures == MOST_ATTEMPTS {
+                return Err(why);
+            }
+        }
+    }
+
+    /// Passes on what the server says; tells whether that answers the request. `alone`: it is all
+    /// the server says, so whatever id it has, it is the answer.
+    async fn deliver(&self, id: &Id, frame: Frame, alone: bool) -> bool {
+        let line = match frame {
+            Frame::Line(line) => line,
+            Frame::TooLong(ref too_long) => {
+                let ours = too_long.id.as_ref() == Some(id);
+                self.report(Report::Input(LinkInput::Frame(frame))).await;
+                return ours;
+            }
+        };
+        let message = match Message::read(line) {
+            Ok(message) => message,
+            Err(defect) => {
+                let batch = read_batch(&defect.line).unwrap_or_default();
+                let ours = batch.iter().flatten().any(|message| is_answer(message, id));
+                // One that is broken is an answer all the same, if it is for this request.
+                let broken = batch.is_empty() && (alone || defect.id.as_ref() == Some(id));
+                self.report_line(defect.line).await;
+                return ours || broken && defect.id.is_some();
+            }
+        };
+        let ours = is_answer(&message, id) || alone && message.kind() == Kind::Response;
+        if !ours {
+            self.report_line(message.into_bytes()).await;
+            return false;
+        }
+        if self.session.is_named() && is_lost_answer(&message) {
+            let id = Some(id.clone());
+            self.report(Report::Input(LinkInput::Expired { id })).await;
+            return true;
+        }
+        self.learn(&message);
+        let line = match self.message.is("tools/list") && self.message.is_modern() {
+            true => self.listed(message).await,
+            false => message,
+        };
+        let line = line.with_id(self.message.id_json());
+        self.report_line(line.into_bytes()).await;
+        true
+    }
+
+    async fn report_line(&self, line: Bytes) {
+        let input = LinkInput::Frame(Frame::Line(line));
+        self.report(Report::Input(input)).await;
+    }
+
+    /// What an answer to `initialize` says about the rest of the session.
+    fn learn(&self, answer: &Message) {
+        if self.message.is("initialize")
+            && let Some(result) = answer.result()
+            && let Ok(welcome) = serde_json::from_slice::<Welcome>(result)
+            && let Some(version) = welcome.protocol_version
+        {
+            self.session.note_version(&version);
+        }
+    }
+
+    /// A list of tools, without those whose headers would be invalid.
+    async fn listed(&self, answer: Message) -> Message {
+        let learnt = self.mirror().learn(&answer);
+        let Some((bytes, refused)) = learnt else {
+            return answer;
+        };
+        for why in refused {
+            let warning = format!("outlive: left out of the list: {why}");
+            self.report(Report::Warning(warning)).await;
+        }
+        Message::read(bytes.into()).unwrap_or(answer)
+    }
+}
+
+/// Whether a message answers the request of this id.
+fn is_answer(message: &Message, id: &Id) -> bool {
+    let theirs = message.id();
+    message.kind() == Kind::Response
+        && (theirs == Some(id)
+            || theirs == Some(&Id::Null)
+            || theirs.is_some_and(|theirs| theirs.other_type().as_ref() == Some(id)))
+}
+
+fn lost(id: &Id, why: String) -> End {
+    End::Without(LinkInput::Unanswered {
+        id: id.clone(),
+        fate: Fate::Lost(why),
+    })
+}
+
+/// Sends what needs no answer: a notification, or the host's answer to the server.
+pub(super) async fn tell(session: Arc<Session>, message: Message, reports: Reports, lane: bool) {
+    let in_session = session.is_named();
+    let headers = match message.is_modern() {
+        true => {
+            let mirror = session.mirror.lock();
+            let mirror = mirror.unwrap_or_else(PoisonError::into_inner);
+            mirror.headers(&message)
+        }
+        false => HeaderMap::new(),
+    };
+    let taken = timeout(ACCEPT, session.post(message.into_bytes(), headers)).await;
+    let report = match taken {
+        Ok(Ok(response)) if !response.status().is_success() => {
+            let lost = refusal(response, in_session).await.is_session_lost();
+            lost.then_some(Report::Input(LinkInput::Expired { id: None }))
+        }
+        Ok(Err(Failure::Unsent(words))) => Some(Report::Absent(words)),
+        _ => None,
+    };
+    for report in report.into_iter().chain(lane.then_some(Report::Told)) {
+        let _ = reports.send(report).await;
+    }
+}
+
+/// Whether a response is a stream of events.
+pub(super) fn is_stream(response: &Response) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.trim_start()
+        .to_ascii_lowercase()
+        .starts_with("text/event-stream")
+}
+
+/// What a response says that is no answer.
+async fn refusal(mut response: Response, in_session: bool) -> Refusal {
+    let later = response.headers().get(RETRY_AFTER);
+    let later = later.and_then(|later| later.to_str().ok());
+    let retry_after = later.and_then(|later| retry_after(later, SystemTime::now()));
+    let mut body = BytesMut::new();
+    let read = async {
+        while let Ok(Some(chunk)) = response.chunk().await {
+            body.extend_from_slice(&chunk);
+            if body.len() > REFUSAL_BYTES {
+                break;
+            }
+        }
+    };
+    let _ = timeout(REFUSAL, read).await;
+    Refusal {
+        status: response.status().as_u16(),
+        retry_after,
+        body: body.freeze(),
+        in_session,
+    }
+}

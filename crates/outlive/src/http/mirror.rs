@@ -1,0 +1,315 @@
+//! What a modern request says of itself in its headers (2026-07-28, Streamable HTTP, Request Metadata).
+//!
+//! Gateways route by headers, servers compare them with the body. Which arguments of a tool are mirrored
+//! stands in its input schema, so the lists of tools that pass by are looked at.
+
+use std::collections::HashMap;
+
+use outlive_core::Message;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::Value;
+
+use crate::base64;
+
+const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const MARK: &[u8] = b"x-mcp-header";
+/// Integers beyond this are not safe everywhere (2^53 − 1).
+const MOST: i64 = (1 << 53) - 1;
+
+/// An argument of a tool that is mirrored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Param {
+    /// The names of the properties that lead to it.
+    path: Vec<String>,
+    header: HeaderName,
+}
+
+/// The mirrored arguments of all tools of a server that have any.
+#[derive(Debug, Default)]
+pub(super) struct Mirror {
+    tools: HashMap<String, Vec<Param>>,
+}
+
+impl Mirror {
+    /// The headers of this request.
+    pub(super) fn headers(&self, message: &Message) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        let mut add = |name: HeaderName, value: &str| {
+            if let Ok(value) = HeaderValue::from_str(&encode(value)) {
+                headers.insert(name, value);
+            }
+        };
+        if let Some(version) = version(message) {
+            add(HeaderName::from_static("mcp-protocol-version"), &version);
+        }
+        add(HeaderName::from_static("mcp-method"), message.method());
+        let name = match message.method() {
+            "tools/call" | "prompts/get" => message.name(),
+            "resources/read" => message.uri(),
+            _ => None,
+        };
+        if let Some(name) = &name {
+            add(HeaderName::from_static("mcp-name"), name);
+        }
+        if message.is("tools/call")
+            && let Some(params) = name.and_then(|name| self.tools.get(&*name))
+        {
+            let body: Value =
+                serde_json::from_slice(message.params().unwrap_or_default()).unwrap_or_default();
+            for param in params {
+                let value = param.path.iter().fold(&body["arguments"], |v, key| &v[key]);
+                if let Some(value) = text(value) {
+                    add(param.header.clone(), &value);
+                }
+            }
+        }
+        headers
+    }
+
+    /// Learns from an answer to `tools/list`; gives it back without the tools whose marks are invalid,
+    /// if there are any, and with them why.
+    pub(super) fn learn(&mut self, answer: &Message) -> Option<(Vec<u8>, Vec<String>)> {
+        let result = answer.result()?;
+        memchr::memmem::find(result, MARK)?;
+        let mut whole: Value = serde_json::from_slice(answer.bytes()).ok()?;
+        let tools = whole.pointer_mut("/result/tools")?.as_array_mut()?;
+        let mut refused = Vec::new();
+        tools.retain(|tool| {
+            let name = tool["name"].as_str().unwrap_or_default().to_string();
+            match params(&tool["inputSchema"]) {
+                Ok(params) => {
+                    self.tools.insert(name, params);
+                    true
+                }
+                Err(why) => {
+                    refused.push(format!("tool {name:?}: {why}"));
+                    false
+                }
+            }
+        });
+        (!refused.is_empty()).then(|| (whole.to_string().into_bytes(), refused))
+    }
+}
+
+/// The version a request names in its `_meta`.
+fn version(message: &Message) -> Option<String> {
+    let meta: Value = serde_json::from_slice(message.meta()?).ok()?;
+    meta[VERSION].as_str().map(str::to_string)
+}
+
+/// The mirrored arguments of a tool; why its schema is invalid, if it is.
+fn params(schema: &Value) -> Result<Vec<Param>, &'static str> {
+    let mut found = Vec::new();
+    let mut marks = 0;
+    walk(schema, &mut Vec::new(), &mut found, &mut marks)?;
+    if marks != count(schema) {
+        return Err("x-mcp-header stands where no property is");
+    }
+    for (i, param) in found.iter().enumerate() {
+        if found[..i].iter().any(|other| other.header == param.header) {
+            return Err("x-mcp-header names the same header twice");
+        }
+    }
+    Ok(found)
+}
+
+/// Collects the marks that are reached by `properties` alone.
+fn walk(
+    schema: &Value,
+    path: &mut Vec<String>,
+    found: &mut Vec<Param>,
+    marks: &mut usize,
+) -> Result<(), &'static str> {
+    if let Some(mark) = schema.get("x-mcp-header")
+        && !path.is_empty()
+    {
+        *marks += 1;
+        let name = mark.as_str().filter(|name| !name.is_empty());
+        let name = name.ok_or("x-mcp-header is empty or no text")?;
+        let header = format!("mcp-param-{name}").to_ascii_lowercase();
+        let header = HeaderName::from_bytes(header.as_bytes())
+            .map_err(|_| "x-mcp-header cannot be the name of a header")?;
+        if !matches!(
+            schema["type"].as_str(),
+            Some("string" | "integer" | "boolean")
+        ) {
+            return Err("x-mcp-header is on a parameter that is no string, integer or boolean");
+        }
+        found.push(Param {
+            path: path.clone(),
+            header,
+        });
+    }
+    for (key, property) in schema["properties"].as_object().into_iter().flatten() {
+        path.push(key.clone());
+        walk(property, path, found, marks)?;
+        path.pop();
+    }
+    Ok(())
+}
+
+/// How many marks there are, wherever they stand. A property may itself be called so.
+fn count(value: &Value) -> usize {
+    match value {
+        Value::Object(members) => members
+            .iter()
+            .map(|(key, value)| match (key.as_str(), value) {
+                ("properties", Value::Object(properties)) => properties.values().map(count).sum(),
+                ("x-mcp-header", _) => 1,
+                ("default" | "const" | "enum" | "examples", _) => 0,
+                _ => count(value),
+            })
+            .sum(),
+        Value::Array(values) => values.iter().map(count).sum(),
+        _ => 0,
+    }
+}
+
+/// A value as the text of a header; none if it is not mirrored.
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(yes) => Some(yes.to_string()),
+        Value::Number(number) => {
+            let whole = number.as_i64().or_else(|| {
+                let number = number.as_f64()?;
+                (number.fract() == 0.0 && number.abs() <= MOST as f64).then_some(number as i64)
+            })?;
+            (-MOST..=MOST).contains(&whole).then(|| whole.to_string())
+        }
+        _ => None,
+    }
+}
+
+/// A text as a header carries it: as it is, or in Base64 where that could be misunderstood.
+fn encode(text: &str) -> String {
+    let plain = text
+        .bytes()
+        .all(|b| matches!(b, b' ' | b'\t' | 0x21..=0x7e))
+        && text.trim() == text
+        && !(text.starts_with("=?base64?") && text.ends_with("?="));
+    match plain {
+        true => text.to_string(),
+        false => format!("=?base64?{}?=", base64::encode(text.as_bytes())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn message(value: &Value) -> Message {
+        Message::read(value.to_string().into()).unwrap()
+    }
+
+    fn call(name: &str, arguments: Value) -> Message {
+        message(
+            &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+            "_meta": {VERSION: "2026-07-28"}, "name": name, "arguments": arguments}}),
+        )
+    }
+
+    fn tools(schemas: &[(&str, Value)]) -> Message {
+        let tools: Vec<Value> = schemas
+            .iter()
+            .map(|(name, properties)| {
+                json!({"name": name, "inputSchema": {"type": "object", "properties": properties}})
+            })
+            .collect();
+        message(&json!({"jsonrpc": "2.0", "id": 2, "result": {"tools": tools}}))
+    }
+
+    fn pairs(headers: &HeaderMap) -> Vec<String> {
+        let mut pairs: Vec<String> = headers
+            .iter()
+            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+            .collect();
+        pairs.sort();
+        pairs
+    }
+
+    #[test]
+    fn values_are_encoded_as_the_specification_shows() {
+        for (value, header) in [
+            ("us-west1", "us-west1"),
+            ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="),
+            (" padded ", "=?base64?IHBhZGRlZCA=?="),
+            ("line1\nline2", "=?base64?bGluZTEKbGluZTI=?="),
+            ("=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="),
+        ] {
+            assert_eq!(encode(value), header);
+        }
+    }
+
+    #[test]
+    fn a_request_names_its_version_method_and_target() {
+        let mirror = Mirror::default();
+        assert_eq!(
+            pairs(&mirror.headers(&call("wetter für morgen", json!({})))),
+            [
+                "mcp-method: tools/call",
+                "mcp-name: =?base64?d2V0dGVyIGbDvHIgbW9yZ2Vu?=",
+                "mcp-protocol-version: 2026-07-28"
+            ]
+        );
+    }
+
+    #[test]
+    fn marked_arguments_are_mirrored_if_they_are_there() {
+        let mut mirror = Mirror::default();
+        let list = tools(&[(
+            "sql",
+            json!({
+                "region": {"type": "string", "x-mcp-header": "Region"},
+                "deep": {"type": "object", "properties": {"n": {"type": "integer", "x-mcp-header": "N"}}},
+                "dry": {"type": "boolean", "x-mcp-header": "Dry"},
+                "query": {"type": "string"},
+            }),
+        )]);
+        assert_eq!(mirror.learn(&list), None, "nothing is taken out of it");
+        let arguments =
+            json!({"region": "us-west1", "deep": {"n": 42.0}, "dry": null, "query": "x"});
+        let headers = pairs(&mirror.headers(&call("sql", arguments)));
+        assert!(headers.contains(&"mcp-param-region: us-west1".to_string()));
+        assert!(headers.contains(&"mcp-param-n: 42".to_string()));
+        assert_eq!(headers.len(), 5);
+    }
+
+    #[test]
+    fn tools_with_invalid_marks_are_taken_out_of_the_list() {
+        let mut mirror = Mirror::default();
+        let list = tools(&[
+            (
+                "empty",
+                json!({"a": {"type": "string", "x-mcp-header": ""}}),
+            ),
+            (
+                "number",
+                json!({"a": {"type": "number", "x-mcp-header": "A"}}),
+            ),
+            (
+                "token",
+                json!({"a": {"type": "string", "x-mcp-header": "a b"}}),
+            ),
+            (
+                "twice",
+                json!({"a": {"type": "string", "x-mcp-header": "A"}, "b": {"type": "string", "x-mcp-header": "a"}}),
+            ),
+            (
+                "items",
+                json!({"a": {"type": "array", "items": {"type": "string", "x-mcp-header": "A"}}}),
+            ),
+            (
+                "good",
+                json!({"a": {"type": "string", "x-mcp-header": "A"}, "x-mcp-header": {"type": "string"}}),
+            ),
+        ]);
+        let (bytes, refused) = mirror.learn(&list).unwrap();
+        let left: Value = serde_json::from_slice(&bytes).unwrap();
+        assert_eq!(left["result"]["tools"].as_array().unwrap().len(), 1);
+        assert_eq!(left["result"]["tools"][0]["name"], "good");
+        assert_eq!(refused.len(), 5, "{refused:?}");
+    }
+}

@@ -1,0 +1,269 @@
+//! A server somewhere else.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use outlive_core::Generation;
+use outlive_core::cause::{Exit, StartFailure};
+use reqwest::Url;
+
+use super::headers::Headers;
+use super::link::{Found, HttpLink};
+use super::mirror::Mirror;
+use super::session::{Session, Wiring};
+use super::tls;
+use crate::client::Era;
+use crate::secrets::Secrets;
+use crate::upstream::{Link, Upstream};
+
+/// How messages travel over HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// One address for everything (2025-03-26 and later).
+    Streamable,
+    /// A stream to read and an address to write to (2024-11-05).
+    Sse,
+}
+
+/// A server that is reached over HTTP, by its address.
+///
+/// What is wrong with it is told by [`check`](Remote::check), or else when it is connected to.
+#[derive(Clone, Debug)]
+pub struct Remote {
+    url: Result<Url, String>,
+    headers: Headers,
+    header_problem: Option<String>,
+    ca_file: Option<PathBuf>,
+    transport: Option<Transport>,
+    era: Option<Era>,
+}
+
+impl Remote {
+    /// The server at this address, `http://…` or `https://…`.
+    pub fn new(url: impl AsRef<str>) -> Remote {
+        Remote {
+            url: parse(url.as_ref()),
+            headers: Headers::default(),
+            header_problem: None,
+            ca_file: None,
+            transport: None,
+            era: None,
+        }
+    }
+
+    /// Sends this header, written `Name: value`, with every request. `${NAME}` in it stands for a
+    /// variable of the environment.
+    pub fn header(mut self, line: impl AsRef<str>) -> Remote {
+        if let Err(why) = self.headers.add(line.as_ref()) {
+            self.header_problem.get_or_insert(why);
+        }
+        self
+    }
+
+    /// Sends the headers in this file, one per line, too. It is read again for every connection, so that
+    /// credentials can be exchanged while the session lives.
+    pub fn header_file(mut self, file: impl Into<PathBuf>) -> Remote {
+        self.headers.set_file(&file.into());
+        self
+    }
+
+    /// Trusts the certificates in this PEM file beside those of the system.
+    pub fn ca_file(mut self, file: impl Into<PathBuf>) -> Remote {
+        self.ca_file = Some(file.into());
+        self
+    }
+
+    /// Uses this transport rather than finding out which one the server speaks.
+    pub fn transport(mut self, transport: Transport) -> Remote {
+        self.transport = Some(transport);
+        self
+    }
+
+    /// Speaks only this era of the protocol with it.
+    pub fn era(mut self, era: Era) -> Remote {
+        self.era = Some(era);
+        self
+    }
+
+    /// What is wrong with it, as far as that can be told without connecting.
+    pub fn check(&self) -> Result<(), String> {
+        if let Some(why) = &self.header_problem {
+            return Err(why.clone());
+        }
+        self.session(1).map(drop)
+    }
+
+    /// The address as it may be shown: without credentials and without the values of its query.
+    pub fn label(&self) -> String {
+        match &self.url {
+            Ok(url) => shown(url),
+            Err(_) => "the server".into(),
+        }
+    }
+
+    /// What must not be shown of it.
+    pub fn secrets(&self) -> Secrets {
+        let mut secrets = Secrets::of_environment();
+        if let Ok(url) = &self.url {
+            secrets.reveal_nothing_of(url.password().unwrap_or_default());
+            for (_, value) in url.query_pairs() {
+                secrets.reveal_nothing_of(&value);
+            }
+        }
+        for (name, value) in self.headers.pairs().unwrap_or_default() {
+            secrets.add_header(name.as_str(), &value);
+        }
+        secrets
+    }
+
+    /// A session to be opened with it.
+    fn session(&self, limit: usize) -> Result<Session, String> {
+        let url = self.url.clone()?;
+        let wiring = Wiring {
+            tls: tls::config(url.scheme() == "https", self.ca_file.as_deref())?,
+            local: is_local(&url),
+        };
+        let mirror = Arc::new(Mutex::new(Mirror::default()));
+        Session::new(url, self.headers.read()?, wiring, mirror, limit)
+    }
+}
+
+impl<S: AsRef<str>> From<S> for Remote {
+    fn from(url: S) -> Remote {
+        Remote::new(url)
+    }
+}
+
+fn parse(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).map_err(|error| format!("that is no address: {error}"))?;
+    match url.scheme() {
+        "http" | "https" if url.has_host() => Ok(url),
+        other => Err(format!(
+            "an address begins with http:// or https://, not with {other}:"
+        )),
+    }
+}
+
+fn shown(url: &Url) -> String {
+    let mut shown = url.clone();
+    // Neither can fail for an address with a host.
+    let _ = shown.set_username("");
+    let _ = shown.set_password(None);
+    let names: Vec<String> = url
+        .query_pairs()
+        .map(|(name, _)| format!("{name}=…"))
+        .collect();
+    shown.set_query(None);
+    shown.set_fragment(None);
+    match names.is_empty() {
+        true => shown.to_string(),
+        false => format!("{shown}?{}", names.join("&")),
+    }
+}
+
+/// Whether an address is on this machine, where no proxy leads to.
+fn is_local(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let address = host.parse::<std::net::IpAddr>();
+    host == "localhost" || host.ends_with(".localhost") || address.is_ok_and(|ip| ip.is_loopback())
+}
+
+/// Opens sessions with the same server again and again.
+pub(crate) struct Sessions {
+    remote: Remote,
+    secrets: Secrets,
+    message_limit: usize,
+    found: Found,
+    mirror: Arc<Mutex<Mirror>>,
+}
+
+impl Sessions {
+    pub(crate) fn new(remote: Remote, message_limit: usize) -> Sessions {
+        Sessions {
+            secrets: remote.secrets(),
+            remote,
+            message_limit,
+            found: Found::default(),
+            mirror: Arc::default(),
+        }
+    }
+}
+
+impl Upstream for Sessions {
+    type Link = HttpLink;
+
+    fn connect(&mut self, generation: Generation) -> Result<HttpLink, StartFailure> {
+        let remote = &self.remote;
+        // Credentials may have been exchanged since the last time.
+        self.secrets = remote.secrets();
+        let session = remote
+            .check()
+            .and_then(|()| remote.session(self.message_limit));
+        let mut session = session.map_err(StartFailure::Other)?;
+        session.mirror = self.mirror.clone();
+        let link = HttpLink::new(generation, session, remote.transport, self.found.clone());
+        Ok(match remote.era {
+            Some(Era::Modern) => link.modern_only(),
+            Some(Era::Legacy) | None => link,
+        })
+    }
+
+    /// A link has no end but that of its session, which is read.
+    fn poll_ended(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+
+    fn end(&mut self, link: HttpLink, _others: &[HttpLink]) -> (Exit, u64) {
+        (Exit::Unknown, link.sent())
+    }
+
+    fn mask(&self, text: &str) -> String {
+        self.secrets.mask(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_holds_no_secret() {
+        let remote = Remote::new("https://me:hunter22@example.com/mcp?key=s3cret-key&b=1")
+            .header("X-Anything: hunter33");
+        assert_eq!(remote.label(), "https://example.com/mcp?key=…&b=…");
+        let masked = remote.secrets().mask("hunter22 s3cret-key hunter33");
+        assert_eq!(masked, "*** *** ***");
+        let shown = format!("{remote:?}");
+        assert!(!shown.contains("hunter33"), "{shown}");
+    }
+
+    #[test]
+    fn what_is_no_address_is_said() {
+        for (url, word) in [
+            ("ftp://example.com", "http://"),
+            ("example.com/mcp", "no address"),
+            ("http:///x y", "no address"),
+        ] {
+            let why = Remote::new(url).check().unwrap_err();
+            assert!(why.contains(word), "{url}: {why}");
+        }
+        let nameless = Remote::new("http://localhost/").header("no header");
+        assert!(nameless.check().is_err());
+    }
+
+    #[test]
+    fn this_machine_is_known_by_its_names() {
+        let local = |url| is_local(&Url::parse(url).unwrap());
+        for url in [
+            "http://localhost:1/",
+            "http://127.0.0.2/",
+            "http://[::1]:8/",
+        ] {
+            assert!(local(url), "{url}");
+        }
+        assert!(!local("http://example.com/"));
+        assert!(!local("http://localhost.example.com/"));
+    }
+}

@@ -1,0 +1,217 @@
+//! What a response without an answer means for its request.
+
+use std::time::{Duration, SystemTime};
+
+use outlive_core::link::Fate;
+use outlive_core::message::Kind;
+use outlive_core::{Frame, Id, LinkInput, Message};
+use serde_json::Value;
+
+/// What is said where a session is lost, beside 404 (FM-04).
+const LOST: [&str; 10] = [
+    "session not found",
+    "session has been terminated",
+    "session terminated",
+    "session expired",
+    "session has expired",
+    "invalid session",
+    "unknown session",
+    "no valid session",
+    "no such session",
+    "server not initialized",
+];
+
+/// The errors that only a modern server gives (2026-07-28, Backward Compatibility).
+const MODERN: [i64; 4] = [-32020, -32021, -32022, -32601];
+
+/// A response that is no answer.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) status: u16,
+    pub(super) retry_after: Option<Duration>,
+    pub(super) body: bytes::Bytes,
+    /// The request named a session.
+    pub(super) in_session: bool,
+}
+
+impl Refusal {
+    /// The JSON-RPC error in the body, if that is what it is.
+    fn error(&self) -> Option<Message> {
+        let message = Message::read(one_line(&self.body)).ok()?;
+        (message.kind() == Kind::Response && message.is_error()).then_some(message)
+    }
+
+    /// Whether the server says that it has forgotten the session.
+    pub(super) fn is_session_lost(&self) -> bool {
+        let says_so = || {
+            let text = String::from_utf8_lossy(&self.body).to_lowercase();
+            LOST.iter().any(|words| text.contains(words))
+        };
+        self.in_session && (self.status == 404 || matches!(self.status, 400 | 410) && says_so())
+    }
+
+    /// Whether there may be an HTTP+SSE server: it refuses the method or the address, and not in the
+    /// words of a newer one.
+    pub(super) fn may_be_sse(&self) -> bool {
+        let modern = || {
+            let error = self.error()?;
+            let error: Value = serde_json::from_slice(error.error()?).ok()?;
+            error["code"].as_i64().filter(|code| MODERN.contains(code))
+        };
+        matches!(self.status, 400 | 404 | 405) && modern().is_none()
+    }
+
+    /// What it means for the request of this id.
+    pub(super) fn verdict(self, id: &Id) -> LinkInput {
+        let id = id.clone();
+        if self.is_session_lost() {
+            return LinkInput::Expired { id: Some(id) };
+        }
+        let credentials = matches!(self.status, 401 | 403);
+        let later = matches!(self.status, 429 | 503);
+        if let Some(error) = self.error().filter(|_| !credentials && !later) {
+            // The id is often null or made up; whom it answers is plain.
+            let error = error.with_id(id.to_json().as_bytes());
+            return LinkInput::Frame(Frame::Line(error.into_bytes()));
+        }
+        let fate = match self.status {
+            // Whoever was behind the gateway may have executed it.
+            500 | 502 | 504.. => Fate::Lost(format!("status {}", self.status)),
+            status => Fate::Rejected {
+                status,
+                retry_after: self.retry_after,
+            },
+        };
+        LinkInput::Unanswered { id, fate }
+    }
+}
+
+/// Whether an answer says that the server has forgotten the session, although its status does not (FM-04).
+pub(super) fn is_lost_answer(answer: &Message) -> bool {
+    let Some(error) = answer.error().filter(|error| error.len() < 500) else {
+        return false;
+    };
+    let error: Value = serde_json::from_slice(error).unwrap_or_default();
+    let message = error["message"].as_str().unwrap_or_default().to_lowercase();
+    matches!(error["code"].as_i64(), Some(-32001 | -32600 | -32602))
+        && LOST.iter().any(|words| message.contains(words))
+}
+
+/// `Retry-After`: seconds, or a date.
+pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
+    let value = value.trim();
+    if let Ok(seconds) = value.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let at = httpdate::parse_http_date(value).ok()?;
+    Some(at.duration_since(now).unwrap_or_default())
+}
+
+/// A JSON text on one line: there are no line ends within its strings.
+pub(super) fn one_line(text: &bytes::Bytes) -> bytes::Bytes {
+    if memchr::memchr2(b'\n', b'\r', text).is_none() {
+        return text.clone();
+    }
+    let blank = |&byte: &u8| {
+        if matches!(byte, b'\n' | b'\r') {
+            b' '
+        } else {
+            byte
+        }
+    };
+    text.iter().map(blank).collect::<Vec<u8>>().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(status: u16, body: &str, in_session: bool) -> Refusal {
+        Refusal {
+            status,
+            retry_after: None,
+            body: body.to_string().into(),
+            in_session,
+        }
+    }
+
+    fn verdict(status: u16, body: &str, in_session: bool) -> String {
+        match refusal(status, body, in_session).verdict(&Id::Int(7)) {
+            LinkInput::Expired { .. } => "expired".into(),
+            LinkInput::Frame(Frame::Line(line)) => String::from_utf8_lossy(&line).into_owned(),
+            LinkInput::Unanswered { fate, .. } => match fate {
+                Fate::Rejected { status, .. } => format!("rejected {status}"),
+                Fate::Lost(why) => format!("lost: {why}"),
+                Fate::Unsent(why) => format!("unsent: {why}"),
+            },
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_session_is_lost_if_the_server_says_so_to_somebody_who_named_one() {
+        let python = r#"{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Session not found"}}"#;
+        for (status, body) in [
+            (404, ""),
+            (404, "<html>Not Found</html>"),
+            (404, python),
+            (400, python),
+            (400, "Bad Request: Server not initialized"),
+            (410, "Session expired"),
+        ] {
+            assert_eq!(verdict(status, body, true), "expired", "{status} {body}");
+            assert_ne!(verdict(status, body, false), "expired", "{status} {body}");
+        }
+        assert_eq!(verdict(400, "no", true), "rejected 400");
+    }
+
+    #[test]
+    fn an_error_of_the_server_reaches_whom_it_answers() {
+        let body = "{\n \"jsonrpc\": \"2.0\", \"id\": null,\n \"error\": {\"code\": -32022, \"message\": \"no\"}}\n";
+        let told = verdict(400, body, false);
+        assert!(told.contains("\"id\": 7"), "{told}");
+        assert!(told.contains("-32022"), "{told}");
+    }
+
+    #[test]
+    fn what_may_have_been_executed_is_not_called_rejected() {
+        for status in [500, 502, 504, 520] {
+            assert_eq!(verdict(status, "", true), format!("lost: status {status}"));
+        }
+        for status in [401, 403, 413, 429, 503, 501] {
+            let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"no"}}"#;
+            assert_eq!(verdict(status, "", true), format!("rejected {status}"));
+            if matches!(status, 401 | 403 | 429 | 503) {
+                assert_eq!(verdict(status, error, true), format!("rejected {status}"));
+            }
+        }
+    }
+
+    #[test]
+    fn only_an_old_server_is_looked_for_behind_a_refusal() {
+        let modern = |code| {
+            format!(r#"{{"jsonrpc":"2.0","id":1,"error":{{"code":{code},"message":"no"}}}}"#)
+        };
+        for status in [400, 404, 405] {
+            assert!(refusal(status, "", false).may_be_sse());
+            assert!(refusal(status, &modern(-32600), false).may_be_sse());
+            for code in MODERN {
+                assert!(!refusal(status, &modern(code), false).may_be_sse());
+            }
+        }
+        for status in [401, 403, 406, 429, 500, 502, 503] {
+            assert!(!refusal(status, "", false).may_be_sse(), "{status}");
+        }
+    }
+
+    #[test]
+    fn retry_after_is_a_number_or_a_date() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
+        assert_eq!(retry_after(" 3 ", now), Some(Duration::from_secs(3)));
+        let date = "Sun, 06 Nov 1994 08:49:47 GMT";
+        assert_eq!(retry_after(date, now), Some(Duration::from_secs(10)));
+        let past = "Sun, 06 Nov 1994 08:49:27 GMT";
+        assert_eq!(retry_after(past, now), Some(Duration::ZERO));
+        assert_eq!(retry_after("soon", now), None);
+    }
+}

@@ -1,0 +1,190 @@
+//! The modern era (2026-07-28): no session, headers on every request, streams that are requests.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+
+use crate::rig::{Host, Setup};
+use crate::web::{Act, Reply, Request, Web, event, message, response, stream};
+
+const META: &str = "io.modelcontextprotocol/protocolVersion";
+const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+
+fn params(mut params: Value) -> Value {
+    params["_meta"] = json!({
+        META: "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "rig", "version": "0"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    params
+}
+
+fn modern(request: &Request) -> Option<Reply> {
+    let result = |result: Value| {
+        Some(message(
+            &json!({"jsonrpc": "2.0", "id": request.body["id"], "result": result}),
+        ))
+    };
+    match request.rpc() {
+        "server/discover" => result(json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "serverInfo": {"name": "new", "version": "1"}})),
+        "tools/list" => result(json!({"tools": [
+            {"name": "sql", "inputSchema": {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}},
+            {"name": "bad", "inputSchema": {"type": "object", "properties": {"a": {"type": "number", "x-mcp-header": "A"}}}},
+        ]})),
+        "tools/call" if request.tool() == "hang" => Some(vec![stream(), Act::Hang]),
+        "tools/call" => result(json!({"content": [{"type": "text", "text": "new"}]})),
+        _ => Some(response(404, &[("content-type", "application/json")], &json!({"jsonrpc": "2.0", "id": request.body["id"], "error": {"code": -32601, "message": "Method not found"}}).to_string())),
+    }
+}
+
+fn host(url: &str) -> Host {
+    let mut host = Setup::new().server(&[url]).start();
+    let id = host.request("server/discover", params(json!({})));
+    host.answer(id).result();
+    host
+}
+
+fn call(host: &mut Host, tool: &str, arguments: Value) -> i64 {
+    host.request(
+        "tools/call",
+        params(json!({"name": tool, "arguments": arguments})),
+    )
+}
+
+/// Every request says in its headers what it is, marked arguments included; a tool whose marks are
+/// invalid is not shown; an error with its status is an error.
+#[test]
+fn fm_45_requests_are_mirrored_in_their_headers() {
+    let web = Web::start(modern);
+    let mut host = host(&web.url());
+    let list = host.request("tools/list", params(json!({})));
+    let tools = host.answer(list).result()["tools"].clone();
+    assert_eq!(tools.as_array().map(Vec::len), Some(1), "{tools}");
+    let id = call(&mut host, "sql", json!({"region": "us-west1"}));
+    assert_eq!(host.answer(id).text(), "new");
+    let id = host.request("resources/read", params(json!({"uri": "file:///ü"})));
+    assert_eq!(host.answer(id).error()["code"], -32601);
+
+    for request in web.seen() {
+        assert_eq!(request.method, "POST");
+        assert_eq!(request.header("mcp-protocol-version"), Some("2026-07-28"));
+        assert_eq!(request.header("mcp-method"), Some(request.rpc()));
+        assert_eq!(request.header("mcp-session-id"), None);
+    }
+    let called = web.asked("tools/call");
+    assert_eq!(called[0].header("mcp-name"), Some("sql"));
+    assert_eq!(called[0].header("mcp-param-region"), Some("us-west1"));
+    let read = web.asked("resources/read");
+    assert_eq!(
+        read[0].header("mcp-name"),
+        Some("=?base64?ZmlsZTovLy/DvA==?=")
+    );
+    assert!(
+        host.last_stderr().contains("bad"),
+        "the tool that was left out is named"
+    );
+}
+
+/// FM-46, modern: closing the stream is the cancellation; nothing is posted.
+#[test]
+fn fm_46_a_modern_call_is_cancelled_by_closing_its_stream() {
+    let web = Web::start(modern);
+    let mut host = host(&web.url());
+    let id = call(&mut host, "hang", json!({}));
+    web.wait_for(1, "the call", |request| request.tool() == "hang");
+    crate::rig::until("the stream", || (web.hanging() == 1).then_some(()));
+    host.cancel(id);
+    crate::rig::until("the end of the stream", || {
+        (web.hanging() == 0).then_some(())
+    });
+    let next = call(&mut host, "sql", json!({}));
+    host.answer(next).result();
+    assert_eq!(web.asked("notifications/cancelled").len(), 0);
+    assert_eq!(host.answers(id), 0);
+}
+
+/// A stream of notifications that is cut is opened again, and the host does not notice.
+#[test]
+fn a_subscription_that_is_cut_is_opened_again() {
+    let opened = Arc::new(AtomicUsize::new(0));
+    let count = opened.clone();
+    let web = Web::start(move |request| {
+        if request.rpc() != "subscriptions/listen" {
+            return modern(request);
+        }
+        let meta = json!({SUBSCRIPTION: request.body["id"]});
+        let acknowledged = json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {"_meta": meta}});
+        let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {"_meta": meta}});
+        Some(match count.fetch_add(1, Ordering::SeqCst) {
+            0 => vec![stream(), event(&acknowledged), Act::Close],
+            1 => vec![Act::Reset],
+            _ => vec![stream(), event(&acknowledged), event(&changed), Act::Hang],
+        })
+    });
+    let mut host = host(&web.url());
+    let id = host.request(
+        "subscriptions/listen",
+        params(json!({"notifications": {"toolsListChanged": true}})),
+    );
+    host.wait_for("the change", |m| {
+        m["method"] == "notifications/tools/list_changed"
+    });
+    assert_eq!(
+        host.notified("notifications/subscriptions/acknowledged")
+            .len(),
+        1
+    );
+    assert_eq!(host.answers(id), 0);
+    assert_eq!(web.asked("subscriptions/listen").len(), 3);
+}
+
+/// FM-44: whatever a legacy server says to `server/discover`, the host gets an error and can go on with
+/// `initialize`.
+#[test]
+fn fm_44_a_legacy_server_may_refuse_to_be_discovered_in_any_way() {
+    let rpc = |code: i64| {
+        json!({"jsonrpc": "2.0", "id": "server-error", "error": {"code": code, "message": "no"}})
+            .to_string()
+    };
+    for (status, body) in [
+        (400, String::new()),
+        (400, rpc(-32600)),
+        (404, "<html>".into()),
+        (405, String::new()),
+        (406, String::new()),
+        (422, String::new()),
+        (200, rpc(-32601)),
+    ] {
+        let shown = body.clone();
+        let web = Web::start(move |request| {
+            (request.rpc() == "server/discover")
+                .then(|| response(status, &[("content-type", "application/json")], &body))
+        });
+        let mut host = Setup::new().server(&[&web.url()]).start();
+        let id = host.request("server/discover", params(json!({})));
+        host.answer(id).error();
+        host.initialize();
+        host.ask("echo", json!({})).result();
+        assert_eq!(web.asked("initialize").len(), 1, "{status} {shown}");
+    }
+}
+
+/// `--era` forces one.
+#[test]
+fn the_era_can_be_forced() {
+    let web = Web::start(modern);
+    let mut host = Setup::new()
+        .flags(&["--era", "modern"])
+        .server(&[&web.url()])
+        .start();
+    let id = host.request("initialize", json!({}));
+    assert_eq!(host.answer(id).error()["code"], -32022);
+    let mut host = Setup::new()
+        .flags(&["--era", "legacy"])
+        .server(&[&web.url()])
+        .start();
+    let id = host.request("server/discover", params(json!({})));
+    assert_eq!(host.answer(id).kind(), Some("unsupported"));
+    assert!(web.seen().is_empty());
+}

@@ -1,0 +1,102 @@
+//! Headers, redirects, secrets.
+
+use serde_json::json;
+
+use crate::rig::{Host, Setup};
+use crate::web::{Web, response};
+
+/// Headers come from flags, variables and files, with variables in them; none is ever shown.
+#[test]
+fn headers_are_sent_and_not_shown() {
+    let web = Web::start(|request| {
+        (request.tool() == "echo").then(|| response(500, &[], "hunter22-token"))
+    });
+    let setup = Setup::new().env("RIG_VALUE", "hunter22-token").flags(&[
+        "--header",
+        "Authorization: Bearer ${RIG_VALUE}",
+        "--header",
+        "X-Two: hunter33-value",
+    ]);
+    let mut host = Host::ready(setup.server(&[&web.url()]));
+    let lost = host.ask("echo", json!({}));
+    for request in web.seen() {
+        assert_eq!(
+            request.header("authorization"),
+            Some("Bearer hunter22-token")
+        );
+        assert_eq!(request.header("x-two"), Some("hunter33-value"));
+    }
+    let log = std::fs::read_to_string(host.setup.path("log.jsonl")).unwrap();
+    let shown = format!("{log}{}{}", lost.0, host.last_stderr());
+    assert!(!shown.contains("hunter"), "{shown}");
+}
+
+/// What cannot be used is refused before anything starts, in a sentence without secrets.
+#[test]
+fn what_cannot_be_used_is_refused_at_once() {
+    for (flags, url, words) in [
+        (
+            &["--header", "Authorization: Bearer ${RIG_MISSING}"][..],
+            "http://127.0.0.1:1/",
+            "RIG_MISSING",
+        ),
+        (
+            &["--header", "hunter22"],
+            "http://127.0.0.1:1/",
+            "Name: value",
+        ),
+        (
+            &["--header-file", "no-such-file"],
+            "http://127.0.0.1:1/",
+            "no-such-file",
+        ),
+        (
+            &["--ca-file", "no-such-file"],
+            "https://127.0.0.1:1/",
+            "no-such-file",
+        ),
+        (&[], "http://", "no address"),
+    ] {
+        let mut host = Setup::new().flags(flags).server(&[url]).start();
+        assert_eq!(host.exit().code(), Some(1), "{url}");
+        let said = host.last_stderr();
+        assert!(said.contains(words), "{said}");
+        assert!(!said.contains("hunter22"), "{said}");
+    }
+    let mut host = Setup::new()
+        .server(&["http://127.0.0.1:1/", "more"])
+        .start();
+    assert_eq!(host.exit().code(), Some(1));
+}
+
+/// A server that has moved within its origin is followed with everything; one that sends us to another is not.
+#[test]
+fn redirects_carry_credentials_to_nobody_else() {
+    let web = Web::start(|request| {
+        (request.path == "/mcp").then(|| response(307, &[("location", "/mcp/")], ""))
+    });
+    let flags = ["--header", "Authorization: Bearer hunter22"];
+    let mut host = Host::ready(Setup::new().flags(&flags).server(&[&web.url()]));
+    host.ask("echo", json!({})).result();
+    let moved = web.seen();
+    assert!(moved.iter().any(|request| request.path == "/mcp/"));
+    assert!(
+        moved
+            .iter()
+            .all(|request| request.header("authorization") == Some("Bearer hunter22"))
+    );
+
+    let other = Web::start(|_| None);
+    let to = other.url();
+    let web = Web::start(move |_| Some(response(307, &[("location", &to)], "")));
+    let mut host = Setup::new().flags(&flags).server(&[&web.url()]).start();
+    let id = host.request("initialize", json!({}));
+    let answer = host.answer(id);
+    answer.refused("unavailable");
+    assert!(
+        answer.message().contains("another origin"),
+        "{}",
+        answer.message()
+    );
+    assert!(other.seen().is_empty());
+}
