@@ -4,6 +4,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use memchr::{memchr, memmem};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 
 use crate::event::List;
 
@@ -14,7 +15,8 @@ const SERVER_INFO: &[u8] = br#""_meta":{"io.modelcontextprotocol/serverInfo":"#;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Marks {
     kind: bool,
-    hints: bool,
+    ttl: bool,
+    scope: bool,
     info: bool,
 }
 
@@ -22,9 +24,9 @@ impl Marks {
     /// The marks that the result of such a request lacks.
     pub(super) fn missing(method: &str, result: &[u8]) -> Marks {
         #[derive(Deserialize)]
-        struct Top {
-            #[serde(rename = "resultType")]
-            kind: Option<IgnoredAny>,
+        struct Top<'a> {
+            #[serde(borrow, rename = "resultType")]
+            kind: Option<&'a RawValue>,
             #[serde(rename = "ttlMs")]
             ttl: Option<IgnoredAny>,
             #[serde(rename = "cacheScope")]
@@ -35,7 +37,8 @@ impl Marks {
         let cacheable = List::of_method(method).is_some() || method == "resources/read";
         let all = Marks {
             kind: true,
-            hints: cacheable,
+            ttl: cacheable,
+            scope: cacheable,
             info: true,
         };
         // Nobody writes these with escapes, so a result without them anywhere need not be read.
@@ -46,12 +49,14 @@ impl Marks {
         {
             return all;
         }
-        match serde_json::from_slice::<Top>(result) {
+        match serde_json::from_slice::<Top<'_>>(result) {
             Ok(top) => {
-                let kind = top.kind.is_none();
+                // An interim result is not cacheable.
+                let complete = top.kind.is_none_or(|kind| kind.get() == r#""complete""#);
                 Marks {
-                    kind,
-                    hints: cacheable && kind && top.ttl.is_none() && top.scope.is_none(),
+                    kind: top.kind.is_none(),
+                    ttl: cacheable && complete && top.ttl.is_none(),
+                    scope: cacheable && complete && top.scope.is_none(),
                     info: top.meta.is_none(),
                 }
             }
@@ -78,8 +83,11 @@ pub(super) fn response(id_json: &[u8], result: &[u8], marks: Marks, info: &[u8])
     if marks.kind {
         mark(&[br#""resultType":"complete""#]);
     }
-    if marks.hints {
-        mark(&[br#""ttlMs":0,"cacheScope":"private""#]);
+    if marks.ttl {
+        mark(&[br#""ttlMs":0"#]);
+    }
+    if marks.scope {
+        mark(&[br#""cacheScope":"private""#]);
     }
     if marks.info {
         mark(&[SERVER_INFO, info, b"}"]);
@@ -168,6 +176,22 @@ mod tests {
         assert_eq!(
             modern("resources/read", &format!("{{{hinted}}}")),
             of(format!(r#""resultType":"complete",{INFO},{hinted}"#))
+        );
+        for (one, other) in [
+            (r#""ttlMs":5"#, r#""cacheScope":"private""#),
+            (r#""cacheScope":"public""#, r#""ttlMs":0"#),
+        ] {
+            assert_eq!(
+                modern("tools/list", &format!("{{{one}}}")),
+                of(format!(r#""resultType":"complete",{other},{INFO},{one}"#))
+            );
+        }
+        let complete = r#""resultType":"complete""#;
+        assert_eq!(
+            modern("prompts/list", &format!("{{{complete}}}")),
+            of(format!(
+                r#""ttlMs":0,"cacheScope":"private",{INFO},{complete}"#
+            ))
         );
         let asking = r#""resultType":"input_required","_meta":{}"#;
         assert_eq!(
