@@ -439,9 +439,12 @@ impl World {
             {
                 return Err(format!("3: question {id} has outlived its time"));
             }
-            let over = |t| self.done.contains(&t);
+            let over = |t| match self.handlers.get(&t) {
+                Some(handler) => handler.told.is_some(),
+                None => true,
+            };
             if question.open && question.within.is_some_and(over) {
-                return Err(format!("3: question {id} has outlived its handler"));
+                return Err(format!("3: question {id} has outlived its request"));
             }
         }
         Ok(())
