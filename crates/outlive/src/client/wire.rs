@@ -45,30 +45,34 @@ impl Meta<'_> {
     }
 }
 
+/// Most parameters are shorter than this, in bytes.
+const ORDINARY: usize = 256;
+
 /// Parameters as JSON on one line; nothing for what serialises to nothing.
 pub(super) fn params(params: impl Serialize) -> Result<Vec<u8>, String> {
-    let mut params = serde_json::to_vec(&params).map_err(|error| error.to_string())?;
-    match params.first() {
+    let mut json = Vec::with_capacity(ORDINARY);
+    serde_json::to_writer(&mut json, &params).map_err(|error| error.to_string())?;
+    match json.first() {
         Some(b'{') => {}
-        _ if params == b"null" => params.clear(),
+        _ if json == b"null" => json.clear(),
         _ => return Err("the parameters of a request must be an object".into()),
     }
     // Raw JSON may have line breaks, which can only stand between its parts.
-    for byte in &mut params {
-        if matches!(byte, b'\n' | b'\r') {
-            *byte = b' ';
-        }
+    let mut at = 0;
+    while let Some(next) = memchr::memchr2(b'\n', b'\r', &json[at..]) {
+        at += next;
+        json[at] = b' ';
     }
-    Ok(params)
+    Ok(json)
 }
 
 /// A request. `params` is empty or an object.
 pub(super) fn request(id: u64, method: &str, params: &[u8], meta: &Meta<'_>) -> Bytes {
     let members = meta.members(id);
     let mut line = Vec::with_capacity(params.len() + members.len() + method.len() + 80);
-    let method = Value::from(method);
     // Writing to memory cannot fail.
-    let _ = write!(line, r#"{{"jsonrpc":"2.0","id":{id},"method":{method}"#);
+    let _ = write!(line, r#"{{"jsonrpc":"2.0","id":{id},"method":"#);
+    let _ = serde_json::to_writer(&mut line, method);
     put_params(&mut line, params, &members);
     line.push(b'}');
     line.into()
@@ -77,8 +81,9 @@ pub(super) fn request(id: u64, method: &str, params: &[u8], meta: &Meta<'_>) -> 
 /// A notification. `params` is empty or an object.
 pub(super) fn notification(method: &str, params: &[u8]) -> Bytes {
     let mut line = Vec::with_capacity(params.len() + method.len() + 60);
-    let method = Value::from(method);
-    let _ = write!(line, r#"{{"jsonrpc":"2.0","method":{method}"#);
+    line.extend_from_slice(br#"{"jsonrpc":"2.0","method":"#);
+    // Writing to memory cannot fail.
+    let _ = serde_json::to_writer(&mut line, method);
     put_params(&mut line, params, "");
     line.push(b'}');
     line.into()
