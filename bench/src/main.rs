@@ -2,15 +2,17 @@
 //!
 //! ```text
 //! bench [--quick] [--check] [--peers DIR] [--docs DIR]
+//! bench library [--quick] [--check] [--docs DIR]
 //! bench gate
 //! bench drive BYTES IN_FLIGHT SECONDS COMMAND...
 //! ```
 //!
 //! The first compares the server alone, a bare relay, outlive and the peers installed in `DIR`, then lets outlive endure
-//! a million calls and a thousand restarts. It prints what it found; with `--docs` it writes it into `benchmarks.md`
-//! and `benchmarks.svg` there. `--quick` takes fewer rounds and shorter runs; `--check` fails if a target is missed.
+//! a million calls and a thousand restarts, and compares the library with rmcp. It prints what it found; with `--docs`
+//! it writes it into `benchmarks.md` there, and two pictures beside it. `--quick` takes fewer rounds and shorter runs;
+//! `--check` fails if a target is missed. The second does only the last part of it.
 //!
-//! The second is the short gate of the test suite; see [`gate`]. The third keeps one command busy, for a profiler to look at.
+//! The third is the short gate of the test suite; see [`gate`]. The last keeps one command busy, for a profiler to look at.
 
 #![forbid(unsafe_code)]
 
@@ -24,6 +26,7 @@ use std::time::Duration;
 
 use contender::{Contender, Programs};
 use host::Host;
+use library::Library;
 use matrix::{Cell, Effort, Matrix};
 use report::Endurance;
 use target::{Margin, Target};
@@ -33,6 +36,7 @@ mod contender;
 mod endurance;
 mod gate;
 mod host;
+mod library;
 mod matrix;
 mod picture;
 mod process;
@@ -40,14 +44,21 @@ mod report;
 mod target;
 mod traffic;
 
-const USAGE: &str =
-    "usage: bench [--quick] [--check] [--peers DIR] [--docs DIR]\n       bench gate";
+const USAGE: &str = "usage: bench [library] [--quick] [--check] [--peers DIR] [--docs DIR]\n       \
+    bench gate";
 
 /// What outlive promises against the bare relay.
 const PROMISE: Margin = Margin {
     round_trip: 1.15,
     small: 0.85,
     large: 0.85,
+};
+
+/// What the library promises against rmcp.
+const LIBRARY_PROMISE: library::Margin = library::Margin {
+    round_trip: 0.6,
+    small: 3.0,
+    large: 1.0,
 };
 
 fn main() -> ExitCode {
@@ -70,6 +81,7 @@ fn main() -> ExitCode {
 #[derive(Default)]
 struct Order {
     gate: bool,
+    library: bool,
     quick: bool,
     check: bool,
     peers: Option<PathBuf>,
@@ -83,6 +95,7 @@ impl Order {
             let mut folder = || words.next().map(PathBuf::from).ok_or(USAGE);
             match word.to_str() {
                 Some("gate") => order.gate = true,
+                Some("library") => order.library = true,
                 Some("--quick") => order.quick = true,
                 Some("--check") => order.check = true,
                 Some("--peers") => order.peers = Some(folder()?),
@@ -95,20 +108,55 @@ impl Order {
 
     /// Whether all that was to be checked holds.
     fn carry_out(self) -> Result<bool, Box<dyn Error>> {
-        let programs = Programs::locate()?;
         if self.gate {
-            return Ok(judge(&gate::run(&programs)?));
+            return Ok(judge(&gate::run(&Programs::locate()?)?));
         }
+        let library = self.beside_rmcp()?;
+        if self.library {
+            return Ok(library || !self.check);
+        }
+        let programs = Programs::locate()?;
         let endurance = self.endure(&programs)?;
         let matrix = self.compare(&programs)?;
         let targets = targets(&matrix, &endurance, endurance::idle(&programs)?);
         let measured = report::markdown(&matrix, &endurance, &targets);
         println!("{measured}");
         if let Some(docs) = &self.docs {
-            report::write_into(&docs.join("benchmarks.md"), &measured)?;
-            fs::write(docs.join("benchmarks.svg"), picture::svg(&matrix))?;
+            report::write_into(&docs.join("benchmarks.md"), "measured", &measured)?;
+            let panels = picture::of_matrix(&matrix);
+            let svg = picture::svg(
+                "outlive compared with a bare relay and with other proxies",
+                &panels,
+            );
+            fs::write(docs.join("benchmarks.svg"), svg)?;
         }
-        Ok(judge(&targets) || !self.check)
+        Ok((judge(&targets) && library) || !self.check)
+    }
+
+    /// Compares the library with rmcp. True if it does as well as it promises.
+    fn beside_rmcp(&self) -> Result<bool, Box<dyn Error>> {
+        let effort = match self.quick {
+            true => Effort {
+                rounds: 3,
+                turn: Duration::from_millis(100),
+            },
+            false => Effort {
+                rounds: 7,
+                turn: Duration::from_millis(120),
+            },
+        };
+        let progress = |round| eprintln!("library, round {} of {}", round + 1, effort.rounds);
+        let library =
+            Library::measure(Library::all_sdks(), Library::all_cells(), effort, progress)?;
+        let targets = library.targets(&LIBRARY_PROMISE);
+        let measured = library.markdown(&targets);
+        println!("{measured}");
+        if let Some(docs) = &self.docs {
+            report::write_into(&docs.join("benchmarks.md"), "library", &measured)?;
+            let svg = picture::svg("the library compared with rmcp", &library.panels());
+            fs::write(docs.join("benchmarks-library.svg"), svg)?;
+        }
+        Ok(judge(&targets))
     }
 
     fn compare(&self, programs: &Programs) -> Result<Matrix, Box<dyn Error>> {

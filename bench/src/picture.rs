@@ -9,6 +9,39 @@ use crate::contender::Role;
 use crate::matrix::{Cell, Matrix, Turn};
 use crate::report::number;
 
+/// One question, and the answer of each contender.
+pub struct Panel {
+    /// The question.
+    pub title: &'static str,
+    /// What exactly, and which way is better.
+    pub note: &'static str,
+    /// The unit of the answers.
+    pub unit: &'static str,
+    /// The answers.
+    pub bars: Vec<Bar>,
+}
+
+/// The answer of one contender.
+pub struct Bar {
+    /// Whose it is.
+    pub name: String,
+    /// How it is to be looked at.
+    pub side: Side,
+    /// The answer; `None` if there is none.
+    pub value: Option<f64>,
+}
+
+/// What a contender is to the reader.
+#[derive(Clone, Copy)]
+pub enum Side {
+    /// What is judged.
+    Ours,
+    /// What cannot be beaten.
+    Limit,
+    /// What it is compared with.
+    Theirs,
+}
+
 const WIDTH: f64 = 860.0;
 const LABELS: f64 = 170.0;
 /// The longest bar; what is right of it is for its number.
@@ -20,8 +53,8 @@ const HEAD: f64 = 54.0;
 /// A bar this many times longer than the one before it is cut off, or the others could not be seen.
 const CUT: f64 = 4.0;
 
-/// One question.
-struct Panel {
+/// A question that the matrix answers.
+struct Question {
     title: &'static str,
     note: &'static str,
     cell: Cell,
@@ -29,8 +62,8 @@ struct Panel {
     unit: &'static str,
 }
 
-const PANELS: [Panel; 3] = [
-    Panel {
+const QUESTIONS: [Question; 3] = [
+    Question {
         title: "Round trip of a small call",
         note: "100 B, one at a time, median; shorter is better",
         cell: Cell {
@@ -40,7 +73,7 @@ const PANELS: [Panel; 3] = [
         what: |turn| turn.p50,
         unit: "µs",
     },
-    Panel {
+    Question {
         title: "Throughput of small calls",
         note: "100 B, 64 in flight; longer is better",
         cell: Cell {
@@ -50,7 +83,7 @@ const PANELS: [Panel; 3] = [
         what: |turn| turn.rate,
         unit: "calls/s",
     },
-    Panel {
+    Question {
         title: "Throughput of large calls",
         note: "1 MB there and 1 MB back, 16 in flight; longer is better",
         cell: Cell {
@@ -62,18 +95,42 @@ const PANELS: [Panel; 3] = [
     },
 ];
 
-/// The picture as SVG.
-pub fn svg(matrix: &Matrix) -> String {
-    let rows = matrix.contenders.len() as f64;
-    let panel_height = HEAD + rows * ROW + 14.0;
-    let height = panel_height * PANELS.len() as f64;
+/// The comparison of those who stand in the middle.
+pub fn of_matrix(matrix: &Matrix) -> Vec<Panel> {
+    let panel = |question: &Question| Panel {
+        title: question.title,
+        note: question.note,
+        unit: question.unit,
+        bars: matrix
+            .contenders
+            .iter()
+            .enumerate()
+            .map(|(who, contender)| Bar {
+                name: contender.name.clone(),
+                side: match contender.role {
+                    Role::Outlive => Side::Ours,
+                    Role::Direct | Role::Relay => Side::Limit,
+                    Role::Carrier | Role::Reader => Side::Theirs,
+                },
+                value: matrix.median(who, question.cell, question.what),
+            })
+            .collect(),
+    };
+    QUESTIONS.iter().map(panel).collect()
+}
+
+/// A picture as SVG; `label` says in words what it shows.
+pub fn svg(label: &str, panels: &[Panel]) -> String {
+    let panel_height = |panel: &Panel| HEAD + panel.bars.len() as f64 * ROW + 14.0;
+    let height: f64 = panels.iter().map(panel_height).sum();
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
-         width=\"{WIDTH}\" height=\"{height}\" role=\"img\" \
-         aria-label=\"outlive compared with a bare relay and with other proxies\">\n{STYLE}"
+         width=\"{WIDTH}\" height=\"{height}\" role=\"img\" aria-label=\"{label}\">\n{STYLE}"
     );
-    for (index, panel) in PANELS.iter().enumerate() {
-        draw(&mut svg, matrix, panel, index as f64 * panel_height);
+    let mut top = 0.0;
+    for panel in panels {
+        draw(&mut svg, panel, top);
+        top += panel_height(panel);
     }
     svg += "</svg>\n";
     svg
@@ -91,11 +148,8 @@ const STYLE: &str = "<style>\n\
     .cut { stroke: #6e7781; stroke-width: 2 }\n\
     </style>\n";
 
-fn draw(svg: &mut String, matrix: &Matrix, panel: &Panel, top: f64) {
-    let values: Vec<Option<f64>> = (0..matrix.contenders.len())
-        .map(|who| matrix.median(who, panel.cell, panel.what))
-        .collect();
-    let scale = longest(values.iter().flatten().copied().collect());
+fn draw(svg: &mut String, panel: &Panel, top: f64) {
+    let scale = longest(panel.bars.iter().filter_map(|bar| bar.value).collect());
     let _ = writeln!(
         svg,
         "<text class=\"title\" x=\"0\" y=\"{:.0}\">{}</text>\n\
@@ -105,19 +159,20 @@ fn draw(svg: &mut String, matrix: &Matrix, panel: &Panel, top: f64) {
         top + 39.0,
         panel.note
     );
-    for (row, (contender, value)) in matrix.contenders.iter().zip(values).enumerate() {
+    for (row, Bar { name, side, value }) in panel.bars.iter().enumerate() {
+        let value = *value;
         let y = top + HEAD + row as f64 * ROW;
         let baseline = y + BAR - 3.0;
-        let (text, bar) = match contender.role {
-            Role::Outlive => ("us", "ours"),
-            Role::Direct | Role::Relay => ("", "limit"),
-            Role::Carrier | Role::Reader => ("", "bar"),
+        let (text, bar) = match side {
+            Side::Ours => ("us", "ours"),
+            Side::Limit => ("", "limit"),
+            Side::Theirs => ("", "bar"),
         };
         let _ = writeln!(
             svg,
             "<text class=\"{text}\" x=\"{:.0}\" y=\"{baseline:.0}\" text-anchor=\"end\">{}</text>",
             LABELS - 12.0,
-            contender.name
+            name
         );
         let length = value.map_or(0.0, |value| (value / scale).min(1.0) * BARS);
         let _ = writeln!(

@@ -10,9 +10,6 @@ use crate::endurance::{Recovery, Span};
 use crate::matrix::{Cell, FLIGHTS, Matrix, TEXTS, Turn};
 use crate::target::Target;
 
-const BEGIN: &str = "<!-- measured: begin -->\n";
-const END: &str = "<!-- measured: end -->\n";
-
 /// What was found out about endurance.
 pub struct Endurance {
     /// Over many calls.
@@ -46,20 +43,25 @@ pub fn markdown(matrix: &Matrix, endurance: &Endurance, targets: &[Target]) -> S
     page
 }
 
-/// Puts the measured part into a page, between its two marks.
-pub fn write_into(page: &Path, measured: &str) -> io::Result<()> {
+/// Puts what was measured into its part of a page, between two marks.
+pub fn write_into(page: &Path, part: &str, measured: &str) -> io::Result<()> {
+    let (begin, end) = (
+        format!("<!-- {part}: begin -->\n"),
+        format!("<!-- {part}: end -->\n"),
+    );
     let text = fs::read_to_string(page)?;
     let parts = text
-        .split_once(BEGIN)
-        .and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
+        .split_once(&begin)
+        .and_then(|(before, rest)| Some((before, rest.split_once(&end)?.1)));
     let Some((before, after)) = parts else {
-        let message = format!("{} lacks the marks around what is measured", page.display());
+        let message = format!("{} lacks the marks around {part}", page.display());
         return Err(io::Error::other(message));
     };
-    fs::write(page, format!("{before}{BEGIN}\n{measured}{END}{after}"))
+    fs::write(page, format!("{before}{begin}\n{measured}{end}{after}"))
 }
 
-fn machine() -> String {
+/// Where it was measured.
+pub fn machine() -> String {
     let processors = thread::available_parallelism().map_or(1, usize::from);
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let version: Vec<_> = release.split('.').take(2).collect();
@@ -213,7 +215,8 @@ fn endured(endurance: &Endurance) -> String {
     rows
 }
 
-fn judged(targets: &[Target]) -> String {
+/// What was promised and what became of it.
+pub fn judged(targets: &[Target]) -> String {
     let mut rows = table(&["target", "bound", "measured", "met"]);
     for target in targets {
         row(
@@ -229,7 +232,8 @@ fn judged(targets: &[Target]) -> String {
     rows
 }
 
-fn table(heads: &[&str]) -> String {
+/// The head of a table.
+pub fn table(heads: &[&str]) -> String {
     let mut text = format!("| {} |\n|", heads.join(" | "));
     for index in 0..heads.len() {
         text += if index == 0 { "---|" } else { "--:|" };
@@ -238,11 +242,13 @@ fn table(heads: &[&str]) -> String {
     text
 }
 
-fn row(rows: &mut String, fields: &[String]) {
+/// A row of a table.
+pub fn row(rows: &mut String, fields: &[String]) {
     let _ = writeln!(rows, "| {} |", fields.join(" | "));
 }
 
-fn ratio(value: Option<f64>) -> String {
+/// Two decimals, or a dash for what was not measured.
+pub fn ratio(value: Option<f64>) -> String {
     value.map_or("–".to_owned(), |value| format!("{value:.2}"))
 }
 
