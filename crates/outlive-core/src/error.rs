@@ -23,7 +23,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::cause::{Cause, Phase, seconds};
+use crate::cause::{Cause, Phase, Reason, seconds};
 use crate::link::Generation;
 
 /// What is known about the execution of a request. Retry is decided on this, never on a guess.
@@ -240,6 +240,9 @@ impl Error {
             } => {
                 let then = if *poison {
                     "It was in flight at two such ends in a row, so it was not sent again."
+                } else if matches!(cause.reason, Reason::Unanswered(_)) {
+                    "The call may have taken effect, so it was not repeated. \
+                     Calling again is safe only if doing it twice is."
                 } else if *outcome == Outcome::Unknown {
                     "The server is being restarted; the call may have taken effect, so it was not repeated. \
                      Calling again is safe only if doing it twice is."

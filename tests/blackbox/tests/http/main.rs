@@ -5,6 +5,7 @@
 #![cfg(target_os = "linux")]
 
 mod fates;
+mod library;
 mod modern;
 mod relay;
 #[path = "../rig/mod.rs"]
@@ -14,4 +15,5 @@ mod sessions;
 mod settings;
 mod sse;
 mod streams;
+mod tls;
 mod web;
