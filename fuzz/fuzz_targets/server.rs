@@ -15,7 +15,7 @@ use outlive_core::event::List;
 use outlive_core::framer::{Frame, TooLong};
 use outlive_core::message::{Kind, read_batch};
 use outlive_core::server::{
-    Answer, Ask, AskId, CloseKind, Input, Level, Output, RpcError, Server, ServerPolicy, Ticket,
+    Answer, Ask, AskId, Channel, CloseKind, Input, Level, Output, RpcError, Server, ServerPolicy, Ticket,
 };
 use outlive_core::{Id, Message, Time};
 
@@ -279,7 +279,7 @@ impl<'a> World<'a> {
 
     fn client(&mut self, frame: Frame) {
         self.expect_answers(&frame);
-        self.handle(Input::Frame(frame));
+        self.handle(Input::Frame(Channel::MAIN, frame));
     }
 
     /// Whatever has an id may be answered, once.
@@ -324,7 +324,7 @@ impl<'a> World<'a> {
         while let Some(output) = self.server.poll() {
             assert!(!self.closed, "after the end: {output:?}");
             match output {
-                Output::Send(bytes) => self.reaches_client(bytes),
+                Output::Send(_, bytes) => self.reaches_client(bytes),
                 Output::Start(ticket, _) => self.tickets.push(ticket),
                 Output::Drop(ticket) => self.tickets.retain(|known| *known != ticket),
                 Output::Cancel(ticket, reason) => {
@@ -340,7 +340,7 @@ impl<'a> World<'a> {
                 Output::Event(event) => {
                     let _ = (event.to_string(), event.to_json());
                 }
-                Output::Notified(_) => {}
+                Output::Notified(_) | Output::Done(_) => {}
                 Output::Closed => self.closed = true,
             }
         }

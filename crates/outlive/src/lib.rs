@@ -106,7 +106,7 @@ Server::builder("greeter", "1.0.0")
 //! | module | what it is |
 //! |---|---|
 //! | [`client`] | a host inside this process |
-//! | `server` | a server inside this process |
+//! | `server` | a server inside this process, over standard streams, any stream, or HTTP (feature `http-server`) |
 //! | [`model`] | the words of MCP as types |
 //! | `rmcp` | for programs that use the official Rust SDK (cargo feature `rmcp`) |
 //! | [`memory`] | two ends of a stream within this process |
@@ -147,6 +147,8 @@ mod process;
 pub mod rmcp;
 mod run;
 mod secrets;
+#[cfg(feature = "http-server")]
+mod serve;
 #[cfg(feature = "server")]
 pub mod server;
 mod signals;

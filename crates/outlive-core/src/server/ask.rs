@@ -15,6 +15,7 @@ use crate::event::DropReason;
 use crate::message::{Id, Message};
 use crate::time::Time;
 
+use super::channel::Channel;
 use super::close::{Ending, ended};
 use super::handshake::lacking;
 use super::request::{Era, Peer, Ticket};
@@ -71,6 +72,8 @@ impl RpcError {
 #[derive(Clone, Debug)]
 pub(super) struct Pending {
     pub(super) within: Option<Ticket>,
+    /// Where it was sent. The handler that asks lasts no longer than its channel.
+    channel: Channel,
     pub(super) how: How,
     due: Option<Time>,
 }
@@ -181,16 +184,17 @@ impl Server {
         if full {
             return Err(Error::Overloaded);
         }
-        let (era, peer) = match within {
+        let (era, peer, channel) = match within {
             Some(ticket) => {
                 let entry = self.table.get(ticket).filter(|entry| entry.may_ask());
                 let entry = entry.ok_or(Error::CancelledByCaller)?;
-                (entry.era, entry.peer.clone())
+                (entry.era, entry.peer.clone(), entry.channel)
             }
             None => {
                 let why = "There is no client that takes requests.".to_string();
                 let peer = self.peer.clone();
-                (Era::Legacy, peer.ok_or(Error::Unsupported { why })?)
+                let peer = peer.ok_or(Error::Unsupported { why })?;
+                (Era::Legacy, peer, Channel::MAIN)
             }
         };
         if let Some(required) = lacking(&peer.capabilities, &ask.method, &ask.params) {
@@ -201,12 +205,18 @@ impl Server {
             (Era::Modern, Some(ticket)) => (self.in_round(ticket, &ask)?, None),
             _ => {
                 let line = result::call(Some(&ask.id.to_wire()), &ask.method, &ask.params);
-                self.send(line);
+                self.send(channel, line);
                 (How::Sent, self.policy.ask_timeout.map(|after| now + after))
             }
         };
         self.timers.shift(Due::Ask(ask.id), None, due);
-        self.asks.insert(ask.id, Pending { within, how, due });
+        let pending = Pending {
+            within,
+            channel,
+            how,
+            due,
+        };
+        self.asks.insert(ask.id, pending);
         if let Some(ticket) = within {
             self.count_asks(now, ticket, 1);
         }
@@ -233,11 +243,8 @@ impl Server {
             // One that has closed its side can answer nothing and need not be told.
             if self.hearing {
                 let params = format!(r#"{{"requestId":"{}"}}"#, id.to_wire());
-                self.send(result::call(
-                    None,
-                    "notifications/cancelled",
-                    params.as_bytes(),
-                ));
+                let line = result::call(None, "notifications/cancelled", params.as_bytes());
+                self.send(ask.channel, line);
             }
         }
         true

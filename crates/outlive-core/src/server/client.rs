@@ -9,9 +9,10 @@ use crate::message::{Defect, DefectKind, Id, Kind, Message, read_batch};
 use crate::session::LONGEST_ID;
 use crate::time::Time;
 
+use super::channel::Channel;
 use super::close::Ending;
 use super::refusal::Refusal;
-use super::request::{CancelReason, Era};
+use super::request::{CancelReason, Era, scope};
 use super::{Output, Server};
 
 /// Longer reasons are cut: they are for people.
@@ -44,7 +45,8 @@ impl Server {
     fn on_defect(&mut self, now: Time, defect: Defect) {
         if let Some(id) = &defect.id {
             if defect.has_method {
-                return self.refuse_id(&defect.id_json, "", &Refusal::defect(&defect));
+                let refusal = Refusal::defect(&defect);
+                return self.refuse_id(self.current, &defect.id_json, "", &refusal);
             }
             let error = Error::Protocol {
                 what: defect.detail.clone(),
@@ -62,7 +64,8 @@ impl Server {
         let limit = self.policy.message;
         if let Some(id) = &line.id {
             if line.has_method {
-                return self.refuse_id(&line.id_json, "", &Refusal::too_large(limit));
+                let refusal = Refusal::too_large(limit);
+                return self.refuse_id(self.current, &line.id_json, "", &refusal);
             }
             let answer = true;
             if self.answered(now, id, Err(Error::TooLarge { limit, answer })) {
@@ -87,18 +90,24 @@ impl Server {
         if message.id_json().len() > LONGEST_ID {
             return self.refuse(&message, &Refusal::long_id());
         }
-        let taken = |id: &Id| self.table.live(id).is_some() || self.subscriptions.is_open(id);
+        let scope = scope(Era::of(&message), self.current);
+        let taken =
+            |id: &Id| self.table.live(scope, id).is_some() || self.subscriptions.is_open(scope, id);
         if message.id().is_some_and(taken) {
             return self.refuse(&message, &Refusal::duplicate_id());
         }
-        match message.is_modern() {
-            true => self.modern_request(now, message),
-            false => self.legacy_request(now, message),
+        match Era::of(&message) {
+            Era::Modern => self.modern_request(now, message),
+            Era::Legacy => self.legacy_request(now, message),
         }
     }
 
     fn legacy_request(&mut self, now: Time, message: Message) {
         match message.method() {
+            method if !self.policy.handshake => {
+                let refusal = Refusal::uninitialized(method);
+                return self.refuse(&message, &refusal);
+            }
             "ping" => return self.answer_plainly(&message, "{}"),
             "initialize" if !self.is_ending() => return self.initialize(&message),
             _ => {}
@@ -169,6 +178,21 @@ impl Server {
         false
     }
 
+    /// The client closed a channel.
+    pub(super) fn on_left(&mut self, now: Time, channel: Channel) {
+        if channel == Channel::MAIN {
+            return;
+        }
+        let left = self.table.tickets(|entry| {
+            entry.channel == channel && entry.era == Era::Modern && entry.is_live()
+        });
+        for ticket in left {
+            self.cancel(now, ticket, CancelReason::Client(None));
+        }
+        self.leave_streams(channel);
+        self.start_waiting(now);
+    }
+
     /// The client no longer waits. What it names may be unknown, finished or cancelled before;
     /// all that is harmless (both eras, cancellation).
     fn client_cancels(&mut self, now: Time, message: &Message) {
@@ -179,7 +203,9 @@ impl Server {
         let Some(id) = message.request_id() else {
             return self.dropped(DropReason::UselessCancel, "no requestId");
         };
-        if let Some(ticket) = self.table.live(&id) {
+        // A legacy client cancels from another channel.
+        let live = self.table.live(self.current, &id);
+        if let Some(ticket) = live.or_else(|| self.table.live(Channel::MAIN, &id)) {
             let params = message.params().unwrap_or_default();
             let params = serde_json::from_slice::<Params>(params).ok();
             let mut reason = params.and_then(|params| params.reason);
@@ -187,7 +213,7 @@ impl Server {
                 reason.truncate(reason.floor_char_boundary(LONGEST_REASON));
             }
             self.cancel(now, ticket, CancelReason::Client(reason));
-        } else if !self.subscriptions.cancel(&id) {
+        } else if !self.cancel_stream(self.current, &id) {
             self.dropped(DropReason::UselessCancel, format!("request {id}"));
         }
     }

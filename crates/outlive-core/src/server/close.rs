@@ -46,7 +46,7 @@ impl Server {
             (CloseKind::Eof, Ending::No) => {
                 let until = now + self.policy.drain;
                 self.ending = Ending::Drain { until };
-                self.subscriptions.clear();
+                self.clear_subscriptions();
                 self.close_asks(now);
                 // Nobody can come back to them.
                 let parked = self
@@ -69,7 +69,7 @@ impl Server {
     /// Nobody is there to be told anything.
     fn gone(&mut self, now: Time) {
         self.ending = Ending::Gone;
-        self.subscriptions.clear();
+        self.clear_subscriptions();
         for ticket in self.table.tickets(|entry| entry.place != Place::Leaving) {
             self.cancel(now, ticket, CancelReason::TransportClosed);
         }
@@ -87,11 +87,11 @@ impl Server {
         }
         self.ending = Ending::Shutdown;
         self.end_streams();
-        self.subscriptions.clear();
+        self.clear_subscriptions();
         for ticket in self.table.tickets(|entry| entry.place == Place::Queued) {
             if let Some(entry) = self.table.remove(ticket) {
                 let refusal = Refusal::shutting_down(&entry.what(), false);
-                self.refuse(&entry.message, &refusal);
+                self.refuse_on(entry.channel, &entry.message, &refusal);
             }
         }
         for ticket in self
@@ -125,8 +125,8 @@ impl Server {
     pub(super) fn finish(&mut self, now: Time, ticket: Ticket) {
         if let Some(entry) = self.table.get(ticket).filter(|entry| entry.is_live()) {
             let refusal = Refusal::shutting_down(&entry.what(), true);
-            let message = entry.message.clone();
-            self.refuse(&message, &refusal);
+            let (message, channel) = (entry.message.clone(), entry.channel);
+            self.refuse_on(channel, &message, &refusal);
         }
         self.drop_handler(now, ticket);
     }
@@ -139,12 +139,15 @@ impl Server {
         }
     }
 
-    pub(super) fn ending_on_time(&mut self, now: Time) {
+    pub(super) fn drain_on_time(&mut self, now: Time) {
         if let Ending::Drain { until } = self.ending
             && (until <= now || self.table.in_flight() == 0)
         {
             self.gone(now);
         }
+    }
+
+    pub(super) fn close_on_time(&mut self) {
         let over = !matches!(self.ending, Ending::No | Ending::Closed);
         if over && self.table.is_empty() {
             self.ending = Ending::Closed;

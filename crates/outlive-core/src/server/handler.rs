@@ -31,7 +31,8 @@ impl Server {
             let refusal = Refusal::overloaded(message.method());
             return self.refuse(&message, &refusal);
         }
-        self.table.accept(message, era, peer, log_level);
+        self.table
+            .accept(message, self.current, era, peer, log_level);
         self.start_waiting(now);
         if self.is_crowded() {
             self.stalls_at = now + STALL;
@@ -60,6 +61,7 @@ impl Server {
             entry.due = due;
             let request = Request {
                 message: entry.message.clone(),
+                channel: entry.channel,
                 era: entry.era,
                 peer: entry.peer.clone(),
                 log_level: entry.log_level,
@@ -116,11 +118,11 @@ impl Server {
                     Era::Modern => Marks::missing(entry.message.method(), &json),
                 };
                 let line = result::response(id_json, &json, marks, &self.policy.info);
-                return self.send(line);
+                return self.send(entry.channel, line);
             }
             Answer::Error(error) => {
                 let line = result::failure(id_json, &error.to_json());
-                return self.send(line);
+                return self.send(entry.channel, line);
             }
             Answer::Result(_) => ("gave a result that is no object", None),
             Answer::Dropped => ("ended without an answer", None),
@@ -136,7 +138,7 @@ impl Server {
         });
         let refusal = Refusal::fault(&entry.what(), how);
         let line = result::failure(id_json, &refusal.error.to_json());
-        self.send(line);
+        self.send(entry.channel, line);
     }
 
     /// The client no longer waits for a live request, or must not: its handler is told and has
@@ -181,8 +183,8 @@ impl Server {
             Place::Running => {
                 let after = self.policy.deadline.unwrap_or_default();
                 let refusal = Refusal::timeout(&entry.what(), after);
-                let message = entry.message.clone();
-                self.refuse(&message, &refusal);
+                let (message, channel) = (entry.message.clone(), entry.channel);
+                self.refuse_on(channel, &message, &refusal);
                 self.cancel(now, ticket, CancelReason::Deadline);
             }
             Place::Parked { .. } => self.cancel(now, ticket, CancelReason::Deadline),

@@ -17,7 +17,7 @@ use super::request::Peer;
 use super::{Level, Server, ServerEvent};
 
 /// The revisions with a handshake, oldest first.
-const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+pub const LEGACY_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 /// The revision without one.
 pub(super) const MODERN: &str = "2026-07-28";
 
@@ -160,10 +160,10 @@ impl Server {
         let params: Params<'_> =
             serde_json::from_slice(message.params().unwrap_or(b"{}")).unwrap_or_default();
         let wanted = params.protocol_version.as_ref().and_then(Value::as_str);
-        let version = LEGACY
+        let version = LEGACY_VERSIONS
             .into_iter()
             .find(|known| Some(*known) == wanted)
-            .unwrap_or(LEGACY[LEGACY.len() - 1]);
+            .unwrap_or(LEGACY_VERSIONS[LEGACY_VERSIONS.len() - 1]);
         let copy = |raw: &RawValue| Bytes::copy_from_slice(raw.get().as_bytes());
         let peer = Peer {
             version: version.into(),

@@ -10,11 +10,13 @@
 //! As with a [`Session`](crate::Session): after every [`Server::handle`], call [`Server::poll`]
 //! until it returns `None` and carry out each [`Output`] in that order; then wait for the next
 //! input, but no longer than [`Server::deadline`], and report [`Input::Tick`] when that moment
-//! comes. Ask [`Server::wants_input`] before each frame that is reported.
+//! comes. Ask [`Server::wants_input`] before each frame that is reported; one that is reported all
+//! the same may be refused for want of room.
 //!
 //! | file | what happens there |
 //! |---|---|
 //! | `client` | a message from the client |
+//! | `channel` | where it came from, and where the answer goes |
 //! | `handshake` | who the client is |
 //! | `handler` | handlers are started, answer, are cancelled |
 //! | `ask`, `round` | handlers ask the client something: as a request, or in round trips |
@@ -23,6 +25,7 @@
 
 mod answer;
 mod ask;
+mod channel;
 mod client;
 mod close;
 mod event;
@@ -55,7 +58,9 @@ use crate::time::{Clock, Time};
 
 pub use self::answer::{Answer, RpcError};
 pub use self::ask::{Ask, AskId};
+pub use self::channel::Channel;
 pub use self::event::{CloseKind, ServerEvent};
+pub use self::handshake::LEGACY_VERSIONS;
 pub use self::level::Level;
 pub use self::policy::ServerPolicy;
 pub use self::request::{CancelReason, Era, Peer, Request, Ticket};
@@ -77,8 +82,11 @@ const STALL: Duration = Duration::from_secs(1);
 /// What happened.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// The client sent a frame.
-    Frame(Frame),
+    /// The client sent a frame on this channel.
+    Frame(Channel, Frame),
+    /// The client closed a channel. That cancels the modern requests and subscriptions on it
+    /// (2026-07-28, cancellation); to legacy ones it means nothing (2025-11-25, transports).
+    Left(Channel),
     /// The connection is over. After [`CloseKind::Eof`] the client may still read: what was
     /// accepted is answered until it has drained. After anything else nothing is sent.
     Closed(CloseKind),
@@ -143,8 +151,11 @@ pub enum Input {
 /// What is to be done.
 #[derive(Clone, Debug)]
 pub enum Output {
-    /// Send this message to the client (without line end).
-    Send(Bytes),
+    /// Send this message to the client on this channel (without line end).
+    Send(Channel, Bytes),
+    /// All that came on this channel is settled: nothing more is sent on it. Exactly one for each
+    /// channel but [`Channel::MAIN`] on which a frame came.
+    Done(Channel),
     /// Run the handler for this request.
     Start(Ticket, Box<Request>),
     /// Nobody waits for this handler any more: tell it why. Its answer is still to be reported.
@@ -170,6 +181,8 @@ pub struct Server {
     policy: ServerPolicy,
     features: Features,
     out: VecDeque<Output>,
+    /// The channel of the frame that is being read.
+    current: Channel,
     clock: Clock,
     timers: Timers,
     table: Table,
@@ -198,6 +211,7 @@ impl Server {
         Server {
             features: Features::read(&policy.capabilities),
             out: VecDeque::new(),
+            current: Channel::MAIN,
             clock: Clock::default(),
             timers: Timers::default(),
             table: Table::default(),
@@ -222,7 +236,14 @@ impl Server {
         }
         let now = self.clock.read(now, self.due_at());
         match input {
-            Input::Frame(frame) => self.on_frame(now, frame),
+            Input::Frame(channel, frame) => {
+                self.current = channel;
+                self.table.channels.hold(channel);
+                self.on_frame(now, frame);
+                self.table.channels.release(channel);
+                self.current = Channel::MAIN;
+            }
+            Input::Left(channel) => self.on_left(now, channel),
             Input::Closed(kind) => self.on_closed(now, &kind),
             Input::Answer(ticket, answer) => self.on_answer(now, ticket, answer),
             Input::Ask { within, asks } => self.on_ask(now, within, asks),
@@ -255,7 +276,11 @@ impl Server {
                 Due::Ask(id) => self.ask_due(now, id),
             }
         }
-        self.ending_on_time(now);
+        self.drain_on_time(now);
+        while let Some(channel) = self.table.channels.next_done() {
+            self.out.push_back(Output::Done(channel));
+        }
+        self.close_on_time();
     }
 
     /// The next thing to do, if there is one.
@@ -292,15 +317,20 @@ impl Server {
         self.is_crowded() && !self.asks.any_sent() && self.clock.now() < self.stalls_at
     }
 
+    /// Requests the client waits for.
+    pub fn in_flight(&self) -> usize {
+        self.table.in_flight()
+    }
+
     /// The lowest level of log messages the client has asked for with `logging/setLevel`.
     pub fn log_level(&self) -> Option<Level> {
         self.level
     }
 
     /// Sends a line, if anybody may still be there to read it.
-    fn send(&mut self, line: Bytes) {
+    fn send(&mut self, channel: Channel, line: Bytes) {
         if !self.is_mute() {
-            self.out.push_back(Output::Send(line));
+            self.out.push_back(Output::Send(channel, line));
         }
     }
 
@@ -308,18 +338,23 @@ impl Server {
         matches!(self.ending, Ending::Gone | Ending::Closed)
     }
 
-    /// Answers a request that the machine itself deals with.
+    /// Answers the request being read, which the machine itself deals with.
     fn answer_plainly(&mut self, message: &Message, result: &str) {
         let line = result::response(message.id_json(), result.as_bytes(), Marks::default(), b"");
-        self.send(line);
+        self.send(self.current, line);
     }
 
-    /// Answers a request with an error of ours.
+    /// Answers the request being read with an error of ours.
     fn refuse(&mut self, message: &Message, refusal: &Refusal) {
-        self.refuse_id(message.id_json(), message.method(), refusal);
+        self.refuse_on(self.current, message, refusal);
     }
 
-    fn refuse_id(&mut self, id_json: &[u8], method: &str, refusal: &Refusal) {
+    /// Answers a request that came on this channel with an error of ours.
+    fn refuse_on(&mut self, channel: Channel, message: &Message, refusal: &Refusal) {
+        self.refuse_id(channel, message.id_json(), message.method(), refusal);
+    }
+
+    fn refuse_id(&mut self, channel: Channel, id_json: &[u8], method: &str, refusal: &Refusal) {
         if self.is_mute() {
             return;
         }
@@ -328,7 +363,7 @@ impl Server {
             method: method.to_string(),
             kind: refusal.kind,
         });
-        self.send(result::failure(id_json, &refusal.error.to_json()));
+        self.send(channel, result::failure(id_json, &refusal.error.to_json()));
     }
 
     fn emit(&mut self, event: ServerEvent) {
@@ -363,6 +398,8 @@ pub struct Sizes {
     pub subscriptions: (usize, usize),
     /// Things that have a time.
     pub timers: usize,
+    /// Channels that are not done.
+    pub channels: usize,
 }
 
 impl Server {
@@ -378,6 +415,7 @@ impl Server {
             tombstones: self.asks.remembered(),
             subscriptions: (self.subscriptions.len(), self.subscriptions.bytes()),
             timers: self.timers.len(),
+            channels: self.table.channels.len(),
         }
     }
 }

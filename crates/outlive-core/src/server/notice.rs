@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::event::DropReason;
 
+use super::channel::Channel;
 use super::request::{Era, Ticket};
 use super::table::Entry;
 use super::{Level, Server, result};
@@ -23,12 +24,12 @@ impl Server {
 
     pub(super) fn notify(&mut self, within: Option<Ticket>, method: &str, params: &Bytes) {
         let heard = match within {
-            Some(ticket) => self.live(ticket).is_some(),
-            None => self.peer.is_some(),
+            Some(ticket) => self.live(ticket).map(|entry| entry.channel),
+            None => self.peer.as_ref().map(|_| Channel::MAIN),
         };
         match heard {
-            true => self.send(result::call(None, method, params)),
-            false => self.dropped(DropReason::LateProgress, method.to_string()),
+            Some(channel) => self.send(channel, result::call(None, method, params)),
+            None => self.dropped(DropReason::LateProgress, method.to_string()),
         }
     }
 
@@ -51,6 +52,7 @@ impl Server {
             return;
         }
         entry.progress = Some(progress);
+        let channel = entry.channel;
         let mut params = json!({ "progress": number(progress) });
         if let Some(total) = total.filter(|total| total.is_finite()) {
             params["total"] = number(total);
@@ -64,11 +66,8 @@ impl Server {
             token.to_json(),
             members.strip_prefix('{').unwrap_or("}")
         );
-        self.send(result::call(
-            None,
-            "notifications/progress",
-            params.as_bytes(),
-        ));
+        let line = result::call(None, "notifications/progress", params.as_bytes());
+        self.send(channel, line);
     }
 
     /// A log message, if the client wants to hear it: 2026-07-28 allows none that its request has
@@ -81,14 +80,14 @@ impl Server {
         data: &Bytes,
     ) {
         let usual = Some(self.level.unwrap_or(USUAL));
-        let lowest = match within {
+        let (channel, lowest) = match within {
             Some(ticket) => match self.live(ticket) {
-                Some(entry) if entry.era == Era::Modern => entry.log_level,
-                Some(_) => usual,
-                None => None,
+                Some(entry) if entry.era == Era::Modern => (entry.channel, entry.log_level),
+                Some(entry) => (entry.channel, usual),
+                None => (Channel::MAIN, None),
             },
-            None if self.peer.is_some() => usual,
-            None => None,
+            None if self.peer.is_some() => (Channel::MAIN, usual),
+            None => (Channel::MAIN, None),
         };
         if !self.features.logging || lowest.is_none_or(|lowest| level < lowest) {
             return;
@@ -99,11 +98,8 @@ impl Server {
             level.as_str(),
             String::from_utf8_lossy(data)
         );
-        self.send(result::call(
-            None,
-            "notifications/message",
-            params.as_bytes(),
-        ));
+        let line = result::call(None, "notifications/message", params.as_bytes());
+        self.send(channel, line);
     }
 }
 

@@ -17,6 +17,9 @@ pub struct ServerPolicy {
     pub instructions: Option<Bytes>,
     /// Request methods that have a handler. What the machine answers by itself need not be named.
     pub methods: BTreeSet<Cow<'static, str>>,
+    /// Whether clients are served that shake hands first (legacy). Without it every request has to
+    /// speak for itself.
+    pub handshake: bool,
     /// Handlers running at once, one at least. More requests wait in order.
     pub concurrency: usize,
     /// Bytes of requests that have a handler. One always may run.
@@ -58,6 +61,7 @@ impl Default for ServerPolicy {
             capabilities: Bytes::from_static(b"{}"),
             instructions: None,
             methods: BTreeSet::new(),
+            handshake: true,
             concurrency: 256,
             running_bytes: 64 << 20,
             queue: 4096,

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use crate::message::Message;
 
 use super::Level;
+use super::channel::Channel;
 
 /// One accepted request. It is answered through its ticket, whatever id the client gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,6 +29,25 @@ pub enum Era {
     Modern,
 }
 
+impl Era {
+    /// The era of a message from the client.
+    pub fn of(message: &Message) -> Era {
+        match message.is_modern() {
+            true => Era::Modern,
+            false => Era::Legacy,
+        }
+    }
+}
+
+/// Where the id of a request must be unique: a legacy client counts its requests over all
+/// channels; modern ones know nothing of each other.
+pub(super) fn scope(era: Era, channel: Channel) -> Channel {
+    match era {
+        Era::Legacy => Channel::MAIN,
+        Era::Modern => channel,
+    }
+}
+
 /// Who the client says it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
@@ -44,6 +64,8 @@ pub struct Peer {
 pub struct Request {
     /// The client's message.
     pub message: Message,
+    /// Where it came from.
+    pub channel: Channel,
     /// Its era.
     pub era: Era,
     /// Who asks.

@@ -142,7 +142,7 @@ impl Server {
             .get(ticket)
             .filter(|entry| entry.place == Place::Running);
         let Some(entry) = running else { return };
-        let message = entry.message.clone();
+        let (message, channel) = (entry.message.clone(), entry.channel);
         let mut questions = Map::new();
         for (_, ask) in self.asks.of(ticket) {
             if let How::Round {
@@ -178,7 +178,7 @@ impl Server {
             marks,
             &self.policy.info,
         );
-        self.send(line);
+        self.send(channel, line);
         self.table.park(ticket, &state);
         self.set_due(ticket, Some(now + self.policy.parked_for));
         self.start_waiting(now);
@@ -220,7 +220,7 @@ impl Server {
         introduction: &Introduction,
         back: &Return<'_>,
     ) {
-        let Some(entry) = self.table.resume(ticket, message.clone()) else {
+        let Some(entry) = self.table.resume(ticket, message.clone(), self.current) else {
             return;
         };
         entry.peer = introduction.peer.clone();

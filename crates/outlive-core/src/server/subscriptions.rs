@@ -10,12 +10,14 @@ use crate::event::List;
 use crate::memory::Filter;
 use crate::message::{Id, Message};
 
+use super::channel::Channel;
 use super::refusal::Refusal;
 use super::{Server, result};
 
 /// An open `subscriptions/listen`.
 #[derive(Clone, Debug)]
 struct Stream {
+    channel: Channel,
     id: Id,
     /// Its id as the client wrote it, which is also the subscription's.
     id_json: Bytes,
@@ -48,19 +50,9 @@ impl Subscriptions {
         self.resources.iter().map(of).sum::<usize>() + named
     }
 
-    pub(super) fn is_open(&self, id: &Id) -> bool {
-        self.streams.iter().any(|stream| stream.id == *id)
-    }
-
-    /// The client cancels a stream; `false` if there is none of that id.
-    pub(super) fn cancel(&mut self, id: &Id) -> bool {
-        let before = self.streams.len();
-        self.streams.retain(|stream| stream.id != *id);
-        self.streams.len() < before
-    }
-
-    pub(super) fn clear(&mut self) {
-        *self = Subscriptions::default();
+    pub(super) fn is_open(&self, channel: Channel, id: &Id) -> bool {
+        let same = |stream: &Stream| stream.channel == channel && stream.id == *id;
+        self.streams.iter().any(same)
     }
 }
 
@@ -130,8 +122,11 @@ impl Server {
             Value::Object(agreed)
         );
         let method = "notifications/subscriptions/acknowledged";
-        self.send(result::call(None, method, params.as_bytes()));
+        let channel = self.current;
+        self.send(channel, result::call(None, method, params.as_bytes()));
+        self.table.channels.hold(channel);
         self.subscriptions.streams.push(Stream {
+            channel,
             id: message.id().cloned().unwrap_or(Id::Null),
             id_json,
             lists,
@@ -147,7 +142,7 @@ impl Server {
         let method = list.changed_method();
         let same = |other: &List| other.changed_method() == method;
         if self.peer.is_some() {
-            self.send(result::call(None, method, b""));
+            self.send(Channel::MAIN, result::call(None, method, b""));
         }
         self.tell_streams(method, "", |stream| stream.lists.iter().any(same));
     }
@@ -158,45 +153,78 @@ impl Server {
         let member = format!(r#""uri":{}"#, json!(uri));
         if self.subscriptions.resources.contains(uri) {
             let params = format!("{{{member}}}");
-            self.send(result::call(None, method, params.as_bytes()));
+            let line = result::call(None, method, params.as_bytes());
+            self.send(Channel::MAIN, line);
         }
         let named = |stream: &Stream| stream.resources.iter().any(|named| named == uri);
         self.tell_streams(method, &format!(",{member}"), named);
     }
 
     fn tell_streams(&mut self, method: &str, more: &str, wants: impl Fn(&Stream) -> bool) {
-        let told: Vec<String> = self
+        let told: Vec<(Channel, String)> = self
             .subscriptions
             .streams
             .iter()
             .filter(|stream| wants(stream))
-            .map(|stream| format!("{{{}{more}}}", meta(&stream.id_json)))
+            .map(|stream| {
+                let params = format!("{{{}{more}}}", meta(&stream.id_json));
+                (stream.channel, params)
+            })
             .collect();
-        for params in told {
-            self.send(result::call(None, method, params.as_bytes()));
+        for (channel, params) in told {
+            self.send(channel, result::call(None, method, params.as_bytes()));
         }
     }
 
+    /// The client cancels a stream; `false` if there is none of that id.
+    pub(super) fn cancel_stream(&mut self, channel: Channel, id: &Id) -> bool {
+        self.close_streams(|stream| stream.channel == channel && stream.id == *id)
+    }
+
+    /// The client closes all streams of a channel.
+    pub(super) fn leave_streams(&mut self, channel: Channel) {
+        self.close_streams(|stream| stream.channel == channel);
+    }
+
+    /// Nobody listens any more.
+    pub(super) fn clear_subscriptions(&mut self) {
+        self.subscriptions.resources.clear();
+        self.close_streams(|_| true);
+    }
+
+    fn close_streams(&mut self, which: impl Fn(&Stream) -> bool) -> bool {
+        let closed: Vec<Stream> = self
+            .subscriptions
+            .streams
+            .extract_if(.., |stream| which(stream))
+            .collect();
+        for stream in &closed {
+            self.table.channels.release(stream.channel);
+        }
+        !closed.is_empty()
+    }
+
     /// Ends all streams from our side: each with its one response, which says that it ended
-    /// gracefully, and with the notification that closes a stream on a shared channel
+    /// gracefully, and on a shared channel with the notification that closes a stream there
     /// (2026-07-28, subscriptions and cancellation).
     pub(super) fn end_streams(&mut self) {
         let streams = std::mem::take(&mut self.subscriptions.streams);
-        for Stream { id_json, .. } in streams {
+        for Stream {
+            channel, id_json, ..
+        } in streams
+        {
             let result = format!(r#"{{"resultType":"complete",{}}}"#, meta(&id_json));
-            self.send(result::response(
-                &id_json,
-                result.as_bytes(),
-                result::Marks::default(),
-                b"",
-            ));
+            let marks = result::Marks::default();
+            let line = result::response(&id_json, result.as_bytes(), marks, b"");
+            self.send(channel, line);
+            self.table.channels.release(channel);
+            if channel != Channel::MAIN {
+                continue;
+            }
             let id = String::from_utf8_lossy(&id_json);
             let params = format!(r#"{{"requestId":{id},"reason":"the server is shutting down"}}"#);
-            self.send(result::call(
-                None,
-                "notifications/cancelled",
-                params.as_bytes(),
-            ));
+            let line = result::call(None, "notifications/cancelled", params.as_bytes());
+            self.send(channel, line);
         }
     }
 }

@@ -15,7 +15,8 @@ use crate::message::{Id, Message};
 use crate::time::Time;
 
 use super::Level;
-use super::request::{Era, Peer, Ticket};
+use super::channel::{Channel, Channels};
+use super::request::{Era, Peer, Ticket, scope};
 
 /// Where a request is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +34,8 @@ pub(super) enum Place {
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) message: Message,
+    /// Where it came from, and its answer goes.
+    pub(super) channel: Channel,
     pub(super) era: Era,
     pub(super) peer: Arc<Peer>,
     pub(super) log_level: Option<Level>,
@@ -69,7 +72,7 @@ impl Entry {
 pub(super) struct Table {
     entries: BTreeMap<Ticket, Entry>,
     /// The ids the client waits for. The one who chooses them can slow down nobody but themselves.
-    live: FxHashMap<Id, Ticket>,
+    live: FxHashMap<(Channel, Id), Ticket>,
     /// In the order they were accepted.
     queue: BTreeSet<Ticket>,
     queue_bytes: usize,
@@ -78,6 +81,8 @@ pub(super) struct Table {
     /// Requests that have or had a handler, parked or not: their bytes.
     bytes: usize,
     next: u64,
+    /// Live requests hold theirs.
+    pub(super) channels: Channels,
 }
 
 impl Table {
@@ -90,8 +95,8 @@ impl Table {
     }
 
     /// The request the client waits for under this id.
-    pub(super) fn live(&self, id: &Id) -> Option<Ticket> {
-        self.live.get(id).copied()
+    pub(super) fn live(&self, scope: Channel, id: &Id) -> Option<Ticket> {
+        self.live.get(&(scope, id.clone())).copied()
     }
 
     pub(super) fn in_flight(&self) -> usize {
@@ -131,19 +136,19 @@ impl Table {
     pub(super) fn accept(
         &mut self,
         message: Message,
+        channel: Channel,
         era: Era,
         peer: Arc<Peer>,
         log_level: Option<Level>,
     ) -> Ticket {
         let ticket = Ticket(self.next);
         self.next += 1;
-        if let Some(id) = message.id() {
-            self.live.insert(id.clone(), ticket);
-        }
+        self.enliven(ticket, &message, era, channel);
         self.queue.insert(ticket);
         self.queue_bytes += message.bytes().len();
         let entry = Entry {
             message,
+            channel,
             era,
             peer,
             log_level,
@@ -177,12 +182,22 @@ impl Table {
         Some(entry)
     }
 
+    /// The client waits for this request.
+    fn enliven(&mut self, ticket: Ticket, message: &Message, era: Era, channel: Channel) {
+        if let Some(id) = message.id() {
+            self.live.insert((scope(era, channel), id.clone()), ticket);
+            self.channels.hold(channel);
+        }
+    }
+
     /// The client no longer waits for this request: the one way in which that comes about.
     fn unlive(&mut self, ticket: Ticket) {
         if let Some(entry) = self.entries.get(&ticket).filter(|entry| entry.is_live())
             && let Some(id) = entry.message.id()
         {
-            self.live.remove(id);
+            self.live
+                .remove(&(scope(entry.era, entry.channel), id.clone()));
+            self.channels.release(entry.channel);
         }
     }
 
@@ -214,17 +229,22 @@ impl Table {
     }
 
     /// The client has come back: the handler goes on under another id.
-    pub(super) fn resume(&mut self, ticket: Ticket, message: Message) -> Option<&mut Entry> {
+    pub(super) fn resume(
+        &mut self,
+        ticket: Ticket,
+        message: Message,
+        channel: Channel,
+    ) -> Option<&mut Entry> {
+        self.entries.get(&ticket)?;
+        self.enliven(ticket, &message, Era::Modern, channel);
         let entry = self.entries.get_mut(&ticket)?;
         if let Place::Parked { state } = &entry.place {
             self.states.remove(state);
         }
         self.bytes -= entry.message.bytes().len();
         self.bytes += message.bytes().len();
-        if let Some(id) = message.id() {
-            self.live.insert(id.clone(), ticket);
-        }
         entry.message = message;
+        entry.channel = channel;
         entry.place = Place::Running;
         entry.progress = None;
         Some(entry)

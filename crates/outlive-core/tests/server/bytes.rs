@@ -2,12 +2,15 @@
 
 use outlive_core::event::DropReason;
 use outlive_core::framer::Frame;
-use outlive_core::server::{Input, ServerEvent};
+use outlive_core::server::{Channel, Input, ServerEvent};
 
 use crate::pair::*;
 
 fn raw(p: &mut Pair, line: &[u8]) {
-    p.feed(Input::Frame(Frame::Line(line.to_vec().into())));
+    p.feed(Input::Frame(
+        Channel::MAIN,
+        Frame::Line(line.to_vec().into()),
+    ));
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod asks;
 mod bounds;
 mod bytes;
 mod cancel;
+mod channels;
 mod close;
 mod handshake;
 mod modern;

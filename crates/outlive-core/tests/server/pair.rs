@@ -8,7 +8,7 @@ use outlive_core::error::Error;
 use outlive_core::event::DropReason;
 use outlive_core::framer::{Frame, TooLong};
 use outlive_core::server::{
-    Answer, Ask, AskId, CloseKind, Input, Output, Request, RpcError, Server, ServerEvent,
+    Answer, Ask, AskId, Channel, CloseKind, Input, Output, Request, RpcError, Server, ServerEvent,
     ServerPolicy, Ticket,
 };
 use outlive_core::{Id, Time};
@@ -111,7 +111,10 @@ impl Pair {
     }
 
     pub fn client(&mut self, line: &str) {
-        self.feed(Input::Frame(Frame::Line(line.to_string().into())));
+        self.feed(Input::Frame(
+            Channel::MAIN,
+            Frame::Line(line.to_string().into()),
+        ));
     }
 
     pub fn call(&mut self, id: u64, tool: &str) -> Ticket {
@@ -219,7 +222,7 @@ impl Pair {
     /// What the client was sent.
     pub fn sent(&mut self) -> Vec<String> {
         self.take(|output| match output {
-            Output::Send(bytes) => Some(text(bytes)),
+            Output::Send(_, bytes) => Some(text(bytes)),
             _ => None,
         })
     }
@@ -273,7 +276,7 @@ impl Pair {
     pub fn all(&mut self) -> Vec<String> {
         self.take(|output| {
             Some(match output {
-                Output::Send(bytes) => format!("send {}", text(bytes)),
+                Output::Send(_, bytes) => format!("send {}", text(bytes)),
                 Output::Start(ticket, _) => format!("start {ticket}"),
                 Output::Cancel(ticket, reason) => format!("cancel {ticket} {}", reason.as_str()),
                 Output::Drop(ticket) => format!("drop {ticket}"),
@@ -284,6 +287,7 @@ impl Pair {
                     format!("dropped {}", reason.as_str())
                 }
                 Output::Event(event) => event.name().into(),
+                Output::Done(channel) => format!("done {}", channel.0),
                 Output::Closed => "closed".into(),
             })
         })
@@ -355,10 +359,13 @@ pub fn result(id: u64, result: &str) -> String {
 }
 
 pub fn too_long(id: Option<&str>, has_method: bool, len: u64) -> Input {
-    Input::Frame(Frame::TooLong(TooLong {
-        id: id.and_then(|json| Id::read(json.as_bytes())),
-        id_json: id.unwrap_or_default().to_string().into(),
-        has_method,
-        len,
-    }))
+    Input::Frame(
+        Channel::MAIN,
+        Frame::TooLong(TooLong {
+            id: id.and_then(|json| Id::read(json.as_bytes())),
+            id_json: id.unwrap_or_default().to_string().into(),
+            has_method,
+            len,
+        }),
+    )
 }

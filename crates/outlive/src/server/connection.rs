@@ -8,6 +8,7 @@
 //! Nothing of the user's runs under the lock. What the machine orders beyond sending (start, tell,
 //! drop, report) is collected in [`After`] and done when the lock is free.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::io;
@@ -29,12 +30,18 @@ use super::dispatch;
 use super::pool::Pool;
 use super::registry::Registry;
 use super::task::Task;
-use super::wire::Writing;
-use crate::outbox::Outbox;
+use super::wire::Sink;
 
 /// Above this many bytes for the client it is not read, and what it need not be told (progress,
 /// log messages) is left out.
 pub(crate) const HIGH: usize = 4 << 20;
+
+/// Something to ask the client.
+pub(crate) struct Question {
+    pub(crate) key: Option<Cow<'static, str>>,
+    pub(crate) method: Cow<'static, str>,
+    pub(crate) params: Bytes,
+}
 
 /// What the client answered, or why it did not.
 pub(crate) type Asked = Result<Bytes, Error>;
@@ -53,8 +60,7 @@ pub(crate) struct Connection {
 /// What the lock protects.
 pub(crate) struct Engine {
     pub(crate) machine: Machine,
-    pub(crate) outbox: Outbox,
-    writer: Box<dyn Writing>,
+    pub(crate) sink: Box<dyn Sink>,
     /// The client does not take more; the thread that reads waits for it to.
     stalled: bool,
     /// Nothing can be written any more.
@@ -95,15 +101,14 @@ impl Connection {
         policy: ServerPolicy,
         key: [u8; 16],
         registry: Arc<Registry>,
-        writer: Box<dyn Writing>,
+        sink: Box<dyn Sink>,
         pool: Pool,
     ) -> Arc<Connection> {
         Arc::new(Connection {
             message_limit: policy.message,
             engine: Mutex::new(Engine {
                 machine: Machine::new(policy, key),
-                outbox: Outbox::default(),
-                writer,
+                sink,
                 stalled: false,
                 broken: false,
                 calls: HashMap::default(),
@@ -140,13 +145,24 @@ impl Connection {
 
     /// Tells the machine something, and the client what comes of it.
     pub(crate) fn feed(self: &Arc<Connection>, input: Input) {
+        self.feed_and_look(input, || ());
+    }
+
+    /// The same, and looks at what has come of it before any handler is started.
+    pub(crate) fn feed_and_look<T>(
+        self: &Arc<Connection>,
+        input: Input,
+        look: impl FnOnce() -> T,
+    ) -> T {
         let mut after = After::default();
         let mut engine = self.lock();
         engine.take(self, input, &mut after);
         engine.write_what_goes(self, &mut after);
         engine.poke();
+        let seen = look();
         drop(engine);
         after.run(self);
+        seen
     }
 
     /// The handler of `ticket` is done. What it answered is written when its thread has no other
@@ -184,7 +200,7 @@ impl Connection {
 
     /// Sends something the client can do without, unless too much is queued already.
     pub(crate) fn mention(self: &Arc<Connection>, input: Input) {
-        if self.lock().outbox.len() < HIGH {
+        if self.lock().sink.backlog() < HIGH {
             self.feed(input);
         } else {
             tracing::debug!("the client does not read; a notification was dropped");
@@ -195,12 +211,17 @@ impl Connection {
     pub(crate) fn ask(
         self: &Arc<Connection>,
         within: Option<Ticket>,
-        questions: impl IntoIterator<Item = (std::borrow::Cow<'static, str>, Bytes)>,
+        questions: impl IntoIterator<Item = Question>,
     ) -> Vec<(AskId, oneshot::Receiver<Asked>)> {
         let mut asks = Vec::new();
         let mut receivers = Vec::new();
         let mut engine = self.lock();
-        for (method, params) in questions {
+        for Question {
+            key,
+            method,
+            params,
+        } in questions
+        {
             let id = AskId(self.next_ask.fetch_add(1, Ordering::Relaxed));
             let (sender, receiver) = oneshot::channel();
             // After the end nobody would answer: the receiver learns it from the lost sender.
@@ -212,7 +233,7 @@ impl Connection {
                 id,
                 method,
                 params,
-                key: None,
+                key,
             });
         }
         drop(engine);
@@ -245,8 +266,9 @@ impl Engine {
         self.machine.handle(now, input);
         while let Some(output) = self.machine.poll() {
             match output {
-                Output::Send(frame) if !self.broken => self.outbox.push(frame),
-                Output::Send(_) => {}
+                Output::Send(channel, line) if !self.broken => self.sink.send(channel, line),
+                Output::Send(..) => {}
+                Output::Done(channel) => self.sink.done(channel),
                 Output::Start(ticket, request) => {
                     let call = Call::new(connection, ticket, request);
                     let work = dispatch::work(&connection.registry, &call);
@@ -307,7 +329,7 @@ impl Engine {
 
     /// Writes without waiting, from any thread.
     fn write_what_goes(&mut self, connection: &Arc<Connection>, after: &mut After) {
-        if !self.stalled && !self.outbox.is_empty() {
+        if !self.stalled && self.sink.backlog() > 0 {
             let mut nobody = Context::from_waker(Waker::noop());
             if !self.write(connection, &mut nobody, after) {
                 // The waker of the thread that reads has been replaced by none.
@@ -326,7 +348,7 @@ impl Engine {
         if self.broken {
             return true;
         }
-        match self.writer.flush(cx, &mut self.outbox) {
+        match self.sink.flush(cx) {
             Ok(done) => {
                 self.stalled = !done;
                 done
@@ -345,7 +367,7 @@ impl Engine {
         cx: &mut Context<'_>,
         after: &mut After,
     ) {
-        if !self.broken && self.writer.poll_gone(cx).is_ready() {
+        if !self.broken && self.sink.poll_gone(cx).is_ready() {
             self.break_off(connection, CloseKind::BrokenPipe, after);
         }
     }
@@ -353,13 +375,13 @@ impl Engine {
     fn break_off(&mut self, connection: &Arc<Connection>, kind: CloseKind, after: &mut After) {
         self.broken = true;
         self.stalled = false;
-        self.outbox.clear();
+        self.sink.clear();
         self.take(connection, Input::Closed(kind), after);
     }
 
     /// Whether the client may be read.
     pub(crate) fn wants_input(&self) -> bool {
-        !self.closed && self.machine.wants_input() && self.outbox.len() < HIGH
+        !self.closed && self.machine.wants_input() && self.sink.backlog() < HIGH
     }
 
     /// Wakes the thread that reads if it would otherwise be late.
@@ -373,14 +395,14 @@ impl Engine {
 
     /// Whether all that was to be said has been said, or never can be.
     pub(crate) fn has_said_all(&self) -> bool {
-        self.broken || (self.outbox.is_empty() && !self.stalled)
+        self.broken || (self.sink.backlog() == 0 && !self.stalled)
     }
 
     /// Waits for what is on its way, but not for long.
     pub(crate) fn end_output(&mut self, patience: std::time::Duration) {
         self.broken = true;
-        self.outbox.clear();
-        self.writer.finish(patience);
+        self.sink.clear();
+        self.sink.finish(patience);
     }
 }
 

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 
 use super::call::Call;
-use super::connection::{Asked, Connection};
+use super::connection::{Asked, Connection, Question};
 use super::handle::ServerHandle;
 use crate::model::{
     ElicitRequest, ElicitResult, Implementation, LogLevel, Object, Root, RootsResult,
@@ -104,6 +104,18 @@ impl Ctx {
         });
     }
 
+    /// Ends the connection over which the client waits for this request, but not the request: the
+    /// client comes back for what is still to come. For work that takes longer than anybody on the
+    /// way keeps a connection.
+    ///
+    /// That is possible over HTTP with a client of 2025-11-25; with any other nothing happens.
+    pub fn hang_up(&self) {
+        if self.era() == Era::Legacy && *self.peer().version == *"2025-11-25" {
+            let channel = self.call.request.channel;
+            self.call.connection.lock().sink.hang_up(channel);
+        }
+    }
+
     /// Lets the client ask its model.
     pub async fn sample(&self, request: &SamplingRequest) -> Result<SamplingResult, Error> {
         self.request("sampling/createMessage", request).await
@@ -141,8 +153,32 @@ impl Ctx {
         method: impl Into<Cow<'static, str>>,
         params: impl Serialize,
     ) -> Result<Bytes, Error> {
-        let params = json(&params)?;
-        let mut answers = self.ask([(method.into(), params)]);
+        self.ask_one(None, method.into(), &params).await
+    }
+
+    /// As [`request_json`](Ctx::request_json), under a name: a client of 2026-07-28 sees what it is
+    /// asked under this key of `inputRequests`, and any other not at all.
+    pub async fn request_named(
+        &self,
+        key: impl Into<Cow<'static, str>>,
+        method: impl Into<Cow<'static, str>>,
+        params: impl Serialize,
+    ) -> Result<Bytes, Error> {
+        self.ask_one(Some(key.into()), method.into(), &params).await
+    }
+
+    async fn ask_one(
+        &self,
+        key: Option<Cow<'static, str>>,
+        method: Cow<'static, str>,
+        params: &impl Serialize,
+    ) -> Asked {
+        let params = json(params)?;
+        let mut answers = self.ask([Question {
+            key,
+            method,
+            params,
+        }]);
         match answers.pop() {
             Some(answer) => answer.wait().await,
             None => Err(gone()),
@@ -163,7 +199,11 @@ impl Ctx {
     {
         let mut questions = Vec::new();
         for (method, params) in requests {
-            questions.push((method.into(), json_or_null(&params)));
+            questions.push(Question {
+                key: None,
+                method: method.into(),
+                params: json_or_null(&params),
+            });
         }
         let mut results = Vec::new();
         for answer in self.ask(questions) {
@@ -172,10 +212,7 @@ impl Ctx {
         results
     }
 
-    fn ask(
-        &self,
-        questions: impl IntoIterator<Item = (Cow<'static, str>, Bytes)>,
-    ) -> Vec<Answering> {
+    fn ask(&self, questions: impl IntoIterator<Item = Question>) -> Vec<Answering> {
         let connection = &self.call.connection;
         let asked = connection.ask(Some(self.call.ticket), questions);
         asked

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use outlive_core::server::{CloseKind, Input};
+use outlive_core::server::{Channel, CloseKind, Input};
 use outlive_core::{Framer, Time};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
@@ -272,7 +272,12 @@ impl Driver {
                 true => self.framer.finish(),
             };
             let Some(frame) = frame else { break };
-            engine.take_at(now, &self.connection, Input::Frame(frame), &mut after);
+            engine.take_at(
+                now,
+                &self.connection,
+                Input::Frame(Channel::MAIN, frame),
+                &mut after,
+            );
         }
         let paused = engine.paused;
         drop(engine);

@@ -59,6 +59,8 @@ mod dispatch;
 mod driver;
 mod failure;
 mod handle;
+#[cfg(feature = "http-server")]
+mod http;
 mod pool;
 mod prompt;
 mod registry;
@@ -89,6 +91,8 @@ pub use builder::{BuildError, Builder};
 pub use ctx::Ctx;
 pub use failure::ToolError;
 pub use handle::ServerHandle;
+#[cfg(feature = "http-server")]
+pub use http::{Http, HttpServer};
 pub use outlive_core::server::{CancelReason, Era, Peer};
 pub use prompt::{IntoCompletion, IntoPromptResult};
 pub use resource::{IntoReadResult, ResourceUri};
@@ -193,7 +197,8 @@ impl Server {
         let open: driver::Open = Box::new(move || {
             let (reader, writer) = ends()?;
             let policy = policy(&registry);
-            let connection = Connection::new(policy, key(), registry, writer, pool);
+            let sink = Box::new(wire::Pipe::new(writer));
+            let connection = Connection::new(policy, key(), registry, sink, pool);
             // Before it is read: a client that has been answered hears of every change.
             connection.registry.join(&connection);
             Ok((reader, connection))

@@ -9,7 +9,8 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
+use outlive_core::server::Channel;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadHalf, WriteHalf};
 
 use crate::host::{Host, HostOutput};
@@ -33,6 +34,79 @@ pub(crate) trait Writing: Send {
 
     /// Waits for what is on its way, but not for long.
     fn finish(&mut self, patience: Duration);
+}
+
+/// Where messages for the client go.
+pub(crate) trait Sink: Send {
+    /// Queues a message.
+    fn send(&mut self, channel: Channel, line: Bytes);
+
+    /// Nothing more will come on this channel.
+    fn done(&mut self, channel: Channel);
+
+    /// Passes on what is queued without waiting. False if something is left; then `cx` is woken
+    /// when it is worth trying again.
+    fn flush(&mut self, cx: &mut Context<'_>) -> io::Result<bool>;
+
+    /// Bytes that are queued.
+    fn backlog(&self) -> usize;
+
+    /// Forgets what is queued: nobody will read it.
+    fn clear(&mut self);
+
+    /// Ready when the client will never read again, as far as that can be told without writing.
+    fn poll_gone(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+
+    /// Waits for what is on its way, but not for long.
+    fn finish(&mut self, _patience: Duration) {}
+
+    /// Lets the client come back for what is still to come on this channel, if it can.
+    fn hang_up(&mut self, _channel: Channel) {}
+}
+
+/// A pipe for messages: all channels are one.
+pub(crate) struct Pipe {
+    outbox: Outbox,
+    writer: Box<dyn Writing>,
+}
+
+impl Pipe {
+    pub(crate) fn new(writer: Box<dyn Writing>) -> Pipe {
+        Pipe {
+            outbox: Outbox::default(),
+            writer,
+        }
+    }
+}
+
+impl Sink for Pipe {
+    fn send(&mut self, _: Channel, line: Bytes) {
+        self.outbox.push(line);
+    }
+
+    fn done(&mut self, _: Channel) {}
+
+    fn flush(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+        self.writer.flush(cx, &mut self.outbox)
+    }
+
+    fn backlog(&self) -> usize {
+        self.outbox.len()
+    }
+
+    fn clear(&mut self) {
+        self.outbox.clear();
+    }
+
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.writer.poll_gone(cx)
+    }
+
+    fn finish(&mut self, patience: Duration) {
+        self.writer.finish(patience);
+    }
 }
 
 /// Both directions.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use outlive_core::Time;
 use outlive_core::framer::Frame;
-use outlive_core::server::{Input, Output, Server, ServerPolicy, Ticket};
+use outlive_core::server::{Channel, Input, Output, Server, ServerPolicy, Ticket};
 
 use crate::schedule::Dice;
 use crate::world::Broken;
@@ -215,7 +215,7 @@ impl World {
         let batch = matches!(&frame, Frame::Line(line) if line.starts_with(b"["));
         self.crowded =
             batch || queued.0 >= self.policy.queue || queued.1 >= self.policy.queue_bytes;
-        self.handle(Input::Frame(frame))?;
+        self.handle(Input::Frame(Channel::MAIN, frame))?;
         self.crowded = false;
         match self.owed.first() {
             Some(id) => Err(format!("1: the second request {id} got no answer")),
@@ -233,13 +233,13 @@ impl World {
                 return Err(format!("10: after the end: {output:?}"));
             }
             match output {
-                Output::Send(line) => self.sent(&line)?,
+                Output::Send(_, line) => self.sent(&line)?,
                 Output::Start(ticket, request) => self.started(ticket, &request)?,
                 Output::Cancel(ticket, reason) => self.told(ticket, &reason)?,
                 Output::Drop(ticket) => self.dropped(ticket)?,
                 Output::Asked(id, answer) => self.question_ends(id.0, &answer)?,
                 Output::Closed => self.ended()?,
-                Output::Notified(_) | Output::Event(_) => {}
+                Output::Notified(_) | Output::Event(_) | Output::Done(_) => {}
             }
         }
         if let Some(ticket) = self.leaving.take()

@@ -1,0 +1,415 @@
+//! One request and its response.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use hyper::body::{Body, Incoming};
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::{Method, Request, StatusCode};
+use outlive_core::message::{Defect, DefectKind, Kind as MessageKind};
+use outlive_core::server::{LEGACY_VERSIONS, RpcError};
+use outlive_core::{Frame, Message};
+use serde::Deserialize;
+
+use super::accept::Front;
+use super::guard::header;
+use super::head::{self, HEADER_MISMATCH, VERSION};
+use super::mouth::{Beginning, Mouth};
+use super::reader::{Reader, read_id};
+use super::reply::{self, Reply, SESSION_ID};
+use super::session::{Session, Use};
+use super::{Kind, Party};
+
+/// An answer that comes this soon is a plain response; for a later one a stream is opened, so
+/// that everybody on the way sees that something is going on.
+const PROMPT: Duration = Duration::from_millis(250);
+
+/// The first revision whose clients know events without a message.
+const PRIMED: &str = "2025-11-25";
+
+/// The session is not known (−31006, as in [`outlive_core::Error`]).
+const SESSION_EXPIRED: i32 = -31006;
+
+/// The body is longer than the limit (−31008, as in [`outlive_core::Error`]).
+const TOO_LARGE: i32 = -31008;
+
+/// Bodies beginning with this were written by an editor.
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
+/// A refusal on the way.
+type Refused<T> = Result<T, Box<Reply>>;
+
+impl Front {
+    /// Answers a request.
+    pub(crate) async fn answer(&self, request: Request<Incoming>) -> Reply {
+        match self.admit(request).await {
+            Ok(reply) => reply,
+            Err(refusal) => *refusal,
+        }
+    }
+
+    async fn admit(&self, request: Request<Incoming>) -> Refused<Reply> {
+        self.guard.check(request.headers(), request.uri())?;
+        if request.uri().path() != self.path {
+            let sentence = format!("There is nothing here. The server is at {}.", self.path);
+            return Ok(reply::refusal(StatusCode::NOT_FOUND, sentence));
+        }
+        match *request.method() {
+            Method::POST => self.post(request).await,
+            Method::GET => self.get(request.headers()),
+            Method::DELETE => self.delete(request.headers()),
+            _ => Ok(reply::only("POST, GET, DELETE")),
+        }
+    }
+
+    async fn post(&self, request: Request<Incoming>) -> Refused<Reply> {
+        let (parts, body) = request.into_parts();
+        let headers = &parts.headers;
+        if !is_json(headers) {
+            let sentence = "The body must be JSON: Content-Type: application/json.";
+            return Ok(reply::refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, sentence));
+        }
+        if !accepts(headers, "application/json") || !accepts(headers, "text/event-stream") {
+            let sentence = "The client must accept both application/json and text/event-stream.";
+            return Ok(reply::refusal(StatusCode::NOT_ACCEPTABLE, sentence));
+        }
+        let body = self.read(body).await?;
+        let message = Message::read(body.clone());
+        let legacy = |version: &str| LEGACY_VERSIONS.contains(&version.trim());
+        let modern = message.as_ref().is_ok_and(Message::is_modern)
+            || header(headers, VERSION).is_some_and(|version| !legacy(version));
+        match modern {
+            true => self.modern(headers, body, message).await,
+            false => self.legacy(headers, body, message).await,
+        }
+    }
+
+    async fn modern(
+        &self,
+        headers: &HeaderMap,
+        body: Bytes,
+        message: Result<Message, Defect>,
+    ) -> Refused<Reply> {
+        if let Ok(message) = &message
+            && message.kind() == MessageKind::Request
+            && message.is_modern()
+            && let Some(sentence) =
+                head::mismatch(headers, message, || self.backend.mirrored(message))
+        {
+            let (status, id) = (StatusCode::BAD_REQUEST, message.id_json());
+            return Ok(reply::error(status, id, HEADER_MISMATCH, sentence));
+        }
+        let exchange = Exchange {
+            front: self,
+            mouth: &self.mouth,
+            party: &self.party,
+            primed: false,
+        };
+        let defect = defect(&message);
+        Ok(exchange.run(body, defect).await)
+    }
+
+    async fn legacy(
+        &self,
+        headers: &HeaderMap,
+        body: Bytes,
+        message: Result<Message, Defect>,
+    ) -> Refused<Reply> {
+        let first = message
+            .as_ref()
+            .is_ok_and(|it| it.kind() == MessageKind::Request && it.is("initialize"));
+        let session = match self.session(headers) {
+            Ok(session) => session,
+            // A client that begins anew may still carry its old id (FM-04).
+            Err(_) if first => return self.begin(body).await,
+            Err(refusal) => {
+                return Err(match defect(&message) {
+                    Some(defect) => malformed(defect).into(),
+                    None => refusal,
+                });
+            }
+        };
+        let _use = Use::of(&session);
+        let exchange = Exchange {
+            front: self,
+            mouth: &session.mouth,
+            party: &session.party,
+            primed: is_primed(headers),
+        };
+        let defect = defect(&message);
+        Ok(exchange.run(body, defect).await)
+    }
+
+    /// A legacy client shakes hands.
+    async fn begin(&self, body: Bytes) -> Refused<Reply> {
+        if self.mouth.is_sealed() {
+            return Ok(reply::busy("The server is shutting down."));
+        }
+        if !self.sessions.make_room() {
+            return Ok(reply::busy(
+                "The server has as many sessions as it can hold. Try again later.",
+            ));
+        }
+        let mouth = Arc::new(Mouth::new(true));
+        let party = self.backend.open(mouth.clone(), Kind::Session);
+        let Ok(session) = Session::new(mouth, party.clone()) else {
+            party.end();
+            let sentence = "The server has no randomness for a session id.";
+            return Ok(reply::refusal(StatusCode::INTERNAL_SERVER_ERROR, sentence));
+        };
+        // Before the answer is out: the client may use it at once.
+        self.sessions.insert(&session);
+        let _use = Use::of(&session);
+        let exchange = Exchange {
+            front: self,
+            mouth: &session.mouth,
+            party: &session.party,
+            primed: false,
+        };
+        // If the client goes away now, nobody knows the id.
+        let unknown = Unknown(Some((self, &session.id)));
+        let (mut reply, shaken) = exchange.handshake(body).await;
+        if shaken && let Ok(id) = HeaderValue::from_str(&session.id) {
+            reply.headers_mut().insert(SESSION_ID, id);
+            unknown.forget();
+        }
+        Ok(reply)
+    }
+
+    /// The standalone stream of a legacy client, or one that was cut.
+    fn get(&self, headers: &HeaderMap) -> Refused<Reply> {
+        if !headers.contains_key(SESSION_ID) {
+            return Ok(reply::only("POST"));
+        }
+        let session = self.session(headers)?;
+        if !accepts(headers, "text/event-stream") {
+            let sentence = "The client must accept text/event-stream.";
+            return Ok(reply::refusal(StatusCode::NOT_ACCEPTABLE, sentence));
+        }
+        let cursor = header(headers, "last-event-id").filter(|id| !id.is_empty());
+        let turn = match cursor {
+            None => session.mouth.listen(),
+            Some(id) => read_id(id).and_then(|(channel, n)| session.mouth.resume(channel, n)),
+        };
+        let Some(turn) = turn else {
+            let sentence = "What followed this Last-Event-ID is no longer kept.";
+            return Ok(reply::refusal(StatusCode::BAD_REQUEST, sentence));
+        };
+        let (mouth, party) = (session.mouth.clone(), session.party.clone());
+        let reader = Reader::new(mouth, party, turn, self.limits.keep_alive);
+        Ok(reply::stream(
+            match cursor.is_none() && is_primed(headers) {
+                true => reader.primed(),
+                false => reader.greeting(),
+            },
+        ))
+    }
+
+    /// A legacy client leaves.
+    fn delete(&self, headers: &HeaderMap) -> Refused<Reply> {
+        let session = self.session(headers)?;
+        self.sessions.end(&session.id);
+        Ok(reply::bare(StatusCode::OK))
+    }
+
+    fn session(&self, headers: &HeaderMap) -> Refused<Arc<Session>> {
+        let Some(id) = header(headers, SESSION_ID.as_str()) else {
+            let sentence = "The request belongs to no session. Send `initialize` first and repeat the \
+                            Mcp-Session-Id of its answer, or send MCP-Protocol-Version and metadata \
+                            with each request (2026-07-28).";
+            return Err(reply::refusal(StatusCode::BAD_REQUEST, sentence).into());
+        };
+        self.sessions.get(id).ok_or_else(|| {
+            let sentence = "Session not found: it has ended. Send `initialize` to begin another.";
+            reply::error(StatusCode::NOT_FOUND, b"", SESSION_EXPIRED, sentence.into()).into()
+        })
+    }
+
+    /// Reads a body within its bounds.
+    async fn read(&self, body: Incoming) -> Refused<Bytes> {
+        let limit = self.backend.message_limit();
+        let too_large = || {
+            let sentence =
+                format!("The message is longer than the limit of {limit} bytes and was not read.");
+            let status = StatusCode::PAYLOAD_TOO_LARGE;
+            Box::new(reply::error(status, b"", TOO_LARGE, sentence))
+        };
+        if body.size_hint().lower() > limit as u64 {
+            return Err(too_large());
+        }
+        let mut body = body;
+        let reading = async {
+            let mut all = BytesMut::new();
+            while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+                let broken = |_| reply::refusal(StatusCode::BAD_REQUEST, "The body broke off.");
+                let Ok(data) = frame.map_err(broken)?.into_data() else {
+                    continue;
+                };
+                if all.len() + data.len() > limit {
+                    return Err(too_large());
+                }
+                match all.is_empty() && body.is_end_stream() {
+                    true => return Ok(data),
+                    false => all.extend_from_slice(&data),
+                }
+            }
+            Ok(all.freeze())
+        };
+        let body = tokio::time::timeout(self.limits.body_time, reading)
+            .await
+            .map_err(|_| {
+                reply::refusal(StatusCode::REQUEST_TIMEOUT, "The body took too long.")
+            })??;
+        let start = if body.starts_with(BOM) { BOM.len() } else { 0 };
+        Ok(body.slice(start..))
+    }
+}
+
+/// A message on its way to a party, and what comes back.
+struct Exchange<'a> {
+    front: &'a Front,
+    mouth: &'a Arc<Mouth>,
+    party: &'a Arc<dyn Party>,
+    /// The client knows events without a message.
+    primed: bool,
+}
+
+impl Exchange<'_> {
+    async fn run(&self, body: Bytes, defect: Option<&Defect>) -> Reply {
+        if self.mouth.is_sealed() {
+            return reply::busy("The server is shutting down.");
+        }
+        let (reader, at_once) = self.hear(body);
+        match reader.beginning(PROMPT).await {
+            Beginning::Silence if self.mouth.is_sealed() => {
+                reply::busy("The server is shutting down.")
+            }
+            Beginning::Silence => match defect {
+                Some(defect) => malformed(defect),
+                None => reply::bare(StatusCode::ACCEPTED),
+            },
+            Beginning::Answer(line) => {
+                let status = match self.mouth.resumable {
+                    true if defect.is_some() => StatusCode::BAD_REQUEST,
+                    true => StatusCode::OK,
+                    false => modern_status(&line, at_once),
+                };
+                reply::json(status, line)
+            }
+            Beginning::Stream if self.primed => reply::stream(reader.primed()),
+            Beginning::Stream => reply::stream(reader),
+        }
+    }
+
+    /// As [`Exchange::run`]; tells whether the answer is a result.
+    async fn handshake(&self, body: Bytes) -> (Reply, bool) {
+        let (reader, _) = self.hear(body);
+        // However long the party takes: there is no stream before there is a session.
+        match reader.beginning(Duration::MAX).await {
+            Beginning::Answer(line) => {
+                let shaken = error_code(&line).is_none();
+                (reply::json(StatusCode::OK, line), shaken)
+            }
+            Beginning::Silence | Beginning::Stream => {
+                (reply::busy("The server has not answered."), false)
+            }
+        }
+    }
+
+    /// Hands the body on. True if the party was done with it at once.
+    fn hear(&self, body: Bytes) -> (Reader, bool) {
+        let channel = self.front.fresh_channel();
+        let turn = self.mouth.open(channel);
+        let keep_alive = self.front.limits.keep_alive;
+        let reader = Reader::new(self.mouth.clone(), self.party.clone(), turn, keep_alive);
+        let at_once = self.party.hear(channel, Frame::Line(body));
+        (reader, at_once)
+    }
+}
+
+/// A session whose id nobody has been told; dropped, it is ended.
+struct Unknown<'a>(Option<(&'a Front, &'a str)>);
+
+impl Unknown<'_> {
+    fn forget(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Unknown<'_> {
+    fn drop(&mut self) {
+        if let Some((front, id)) = self.0 {
+            front.sessions.end(id);
+        }
+    }
+}
+
+/// What is wrong with the body, unless it is a batch.
+fn defect(message: &Result<Message, Defect>) -> Option<&Defect> {
+    let defect = message.as_ref().err()?;
+    (defect.what != DefectKind::Batch).then_some(defect)
+}
+
+fn malformed(defect: &Defect) -> Reply {
+    /// No JSON at all.
+    const PARSE: i32 = -32700;
+    let sentence = format!("The body is not a message: {}.", defect.detail);
+    reply::error(StatusCode::BAD_REQUEST, &defect.id_json, PARSE, sentence)
+}
+
+/// The code of the error that this message is.
+fn error_code(line: &Bytes) -> Option<i32> {
+    #[derive(Deserialize)]
+    struct Coded {
+        code: i32,
+    }
+    let message = Message::read(line.clone()).ok()?;
+    let error: Coded = serde_json::from_slice(message.error()?).ok()?;
+    Some(error.code)
+}
+
+/// The status that 2026-07-28 wants for an answer. What the request itself got wrong is found out
+/// before anything runs, so those errors are there at once; the same code from a handler is a
+/// matter between it and its caller.
+fn modern_status(line: &Bytes, at_once: bool) -> StatusCode {
+    match error_code(line) {
+        Some(RpcError::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
+        Some(HEADER_MISMATCH | RpcError::MISSING_CAPABILITY | RpcError::UNSUPPORTED_VERSION) => {
+            StatusCode::BAD_REQUEST
+        }
+        Some(RpcError::INVALID_PARAMS | -32600 | -32700) if at_once => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = header(headers, CONTENT_TYPE.as_str()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    kind.eq_ignore_ascii_case("application/json")
+}
+
+/// Whether the client takes this type. One that does not say what it takes takes everything.
+fn accepts(headers: &HeaderMap, kind: &str) -> bool {
+    let mut all = headers.get_all(ACCEPT).iter().peekable();
+    if all.peek().is_none() {
+        return true;
+    }
+    let (family, _) = kind.split_once('/').unwrap_or((kind, ""));
+    all.filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(|range| range.split(';').next().unwrap_or_default().trim())
+        .any(|range| {
+            range == "*/*"
+                || range.eq_ignore_ascii_case(kind)
+                || range
+                    .strip_suffix("/*")
+                    .is_some_and(|it| it.eq_ignore_ascii_case(family))
+        })
+}
+
+fn is_primed(headers: &HeaderMap) -> bool {
+    header(headers, VERSION).is_some_and(|version| version.trim() == PRIMED)
+}

@@ -1,0 +1,241 @@
+//! Who may come in.
+//!
+//! A page from anywhere can make a browser send requests to this machine, under its own origin,
+//! or under a name that it has made resolve to 127.0.0.1 (DNS rebinding). So the origin of a page
+//! must be one we know, and so must the name we are called by; an address is not a name, and cannot
+//! be rebound. Refusals say what to add where, or people turn the guard off (FM-72).
+
+use std::hint::black_box;
+use std::net::{IpAddr, SocketAddr};
+
+use hyper::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
+use hyper::{StatusCode, Uri};
+
+use super::reply::{self, Reply};
+
+/// The rules for whoever wants to come in.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Guard {
+    /// Names we may be called by, besides `localhost` and addresses.
+    pub(crate) hosts: Vec<String>,
+    /// Pages that may call us, besides those of this machine and our own.
+    pub(crate) origins: Vec<String>,
+    /// What everybody has to show.
+    pub(crate) token: Option<String>,
+    /// A public address is served without a token.
+    pub(crate) anyone: bool,
+}
+
+impl Guard {
+    /// Whether this address may be served under these rules; if not, a sentence.
+    pub(crate) fn allows(&self, address: SocketAddr) -> Result<(), String> {
+        if address.ip().is_loopback() || self.anyone || self.token.is_some() {
+            return Ok(());
+        }
+        Err(format!(
+            "{address} can be reached from other machines, and everybody could use the server. Set a token, \
+             listen on 127.0.0.1, or allow anyone explicitly."
+        ))
+    }
+
+    /// Whether a request may come in; if not, the response to it.
+    pub(crate) fn check(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), Box<Reply>> {
+        let host = header(headers, HOST.as_str()).or_else(|| uri.authority().map(|it| it.as_str()));
+        let Some(host) = host else {
+            let sentence = "The request has no Host header.";
+            return Err(reply::refusal(StatusCode::BAD_REQUEST, sentence).into());
+        };
+        if !self.knows_host(host) {
+            return Err(forbidden("Host", host, "allow-host", "allow_host"));
+        }
+        if let Some(origin) = headers.get(ORIGIN) {
+            let origin = origin.to_str().unwrap_or("?");
+            if !self.knows_origin(origin, host) {
+                return Err(forbidden("Origin", origin, "allow-origin", "allow_origin"));
+            }
+        }
+        self.check_token(headers)
+    }
+
+    fn knows_host(&self, host: &str) -> bool {
+        let name = without_port(host);
+        is_local(name)
+            || address(name).is_some()
+            || self
+                .hosts
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(host) || known.eq_ignore_ascii_case(name))
+    }
+
+    fn knows_origin(&self, origin: &str, host: &str) -> bool {
+        if self
+            .origins
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(origin))
+        {
+            return true;
+        }
+        match origin.split_once("://") {
+            // A page of our own has our own name, which was checked before.
+            Some(("http" | "https", from)) => {
+                is_local(without_port(from)) || from.eq_ignore_ascii_case(host)
+            }
+            _ => false,
+        }
+    }
+
+    fn check_token(&self, headers: &HeaderMap) -> Result<(), Box<Reply>> {
+        let Some(token) = &self.token else {
+            return Ok(());
+        };
+        let Some(shown) = header(headers, AUTHORIZATION.as_str()) else {
+            let sentence = "A token is needed: send `Authorization: Bearer …`.";
+            return Err(reply::unauthorized(sentence).into());
+        };
+        let shown = shown
+            .split_once(' ')
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        match shown.is_some_and(|(_, shown)| same(shown.trim().as_bytes(), token.as_bytes())) {
+            true => Ok(()),
+            false => Err(reply::unauthorized("The token is not the right one.").into()),
+        }
+    }
+}
+
+fn forbidden(what: &str, value: &str, flag: &str, method: &str) -> Box<Reply> {
+    let value: String = value.chars().take(200).collect();
+    let sentence = format!(
+        "The {what} {value:?} is not allowed here. If it should be, add it: `--{flag} {value}`, or `{method}({value:?})` in code."
+    );
+    reply::refusal(StatusCode::FORBIDDEN, sentence).into()
+}
+
+/// The one value of a header, if it is text.
+pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+fn without_port(authority: &str) -> &str {
+    match authority.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !name.ends_with(':') => {
+            name
+        }
+        _ => authority,
+    }
+}
+
+fn address(name: &str) -> Option<IpAddr> {
+    let bare = name.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+    bare.unwrap_or(name).parse().ok()
+}
+
+fn is_local(name: &str) -> bool {
+    name.eq_ignore_ascii_case("localhost") || address(name).is_some_and(|ip| ip.is_loopback())
+}
+
+/// Compares in a time that tells nothing about where the difference is.
+fn same(shown: &[u8], token: &[u8]) -> bool {
+    let mut difference = shown.len() ^ token.len();
+    for (n, byte) in token.iter().enumerate() {
+        let other = shown.get(n).copied().unwrap_or(!byte);
+        difference |= usize::from(black_box(byte ^ other));
+    }
+    black_box(difference) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(guard: &Guard, headers: &[(&'static str, &str)]) -> u16 {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.insert(*name, value.parse().expect("a header value"));
+        }
+        match guard.check(&map, &Uri::from_static("/mcp")) {
+            Ok(()) => 200,
+            Err(reply) => reply.status().as_u16(),
+        }
+    }
+
+    #[test]
+    fn fm_72_names_and_pages_from_elsewhere_stay_out() {
+        let guard = Guard::default();
+        let cases = [
+            ("localhost", None, 200),
+            ("LOCALHOST:80", None, 200),
+            ("127.0.0.1:3001", Some("http://127.0.0.1:3001"), 200),
+            ("127.0.0.1:3001", Some("http://localhost:5173"), 200),
+            ("[::1]:80", Some("http://[::1]:80"), 200),
+            ("192.168.1.2:80", None, 200),
+            ("192.168.1.2:80", Some("http://192.168.1.2:80"), 200),
+            ("192.168.1.2:80", Some("http://192.168.1.3:80"), 403),
+            ("evil.example.com", None, 403),
+            ("localhost.evil.example.com", None, 403),
+            ("127.0.0.1.evil.example.com:80", None, 403),
+            ("localhost", Some("http://evil.example.com"), 403),
+            ("localhost", Some("http://localhost.evil.example.com"), 403),
+            ("localhost", Some("null"), 403),
+            ("localhost", Some("file://localhost"), 403),
+        ];
+        for (host, origin, expected) in cases {
+            let mut headers = vec![("host", host)];
+            headers.extend(origin.map(|origin| ("origin", origin)));
+            assert_eq!(checked(&guard, &headers), expected, "{headers:?}");
+        }
+        assert_eq!(checked(&guard, &[]), 400);
+    }
+
+    #[test]
+    fn fm_72_what_was_allowed_comes_in() {
+        let guard = Guard {
+            hosts: vec!["mcp.example.com".into()],
+            origins: vec!["https://app.example.com".into()],
+            ..Guard::default()
+        };
+        for host in ["mcp.example.com", "mcp.example.com:8443"] {
+            assert_eq!(checked(&guard, &[("host", host)]), 200);
+        }
+        let from = |origin| checked(&guard, &[("host", "mcp.example.com"), ("origin", origin)]);
+        assert_eq!(from("https://app.example.com"), 200);
+        assert_eq!(from("https://mcp.example.com"), 200);
+        assert_eq!(from("https://other.example.com"), 403);
+    }
+
+    #[test]
+    fn a_token_is_compared_as_a_whole() {
+        let guard = Guard {
+            token: Some("secret".into()),
+            ..Guard::default()
+        };
+        let shown = |value| checked(&guard, &[("host", "localhost"), ("authorization", value)]);
+        assert_eq!(shown("Bearer secret"), 200);
+        assert_eq!(shown("bearer  secret "), 200);
+        for wrong in [
+            "Bearer secre",
+            "Bearer secret2",
+            "Bearer ",
+            "Basic secret",
+            "secret",
+        ] {
+            assert_eq!(shown(wrong), 401, "{wrong}");
+        }
+        assert_eq!(checked(&guard, &[("host", "localhost")]), 401);
+    }
+
+    #[test]
+    fn a_public_address_needs_a_token_or_a_word() {
+        let public: SocketAddr = "0.0.0.0:80".parse().expect("an address");
+        let local: SocketAddr = "127.0.0.1:80".parse().expect("an address");
+        let mut guard = Guard::default();
+        assert!(guard.allows(local).is_ok());
+        assert!(guard.allows(public).unwrap_err().contains("token"));
+        guard.anyone = true;
+        assert!(guard.allows(public).is_ok());
+        guard = Guard {
+            token: Some("t".into()),
+            ..Guard::default()
+        };
+        assert!(guard.allows(public).is_ok());
+    }
+}

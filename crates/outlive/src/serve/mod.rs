@@ -1,0 +1,135 @@
+//! HTTP in front of a server: Streamable HTTP, both eras on one endpoint.
+//!
+//! # Theory
+//!
+//! HTTP cuts a conversation into exchanges. Each exchange is a [`Channel`]; what answers (a
+//! [`Party`]) says for every message on which channel it goes and when a channel is done. So this
+//! module decides nothing about requests: it reads a body, hands it to the party under a fresh
+//! channel, and writes what comes on that channel into the response.
+//!
+//! ```text
+//!  POST ──► guard ──► head (headers against body) ──► Party::hear(channel, frame)
+//!       ◄── JSON, or a stream of events ◄── Reader ◄── Mouth::send(channel, line), done(channel)
+//! ```
+//!
+//! - A legacy client has a *session*: a party of its own, found by the id we gave it. It lasts while
+//!   it is used; work in flight and open streams count as use (FM-39, FM-40).
+//! - Modern requests have none: one party answers all of them.
+//! - A [`Mouth`] keeps what a legacy client may not have read, within bounds, so that a stream that
+//!   was cut can be taken up again with `Last-Event-ID` (FM-26). When a modern client closes its
+//!   stream, that is a cancellation, and the party is told (FM-46).
+//!
+//! | file | what happens there |
+//! |---|---|
+//! | `accept` | connections come and, at the end, go |
+//! | `guard` | who may come in: `Host`, `Origin`, token |
+//! | `exchange` | one request and its response |
+//! | `head` | the headers of a modern request against its body |
+//! | `session` | legacy clients |
+//! | `mouth`, `reader` | what is sent, kept and read |
+
+mod accept;
+mod exchange;
+mod guard;
+mod head;
+mod mouth;
+mod reader;
+mod reply;
+mod session;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use outlive_core::server::Channel;
+use outlive_core::{Frame, Message};
+
+pub(crate) use accept::Front;
+pub(crate) use guard::Guard;
+pub(crate) use mouth::Mouth;
+
+/// Whoever answers the messages of a client.
+pub(crate) trait Party: Send + Sync {
+    /// The client sent a frame on a channel that was not used before. All that is sent on it, and
+    /// its end, is told to the party's [`Mouth`]. True if that was done at once, by the rules and
+    /// not by whatever the request is for.
+    fn hear(&self, channel: Channel, frame: Frame) -> bool;
+
+    /// The client of a modern request closed its channel.
+    fn left(&self, channel: Channel);
+
+    /// Whether the client waits for something.
+    fn is_busy(&self) -> bool;
+
+    /// The client is gone for good.
+    fn end(&self);
+
+    /// The server is to end: first time gracefully, second time at once.
+    fn shutdown(&self);
+}
+
+/// Where parties come from.
+pub(crate) trait Backend: Send + Sync + 'static {
+    /// A party for one legacy client, or for all modern ones. It ends its mouth when it has ended.
+    fn open(&self, mouth: Arc<Mouth>, kind: Kind) -> Arc<dyn Party>;
+
+    /// The longest message a client may send.
+    fn message_limit(&self) -> usize;
+
+    /// The arguments of this call that are to be repeated in headers: what follows `Mcp-Param-`,
+    /// and the path to the argument.
+    fn mirrored(&self, call: &Message) -> Vec<Mirrored>;
+}
+
+/// Whom a party is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// One client that shakes hands.
+    Session,
+    /// Everybody whose requests speak for themselves.
+    Shared,
+}
+
+/// An argument that is repeated in a header (2026-07-28, `x-mcp-header`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mirrored {
+    /// What follows `Mcp-Param-`.
+    pub(crate) header: String,
+    /// The keys that lead to it.
+    pub(crate) path: Vec<String>,
+}
+
+/// The bounds of a listener.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Connections at once. More wait to be accepted.
+    pub(crate) connections: usize,
+    /// Legacy sessions at once.
+    pub(crate) sessions: usize,
+    /// A session that was not used for this long is ended.
+    pub(crate) session_ttl: Duration,
+    /// The head of a request, in bytes.
+    pub(crate) head: usize,
+    /// The time a client has to send a head; also how long a connection may be idle.
+    pub(crate) head_time: Duration,
+    /// The time a client has to send a body.
+    pub(crate) body_time: Duration,
+    /// What is sent this often on a stream that is silent.
+    pub(crate) keep_alive: Duration,
+    /// How long a client may leave what we sent unacknowledged, which a slow or vanished reader does.
+    pub(crate) unread: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            connections: 16_384,
+            sessions: 4096,
+            session_ttl: Duration::from_secs(30 * 60),
+            head: 64 << 10,
+            head_time: Duration::from_secs(60),
+            body_time: Duration::from_secs(60),
+            keep_alive: Duration::from_secs(15),
+            unread: Duration::from_secs(60),
+        }
+    }
+}

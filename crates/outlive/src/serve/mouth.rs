@@ -1,0 +1,451 @@
+//! What is said to a client, channel by channel, until it is read.
+//!
+//! A channel is *open* from the request that begins it; one reader at a time takes its messages.
+//! To a legacy client a lost connection is not the end: what it has read is kept for a while, and
+//! another reader may go on behind any message. Its main channel, which no request begins, is
+//! always open.
+//!
+//! Bounds: what waits for a reader that does not read ([`BACKLOG`]), and what is kept for one that
+//! may come back ([`KEPT`], [`KEPT_BYTES`]).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use bytes::Bytes;
+use outlive_core::server::Channel;
+use tokio::sync::Notify;
+
+/// Bytes that may wait for a reader. One that is further behind is cut off.
+const BACKLOG: usize = 4 << 20;
+
+/// Messages kept for a legacy client that may come back for them …
+const KEPT: usize = 512;
+
+/// … and their bytes. The newest message of a channel is kept whatever its size.
+const KEPT_BYTES: usize = 1 << 20;
+
+/// All that is said to one party's clients.
+#[derive(Debug)]
+pub(crate) struct Mouth {
+    inner: Mutex<Inner>,
+    /// Whether a reader may come back.
+    pub(crate) resumable: bool,
+    end: Notify,
+    /// Rings when a reader is [lost](Mouth::take_lost).
+    pub(crate) bell: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    channels: BTreeMap<Channel, Speech>,
+    kept: usize,
+    kept_bytes: usize,
+    /// Readers to be woken at the next flush.
+    dirty: Vec<Channel>,
+    /// Channels whose readers are too far behind.
+    lost: Vec<Channel>,
+    /// Readers there are.
+    readers: usize,
+    sealed: bool,
+}
+
+/// What is said on one channel.
+#[derive(Debug, Default)]
+struct Speech {
+    messages: VecDeque<Bytes>,
+    /// The number of the first of them; they are counted from 1.
+    first: u64,
+    /// The number the reader takes next.
+    next: u64,
+    /// Bytes from there on.
+    backlog: usize,
+    done: bool,
+    /// Which reader is the present one.
+    turn: u64,
+    attached: bool,
+    /// The reader is too far behind, and cannot come back.
+    overrun: bool,
+    waker: Option<Waker>,
+}
+
+/// What a reader gets.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// This message, and its number.
+    Message(u64, Bytes),
+    /// Nothing yet.
+    Nothing,
+    /// Nothing more: all has been said.
+    All,
+    /// Nothing more: the reader was too slow, or another has taken its place.
+    Cut,
+}
+
+/// How a channel begins.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Beginning {
+    /// Nothing is to be said on it.
+    Silence,
+    /// One message, and that was all.
+    Answer(Bytes),
+    /// More, or not yet anything.
+    Stream,
+}
+
+/// The right to read a channel, until another reader takes it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    pub(crate) channel: Channel,
+    /// The number of the last message before.
+    pub(crate) after: u64,
+    turn: u64,
+}
+
+impl Mouth {
+    pub(crate) fn new(resumable: bool) -> Mouth {
+        Mouth {
+            inner: Mutex::default(),
+            resumable,
+            end: Notify::new(),
+            bell: Notify::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens a channel for the reader of an exchange.
+    pub(crate) fn open(&self, channel: Channel) -> Turn {
+        let mut inner = self.lock();
+        let done = inner.sealed;
+        inner.readers += 1;
+        let speech = Speech {
+            first: 1,
+            next: 1,
+            done,
+            attached: true,
+            ..Speech::default()
+        };
+        inner.channels.insert(channel, speech);
+        Turn {
+            channel,
+            after: 0,
+            turn: 0,
+        }
+    }
+
+    /// Reads the main channel from where the last reader ended. That one, if it is still there,
+    /// is done: most likely its connection is dead and nobody has noticed yet.
+    pub(crate) fn listen(&self) -> Option<Turn> {
+        self.lock().attach(Channel::MAIN, None)
+    }
+
+    /// Reads a channel again from behind this message; `None` if what follows is not kept.
+    pub(crate) fn resume(&self, channel: Channel, after: u64) -> Option<Turn> {
+        self.lock().attach(channel, Some(after))
+    }
+
+    /// The reader is gone. True if what it read has not been said to the end.
+    pub(crate) fn detach(&self, turn: Turn) -> bool {
+        let mut inner = self.lock();
+        inner.readers -= 1;
+        let Some(speech) = inner.channels.get_mut(&turn.channel) else {
+            return false;
+        };
+        if speech.turn != turn.turn {
+            return false;
+        }
+        speech.attached = false;
+        speech.waker = None;
+        let done = speech.done;
+        match self.resumable {
+            true => inner.trim(),
+            false => inner.remove(turn.channel),
+        }
+        !done
+    }
+
+    /// What comes next for this reader; its waker is called when there is more.
+    pub(crate) fn next(&self, turn: Turn, waker: &Waker) -> Said {
+        let mut inner = self.lock();
+        let resumable = self.resumable;
+        let Some(speech) = inner.channels.get_mut(&turn.channel) else {
+            return Said::Cut;
+        };
+        if speech.turn != turn.turn || speech.overrun {
+            return Said::Cut;
+        }
+        let Some((number, message)) = speech.take() else {
+            if speech.done {
+                return Said::All;
+            }
+            speech.waker = Some(waker.clone());
+            return Said::Nothing;
+        };
+        if !resumable {
+            speech.messages.pop_front();
+            speech.first += 1;
+            inner.kept -= 1;
+            inner.kept_bytes -= message.len();
+        }
+        Said::Message(number, message)
+    }
+
+    /// How a channel begins, as far as can be told now; `None` if nothing was said yet.
+    pub(crate) fn beginning(&self, turn: Turn, waker: &Waker) -> Option<Beginning> {
+        let mut inner = self.lock();
+        let Some(speech) = inner.channels.get_mut(&turn.channel) else {
+            return Some(Beginning::Silence);
+        };
+        match (speech.done, speech.messages.len()) {
+            (true, 0) => Some(Beginning::Silence),
+            (true, 1) => {
+                let message = speech.messages[0].clone();
+                inner.remove(turn.channel);
+                Some(Beginning::Answer(message))
+            }
+            (false, 0) => {
+                speech.waker = Some(waker.clone());
+                None
+            }
+            _ => Some(Beginning::Stream),
+        }
+    }
+
+    /// Says something. The reader is woken at the next flush, or at the end.
+    pub(crate) fn send(&self, channel: Channel, message: Bytes) {
+        let mut inner = self.lock();
+        if inner.sealed || (channel == Channel::MAIN && !self.resumable) {
+            return;
+        }
+        if channel == Channel::MAIN {
+            inner.main();
+        }
+        let Some(speech) = inner.channels.get_mut(&channel) else {
+            // Nobody is there to read it, and nobody will come back.
+            return;
+        };
+        if speech.overrun {
+            return;
+        }
+        if speech.attached && speech.backlog > BACKLOG {
+            if !self.resumable {
+                inner.overrun(channel);
+                return self.bell.notify_one();
+            }
+            speech.cut();
+        }
+        let len = message.len();
+        speech.backlog += len;
+        speech.messages.push_back(message);
+        inner.kept += 1;
+        inner.kept_bytes += len;
+        inner.dirty.push(channel);
+        if self.resumable {
+            inner.trim();
+        }
+    }
+
+    /// All has been said on this channel.
+    pub(crate) fn done(&self, channel: Channel) {
+        let mut inner = self.lock();
+        if let Some(speech) = inner.channels.get_mut(&channel) {
+            speech.done = true;
+            speech.wake();
+        }
+    }
+
+    /// Wakes whoever has something to read.
+    pub(crate) fn flush(&self) {
+        let mut inner = self.lock();
+        for channel in std::mem::take(&mut inner.dirty) {
+            if let Some(speech) = inner.channels.get_mut(&channel) {
+                speech.wake();
+            }
+        }
+    }
+
+    /// Whether anybody is to be woken.
+    pub(crate) fn is_dirty(&self) -> bool {
+        !self.lock().dirty.is_empty()
+    }
+
+    /// Ends the connection of this channel's reader, but not the channel: the client is to come
+    /// back for the rest.
+    pub(crate) fn hang_up(&self, channel: Channel) {
+        let mut inner = self.lock();
+        if self.resumable
+            && let Some(speech) = inner.channels.get_mut(&channel).filter(|s| s.attached)
+        {
+            speech.cut();
+        }
+    }
+
+    /// All has been said on every channel, and nothing more will be.
+    pub(crate) fn seal(&self) {
+        let mut inner = self.lock();
+        inner.sealed = true;
+        for speech in inner.channels.values_mut() {
+            speech.done = true;
+            speech.wake();
+        }
+        self.end.notify_waiters();
+    }
+
+    /// Waits until nothing will be said any more.
+    pub(crate) async fn sealed(&self) {
+        loop {
+            // In this order: an end between the two is not missed.
+            let end = self.end.notified();
+            if self.is_sealed() {
+                return;
+            }
+            end.await;
+        }
+    }
+
+    /// Whether all has been said on this channel.
+    pub(crate) fn is_done(&self, channel: Channel) -> bool {
+        self.lock().channels.get(&channel).is_some_and(|it| it.done)
+    }
+
+    /// The channels whose readers have fallen too far behind since the last time.
+    pub(crate) fn take_lost(&self) -> Vec<Channel> {
+        std::mem::take(&mut self.lock().lost)
+    }
+
+    /// Whether nothing will be said any more.
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.lock().sealed
+    }
+
+    /// Whether somebody reads.
+    pub(crate) fn has_readers(&self) -> bool {
+        self.lock().readers > 0
+    }
+}
+
+impl Inner {
+    fn main(&mut self) -> &mut Speech {
+        let sealed = self.sealed;
+        self.channels
+            .entry(Channel::MAIN)
+            .or_insert_with(|| Speech {
+                first: 1,
+                next: 1,
+                done: sealed,
+                ..Speech::default()
+            })
+    }
+
+    fn attach(&mut self, channel: Channel, after: Option<u64>) -> Option<Turn> {
+        if channel == Channel::MAIN {
+            self.main();
+        }
+        let speech = self.channels.get_mut(&channel)?;
+        if let Some(after) = after {
+            let end = speech.first + speech.messages.len() as u64;
+            if after + 1 < speech.first || after >= end {
+                return None;
+            }
+            speech.next = after + 1;
+            let read = (speech.next - speech.first) as usize;
+            speech.backlog = speech.messages.iter().skip(read).map(Bytes::len).sum();
+        }
+        speech.cut();
+        speech.attached = true;
+        let turn = Turn {
+            channel,
+            after: speech.next - 1,
+            turn: speech.turn,
+        };
+        self.readers += 1;
+        Some(turn)
+    }
+
+    fn remove(&mut self, channel: Channel) {
+        if let Some(speech) = self.channels.remove(&channel) {
+            self.kept -= speech.messages.len();
+            self.kept_bytes -= speech.messages.iter().map(Bytes::len).sum::<usize>();
+        }
+    }
+
+    /// Says nothing more to a reader that is too far behind.
+    fn overrun(&mut self, channel: Channel) {
+        if let Some(speech) = self.channels.get_mut(&channel) {
+            self.kept -= speech.messages.len();
+            self.kept_bytes -= speech.messages.iter().map(Bytes::len).sum::<usize>();
+            speech.messages.clear();
+            speech.backlog = 0;
+            speech.next = speech.first;
+            if !std::mem::replace(&mut speech.overrun, true) {
+                self.lost.push(channel);
+            }
+            speech.wake();
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.kept > KEPT || self.kept_bytes > KEPT_BYTES
+    }
+
+    /// Forgets what was kept longest, but nothing that a reader is about to take.
+    fn trim(&mut self) {
+        if !self.is_over() {
+            return;
+        }
+        let channels: Vec<Channel> = self.channels.keys().copied().collect();
+        for channel in channels {
+            while self.is_over()
+                && let Some(speech) = self.channels.get_mut(&channel)
+            {
+                let spare = match speech.attached {
+                    true => speech.next > speech.first,
+                    false => speech.messages.len() > 1 || speech.done,
+                };
+                let Some(message) = speech.messages.front().filter(|_| spare) else {
+                    break;
+                };
+                let len = message.len();
+                if speech.next <= speech.first {
+                    speech.next = speech.first + 1;
+                    speech.backlog -= len;
+                }
+                speech.messages.pop_front();
+                speech.first += 1;
+                self.kept -= 1;
+                self.kept_bytes -= len;
+                if speech.messages.is_empty() && speech.done && !speech.attached {
+                    self.channels.remove(&channel);
+                }
+            }
+        }
+    }
+}
+
+impl Speech {
+    /// The next message and its number.
+    fn take(&mut self) -> Option<(u64, Bytes)> {
+        let index = usize::try_from(self.next - self.first).ok()?;
+        let message = self.messages.get(index)?.clone();
+        let number = self.next;
+        self.next += 1;
+        self.backlog -= message.len();
+        Some((number, message))
+    }
+
+    /// The present reader gets nothing more.
+    fn cut(&mut self) {
+        self.turn += 1;
+        self.attached = false;
+        self.wake();
+    }
+
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}

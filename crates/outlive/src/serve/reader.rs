@@ -1,0 +1,158 @@
+//! One reader of a channel: a stream of server-sent events, and what its end means.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use outlive_core::server::Channel;
+use tokio::time::{Instant, Sleep};
+
+use super::Party;
+use super::mouth::{Beginning, Mouth, Said, Turn};
+
+/// What a client is told to wait before it comes back for the rest of a stream, in milliseconds.
+const RETRY: u32 = 500;
+
+/// Longer rows of messages are handed on in several pieces.
+const PIECE: usize = 64 << 10;
+
+/// Whoever reads a channel. Dropping it says that the client is gone.
+pub(crate) struct Reader {
+    mouth: Arc<Mouth>,
+    party: Arc<dyn Party>,
+    turn: Turn,
+    /// What is still to be sent before the first message.
+    priming: Option<Bytes>,
+    keep_alive: Duration,
+    alarm: Option<Pin<Box<Sleep>>>,
+}
+
+impl Reader {
+    pub(crate) fn new(
+        mouth: Arc<Mouth>,
+        party: Arc<dyn Party>,
+        turn: Turn,
+        keep_alive: Duration,
+    ) -> Reader {
+        Reader {
+            mouth,
+            party,
+            turn,
+            priming: None,
+            keep_alive,
+            alarm: None,
+        }
+    }
+
+    /// Begins the stream with an event that has an id and no message, so that the client knows
+    /// where to go on before there is one (2025-11-25, transports).
+    pub(crate) fn primed(mut self) -> Reader {
+        let id = id(self.turn.channel, self.turn.after);
+        self.priming = Some(format!("id: {id}\nretry: {RETRY}\ndata:\n\n").into());
+        self
+    }
+
+    /// Begins the stream with something that means nothing, so that it begins.
+    pub(crate) fn greeting(mut self) -> Reader {
+        self.priming = Some(Bytes::from_static(b": here\n\n"));
+        self
+    }
+
+    /// How the channel begins; a stream, if nothing is said for so long.
+    pub(crate) async fn beginning(&self, patience: Duration) -> Beginning {
+        let mut patience = std::pin::pin!(tokio::time::sleep(patience));
+        poll_fn(|cx| {
+            if let Some(beginning) = self.mouth.beginning(self.turn, cx.waker()) {
+                return Poll::Ready(beginning);
+            }
+            patience.as_mut().poll(cx).map(|()| Beginning::Stream)
+        })
+        .await
+    }
+
+    /// The next piece of the stream: `None` at its end, an error if it is cut.
+    pub(crate) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Cut>>> {
+        let mut piece = BytesMut::new();
+        if let Some(priming) = self.priming.take() {
+            piece.put(priming);
+        }
+        let cut = loop {
+            match self.mouth.next(self.turn, cx.waker()) {
+                Said::Message(number, message) => {
+                    if self.mouth.resumable {
+                        let id = id(self.turn.channel, number);
+                        piece.put_slice(format!("id: {id}\n").as_bytes());
+                    }
+                    piece.put_slice(b"event: message\ndata: ");
+                    piece.put(message);
+                    piece.put_slice(b"\n\n");
+                    if piece.len() >= PIECE {
+                        break false;
+                    }
+                }
+                Said::Nothing if piece.is_empty() => return self.poll_silence(cx),
+                Said::All if piece.is_empty() => return Poll::Ready(None),
+                Said::Cut if piece.is_empty() => break true,
+                Said::Nothing | Said::All | Said::Cut => break false,
+            }
+        };
+        self.alarm = None;
+        match cut {
+            true if self.mouth.resumable => Poll::Ready(None),
+            true => Poll::Ready(Some(Err(Cut))),
+            false => Poll::Ready(Some(Ok(piece.freeze()))),
+        }
+    }
+
+    /// A comment now and then keeps everybody on the way from taking the connection for dead
+    /// (FM-23).
+    fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Cut>>> {
+        let after = self.keep_alive;
+        let alarm = self
+            .alarm
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(after)));
+        if alarm.as_mut().poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        alarm.as_mut().reset(Instant::now() + after);
+        // To be woken when it rings.
+        let _ = alarm.as_mut().poll(cx);
+        Poll::Ready(Some(Ok(Bytes::from_static(b": still here\n\n"))))
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let unfinished = self.mouth.detach(self.turn);
+        if unfinished && !self.mouth.resumable {
+            self.party.left(self.turn.channel);
+        }
+    }
+}
+
+/// The stream ends although not all has been said.
+#[derive(Debug)]
+pub(crate) struct Cut;
+
+impl std::fmt::Display for Cut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the client reads too slowly")
+    }
+}
+
+impl std::error::Error for Cut {}
+
+/// The id of an event: the channel and the number of the message on it, so that ids are unique
+/// in a session and lead back to their stream.
+fn id(channel: Channel, number: u64) -> String {
+    format!("{}-{number}", channel.0)
+}
+
+/// Reads the id of an event.
+pub(crate) fn read_id(text: &str) -> Option<(Channel, u64)> {
+    let (channel, number) = text.split_once('-')?;
+    Some((Channel(channel.parse().ok()?), number.parse().ok()?))
+}

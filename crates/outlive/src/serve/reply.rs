@@ -1,0 +1,135 @@
+//! Responses.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use hyper::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+};
+use hyper::{Response, StatusCode};
+use outlive_core::server::RpcError;
+
+use super::reader::{Cut, Reader};
+
+pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// A response.
+pub(crate) type Reply = Response<Content>;
+
+/// What a response consists of.
+pub(crate) enum Content {
+    /// These bytes, if they have not been sent.
+    Whole(Option<Bytes>),
+    /// What a reader reads.
+    Stream(Box<Reader>),
+}
+
+impl Body for Content {
+    type Data = Bytes;
+    type Error = Cut;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        match &mut *self {
+            Content::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Content::Stream(reader) => reader
+                .poll_piece(cx)
+                .map(|piece| piece.map(|piece| piece.map(Frame::data))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Content::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Content::Whole(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64)
+            }
+            Content::Stream(_) => SizeHint::default(),
+        }
+    }
+}
+
+fn reply(status: StatusCode, content: Content) -> Reply {
+    let mut reply = Response::new(content);
+    *reply.status_mut() = status;
+    reply
+}
+
+/// Nothing but a status.
+pub(crate) fn bare(status: StatusCode) -> Reply {
+    reply(status, Content::Whole(None))
+}
+
+/// A JSON document.
+pub(crate) fn json(status: StatusCode, body: Bytes) -> Reply {
+    let mut reply = reply(status, Content::Whole(Some(body)));
+    let json = HeaderValue::from_static("application/json");
+    reply.headers_mut().insert(CONTENT_TYPE, json);
+    reply
+}
+
+/// A stream of events. Nobody on the way is to hold it back (FM-73).
+pub(crate) fn stream(reader: Reader) -> Reply {
+    let mut reply = reply(StatusCode::OK, Content::Stream(Box::new(reader)));
+    let headers = reply.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(
+        CACHE_CONTROL,
+        HeaderValue::from_static("no-cache, no-transform"),
+    );
+    headers.insert(BUFFERING, HeaderValue::from_static("no"));
+    reply
+}
+
+/// An error of ours that answers the request of this id, or none in particular.
+pub(crate) fn error(status: StatusCode, id_json: &[u8], code: i32, sentence: String) -> Reply {
+    let error = RpcError::new(code, sentence).to_json();
+    let body = match std::str::from_utf8(id_json) {
+        Ok(id) if !id.is_empty() => format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#),
+        _ => format!(r#"{{"jsonrpc":"2.0","error":{error}}}"#),
+    };
+    json(status, body.into())
+}
+
+/// A refusal of the whole exchange.
+pub(crate) fn refusal(status: StatusCode, sentence: impl Into<String>) -> Reply {
+    /// The exchange broke a rule of the transport (JSON-RPC: invalid request).
+    const INVALID: i32 = -32600;
+    error(status, b"", INVALID, sentence.into())
+}
+
+/// Come again later.
+pub(crate) fn busy(sentence: &str) -> Reply {
+    let mut reply = refusal(StatusCode::SERVICE_UNAVAILABLE, sentence);
+    reply
+        .headers_mut()
+        .insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    reply
+}
+
+/// A token is needed.
+pub(crate) fn unauthorized(sentence: &str) -> Reply {
+    let mut reply = refusal(StatusCode::UNAUTHORIZED, sentence);
+    reply
+        .headers_mut()
+        .insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    reply
+}
+
+/// Only these methods.
+pub(crate) fn only(methods: &'static str) -> Reply {
+    let sentence = format!("This address takes {methods} only.");
+    let mut reply = refusal(StatusCode::METHOD_NOT_ALLOWED, sentence);
+    reply
+        .headers_mut()
+        .insert(ALLOW, HeaderValue::from_static(methods));
+    reply
+}

@@ -1,0 +1,455 @@
+//! A server over HTTP.
+//!
+//! The machines are those of every other connection: one for each legacy session, and one that
+//! answers all modern requests. They share the threads that run handlers. Connections are read by
+//! threads of their own, which run nothing of the user's.
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpListener as StdListener};
+use std::sync::Arc;
+use std::task::{Context, Wake};
+use std::thread;
+use std::time::Duration;
+
+use bytes::Bytes;
+use memchr::memmem;
+use outlive_core::server::{Channel, CloseKind, Input};
+use outlive_core::{Frame, Message, Time};
+use serde_json::Value;
+use tokio::net::{TcpListener, ToSocketAddrs};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{sleep, timeout};
+
+use super::connection::Connection;
+use super::pool::{Pool, Reader as Attendant, TICK};
+use super::registry::Registry;
+use super::wire::Sink;
+use super::{Inside, Server, key, policy};
+use crate::serve::{Backend, Front, Guard, Kind, Limits, Mirrored, Mouth, Party};
+
+/// Threads that read connections.
+const READERS: usize = 4;
+
+/// What is added to the grace of handlers before the end does without a session.
+const LEEWAY: Duration = Duration::from_millis(500);
+
+impl Server {
+    /// Serves clients over HTTP at this address, under `/mcp`, until the server is
+    /// [shut down](super::ServerHandle::shutdown): Streamable HTTP of every revision, 2026-07-28 and
+    /// those before it. [`Server::http`] has the settings.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// outlive::Server::builder("demo", "1.0.0")
+    ///     .tool("ping", "Returns pong.", |_, (): ()| async { "pong" })
+    ///     .build()
+    ///     .serve_http("127.0.0.1:8000")
+    ///     .await
+    /// # }
+    /// ```
+    pub async fn serve_http(&self, address: impl ToSocketAddrs) -> io::Result<()> {
+        self.http().bind(address).await?.serve().await
+    }
+
+    /// Settings for serving over HTTP.
+    pub fn http(&self) -> Http {
+        Http {
+            server: self.clone(),
+            guard: Guard::default(),
+            limits: Limits::default(),
+            path: "/mcp".into(),
+        }
+    }
+}
+
+/// How a server is served over HTTP. See [`Server::http`].
+///
+/// Without settings it is for clients on this machine: [`bind`](Http::bind) refuses an address that
+/// others can reach, and requests that a web page from elsewhere has caused are refused.
+#[derive(Clone)]
+pub struct Http {
+    server: Server,
+    guard: Guard,
+    limits: Limits,
+    path: String,
+}
+
+impl Http {
+    /// The token every client has to show (`Authorization: Bearer …`).
+    #[must_use]
+    pub fn token(mut self, token: impl Into<String>) -> Http {
+        self.guard.token = Some(token.into());
+        self
+    }
+
+    /// Another name clients may call us by (`Host`), besides `localhost` and plain addresses.
+    #[must_use]
+    pub fn allow_host(mut self, host: impl Into<String>) -> Http {
+        self.guard.hosts.push(host.into());
+        self
+    }
+
+    /// Another origin of web pages that may call us, such as `https://app.example.com`.
+    #[must_use]
+    pub fn allow_origin(mut self, origin: impl Into<String>) -> Http {
+        self.guard.origins.push(origin.into());
+        self
+    }
+
+    /// Serves an address that others can reach although there is no token: somebody else keeps
+    /// strangers out.
+    #[must_use]
+    pub fn allow_anyone(mut self) -> Http {
+        self.guard.anyone = true;
+        self
+    }
+
+    /// The path of the endpoint (`/mcp`).
+    #[must_use]
+    pub fn path(mut self, path: impl Into<String>) -> Http {
+        self.path = path.into();
+        self
+    }
+
+    /// How long a legacy session lasts that nobody uses (30 minutes). Work in flight and open
+    /// streams are a use.
+    #[must_use]
+    pub fn session_ttl(mut self, ttl: Duration) -> Http {
+        self.limits.session_ttl = ttl;
+        self
+    }
+
+    /// Legacy sessions at once (4096).
+    #[must_use]
+    pub fn max_sessions(mut self, most: usize) -> Http {
+        self.limits.sessions = most.max(1);
+        self
+    }
+
+    /// Connections at once (16384). More wait to be accepted.
+    #[must_use]
+    pub fn max_connections(mut self, most: usize) -> Http {
+        self.limits.connections = most.clamp(1, 1 << 20);
+        self
+    }
+
+    /// How often something is sent on a stream that is silent (15 s), so that nobody on the way
+    /// takes it for dead.
+    #[must_use]
+    pub fn keep_alive(mut self, interval: Duration) -> Http {
+        self.limits.keep_alive = interval;
+        self
+    }
+
+    /// The time a client has to send the head of a request, and then its body (60 s each).
+    #[must_use]
+    pub fn read_timeout(mut self, timeout: Duration) -> Http {
+        (self.limits.head_time, self.limits.body_time) = (timeout, timeout);
+        self
+    }
+
+    /// Listens at this address. Clients can connect from now on, and are answered once it is
+    /// [served](HttpServer::serve).
+    pub async fn bind(self, address: impl ToSocketAddrs) -> io::Result<HttpServer> {
+        let listener = TcpListener::bind(address).await?;
+        let local = listener.local_addr()?;
+        if let Err(sentence) = self.guard.allows(local) {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, sentence));
+        }
+        Ok(HttpServer {
+            listener: listener.into_std()?,
+            local,
+            settings: self,
+        })
+    }
+}
+
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http")
+            .field("path", &self.path)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A server that listens.
+#[derive(Debug)]
+pub struct HttpServer {
+    listener: StdListener,
+    local: SocketAddr,
+    settings: Http,
+}
+
+impl HttpServer {
+    /// Where it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Serves whoever comes, until the server is [shut down](super::ServerHandle::shutdown). Dropping
+    /// the future shuts it down.
+    pub async fn serve(self) -> io::Result<()> {
+        let Http {
+            server,
+            guard,
+            limits,
+            path,
+        } = self.settings;
+        let inside = Inside::new()?;
+        let pool = Pool::new(inside.handle(), server.registry.policy.concurrency * 2);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(thread::available_parallelism().map_or(1, |n| n.get().min(READERS)))
+            .thread_name("outlive-http")
+            .enable_all()
+            .build()?;
+        let grace = server.registry.policy.grace + LEEWAY;
+        let (front, listener) = {
+            let _inside = runtime.enter();
+            tokio::spawn(tend(pool.clone()));
+            let backend = Offered {
+                registry: server.registry,
+                pool: pool.clone(),
+            };
+            let front = Front::new(Box::new(backend), guard, limits, path);
+            (front, TcpListener::from_std(self.listener)?)
+        };
+        let serving = Serving(front.clone());
+        let (ended, has_ended) = oneshot::channel::<()>();
+        let run = move || {
+            runtime.block_on(front.serve(listener, grace));
+            pool.close();
+            runtime.shutdown_background();
+            drop(ended);
+        };
+        thread::Builder::new()
+            .name("outlive-http".into())
+            .spawn(run)?;
+        // It is told nothing: the sender is dropped at the end.
+        let _ = has_ended.await;
+        drop(serving);
+        Ok(())
+    }
+}
+
+/// A front that is served; dropped early, it is shut down.
+struct Serving(Arc<Front>);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.shutdown();
+    }
+}
+
+/// What a server offers, as what stands behind a front.
+struct Offered {
+    registry: Arc<Registry>,
+    pool: Pool,
+}
+
+impl Backend for Offered {
+    fn open(&self, mouth: Arc<Mouth>, kind: Kind) -> Arc<dyn Party> {
+        let mut policy = policy(&self.registry);
+        policy.handshake = kind == Kind::Session;
+        let sink = Box::new(Spoken(mouth.clone()));
+        let connection = Connection::new(
+            policy,
+            key(),
+            self.registry.clone(),
+            sink,
+            self.pool.clone(),
+        );
+        self.registry.join(&connection);
+        tokio::spawn(keep_time(connection.clone(), mouth.clone()));
+        Arc::new(Machine { connection, mouth })
+    }
+
+    fn message_limit(&self) -> usize {
+        self.registry.policy.message
+    }
+
+    fn mirrored(&self, call: &Message) -> Vec<Mirrored> {
+        let tables = self.registry.tables();
+        let tool = call
+            .name()
+            .and_then(|name| tables.tools.get(&name).cloned());
+        let Some(tool) = tool.filter(|it| memmem::find(&it.definition, b"x-mcp-header").is_some())
+        else {
+            return Vec::new();
+        };
+        let definition: Value = serde_json::from_slice(&tool.definition).unwrap_or_default();
+        let mut found = Vec::new();
+        find_mirrored(&definition["inputSchema"], &mut Vec::new(), &mut found);
+        found
+    }
+}
+
+/// The properties of a schema that are marked to be mirrored: only those that a chain of
+/// `properties` leads to.
+fn find_mirrored(schema: &Value, path: &mut Vec<String>, found: &mut Vec<Mirrored>) {
+    let Some(properties) = schema["properties"].as_object() else {
+        return;
+    };
+    for (key, property) in properties {
+        path.push(key.clone());
+        if let Some(header) = property["x-mcp-header"].as_str() {
+            found.push(Mirrored {
+                header: header.to_owned(),
+                path: path.clone(),
+            });
+        }
+        find_mirrored(property, path, found);
+        path.pop();
+    }
+}
+
+/// A machine as a party.
+struct Machine {
+    connection: Arc<Connection>,
+    mouth: Arc<Mouth>,
+}
+
+impl Party for Machine {
+    fn hear(&self, channel: Channel, frame: Frame) -> bool {
+        let input = Input::Frame(channel, frame);
+        let Machine { connection, mouth } = self;
+        connection.feed_and_look(input, || mouth.is_done(channel))
+    }
+
+    fn left(&self, channel: Channel) {
+        self.connection.feed(Input::Left(channel));
+    }
+
+    fn is_busy(&self) -> bool {
+        self.connection.lock().machine.in_flight() > 0
+    }
+
+    fn end(&self) {
+        self.connection.feed(Input::Closed(CloseKind::Reset));
+    }
+
+    fn shutdown(&self) {
+        self.connection.feed(Input::Shutdown);
+    }
+}
+
+/// A mouth as what a connection writes to.
+struct Spoken(Arc<Mouth>);
+
+impl Sink for Spoken {
+    fn send(&mut self, channel: Channel, line: Bytes) {
+        self.0.send(channel, line);
+    }
+
+    fn done(&mut self, channel: Channel) {
+        self.0.done(channel);
+    }
+
+    fn flush(&mut self, _: &mut Context<'_>) -> io::Result<bool> {
+        self.0.flush();
+        Ok(true)
+    }
+
+    fn backlog(&self) -> usize {
+        // Readers that are behind are cut off one by one; here it only matters whether anybody
+        // is to be woken.
+        usize::from(self.0.is_dirty())
+    }
+
+    fn clear(&mut self) {}
+
+    fn hang_up(&mut self, channel: Channel) {
+        self.0.hang_up(channel);
+    }
+}
+
+/// Wakes a task.
+struct Alarm(Notify);
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Alarm>) {
+        self.0.notify_one();
+    }
+}
+
+/// Has a mouth looked after.
+impl Wake for Mouth {
+    fn wake(self: Arc<Mouth>) {
+        self.bell.notify_one();
+    }
+}
+
+/// Tells a machine the time, and which clients it has lost, until it has ended.
+async fn keep_time(connection: Arc<Connection>, mouth: Arc<Mouth>) {
+    connection.read_by(mouth.clone().into());
+    loop {
+        for channel in mouth.take_lost() {
+            connection.feed(Input::Left(channel));
+        }
+        let due: Option<Time> = {
+            let mut engine = connection.lock();
+            if engine.closed {
+                break;
+            }
+            engine.armed = engine.machine.deadline();
+            engine.armed
+        };
+        match due {
+            None => mouth.bell.notified().await,
+            Some(due) if due <= connection.now() => connection.feed(Input::Tick),
+            Some(due) => {
+                let left = due - connection.now();
+                let _ = timeout(left, mouth.bell.notified()).await;
+            }
+        }
+    }
+    connection.registry.leave(&connection);
+    mouth.seal();
+}
+
+/// Looks after the threads that run handlers.
+async fn tend(pool: Pool) {
+    let alarm = Arc::new(Alarm(Notify::new()));
+    // No thread that reads runs handlers, and answers are passed on as they are given: there is
+    // nobody to relieve and nothing to settle.
+    pool.attend(Attendant {
+        waker: alarm.clone().into(),
+        relieve: Box::new(|| false),
+        settle: Box::new(|| ()),
+    });
+    loop {
+        alarm.0.notified().await;
+        loop {
+            sleep(TICK).await;
+            if !pool.tend() {
+                break;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mirrored_arguments_are_found_through_properties_only() {
+        let schema = serde_json::json!({
+            "properties": {
+                "a": { "x-mcp-header": "A" },
+                "b": { "properties": { "c": { "x-mcp-header": "C" } } },
+                "d": { "items": { "x-mcp-header": "D" } },
+            },
+            "x-mcp-header": "no",
+        });
+        let mut found = Vec::new();
+        find_mirrored(&schema, &mut Vec::new(), &mut found);
+        let paths: Vec<_> = found
+            .iter()
+            .map(|it| (it.header.as_str(), it.path.join(".")))
+            .collect();
+        assert_eq!(paths, [("A", "a".to_owned()), ("C", "b.c".to_owned())]);
+    }
+}

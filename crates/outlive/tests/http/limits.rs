@@ -1,0 +1,108 @@
+//! What a client may take up: bytes, time, connections.
+
+use std::io::{Read, Write};
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::offer::Offer;
+use crate::rig::*;
+
+/// Whether the server has closed this connection.
+fn is_closed(mut stream: std::net::TcpStream) -> bool {
+    let mut rest = Vec::new();
+    // A reset is an end as well; a timeout is none.
+    match stream.read_to_end(&mut rest) {
+        Ok(_) => true,
+        Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+    }
+}
+
+#[test]
+fn a_body_over_the_limit_is_not_read() {
+    let offer = Offer::with(|builder| builder.message_limit(10_000));
+    let rig = Rig::new(&offer.server);
+    let call = |length: usize| modern_call(1, "echo", json!({"text": "x".repeat(length)}));
+    assert_eq!(rig.modern(&call(9_000)).status, 200);
+    let reply = rig.modern(&call(10_000));
+    assert_eq!(reply.status, 413);
+    assert_eq!(reply.json()["error"]["code"], -31008);
+
+    // Neither is one that does not say how long it is.
+    let mut stream = rig.connect();
+    let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+                Transfer-Encoding: chunked\r\n\r\n";
+    stream.write_all(head.as_bytes()).expect("sent");
+    let chunk = format!("3e8\r\n{}\r\n", "x".repeat(1000));
+    for _ in 0..20 {
+        if stream.write_all(chunk.as_bytes()).is_err() {
+            break;
+        }
+    }
+    assert_eq!(Reply::read(stream).expect("a response").status, 413);
+}
+
+#[test]
+fn a_head_without_end_is_given_up() {
+    let offer = Offer::new();
+    let rig = Rig::new(&offer.server);
+    let mut stream = rig.connect();
+    let _ = stream.write_all(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nX-Long: ");
+    let piece = "x".repeat(1 << 10);
+    for _ in 0..256 {
+        if stream.write_all(piece.as_bytes()).is_err() {
+            break;
+        }
+    }
+    if let Some(reply) = Reply::read(stream) {
+        assert_eq!(reply.status, 431);
+    }
+}
+
+#[test]
+fn slow_senders_are_given_up() {
+    let offer = Offer::new();
+    let rig = Rig::with(&offer.server, |http| {
+        http.read_timeout(Duration::from_secs(1))
+    });
+    let nothing = rig.connect();
+    let mut half_a_head = rig.connect();
+    half_a_head
+        .write_all(b"POST /mcp HTTP/1.1\r\nHo")
+        .expect("sent");
+    let mut half_a_body = rig.connect();
+    let begun = head("POST", &[], 1000) + "{";
+    half_a_body.write_all(begun.as_bytes()).expect("sent");
+    assert!(is_closed(nothing));
+    assert!(is_closed(half_a_head));
+    let reply = Reply::read(half_a_body).expect("a response");
+    assert_eq!(reply.status, 408);
+    // A call that takes longer is none of that.
+    let mut reply = rig.modern(&modern_call(1, "gate", json!({})));
+    assert_eq!(reply.message()["params"]["progress"], 1);
+    std::thread::sleep(Duration::from_secs(2));
+    offer.open();
+    offer.open();
+    assert_eq!(reply.message()["params"]["progress"], 2);
+    assert_eq!(text_of(&reply.message()), "through");
+}
+
+#[test]
+fn connections_over_the_limit_wait() {
+    let offer = Offer::new();
+    let rig = Rig::with(&offer.server, |http| http.max_connections(1));
+    let mut first = rig.modern(&modern_call(1, "gate", json!({})));
+    assert_eq!(first.message()["params"]["progress"], 1);
+    std::thread::scope(|scope| {
+        let second = scope.spawn(|| rig.modern(&modern_call(1, "echo", json!({"text": "hi"}))));
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(!second.is_finished(), "it should wait");
+        offer.open();
+        offer.open();
+        assert_eq!(first.message()["params"]["progress"], 2);
+        assert_eq!(text_of(&first.message()), "through");
+        drop(first);
+        let second = second.join().expect("no panic");
+        assert_eq!(text_of(&second.answer()), "hi");
+    });
+}

@@ -1,0 +1,9 @@
+//! Servers over HTTP, with real sockets: what clients do to them, and what the network does.
+
+mod close;
+mod guard;
+mod legacy;
+mod limits;
+mod modern;
+mod offer;
+mod rig;
