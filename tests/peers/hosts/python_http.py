@@ -1,0 +1,76 @@
+"""The Python SDK's client with a server of `outlive` over Streamable HTTP (the example `conformance`).
+
+usage: python_http.py MODE URL      MODE as in mcp 2.x, `auto` or `legacy`; prints one JSON object
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from mcp import types
+from mcp.client import streamable_http
+from python_client import Client
+
+steps: list[float] = []
+log: list[Any] = []
+
+
+async def elicitation(*_: Any) -> types.ElicitResult:
+    return types.ElicitResult(action="accept", content={"name": "Ada", "username": "ada", "email": "a@b"})
+
+
+async def progress(step: float, *_: Any) -> None:
+    steps.append(step)
+
+
+async def logging(message: Any) -> None:
+    log.append(message.data)
+
+
+@asynccontextmanager
+async def connect(mode: str, url: str, **callbacks: Any) -> AsyncIterator[tuple[Any, str]]:
+    if Client is not None:
+        async with Client(url, mode=mode, **callbacks) as client:
+            yield client, client.protocol_version
+    else:
+        from mcp.client.session import ClientSession
+
+        async with (
+            streamable_http.streamablehttp_client(url) as (reader, writer, _),
+            ClientSession(reader, writer, **callbacks) as session,
+        ):
+            yield session, (await session.initialize()).protocolVersion
+
+
+async def text(session: Any, tool: str, **arguments: Any) -> str:
+    result = await session.call_tool(tool, arguments, progress_callback=progress)
+    return result.model_dump(by_alias=True, mode="json")["content"][0]["text"]
+
+
+async def main(mode: str, url: str) -> dict[str, Any]:
+    callbacks = {"elicitation_callback": elicitation, "logging_callback": logging}
+    async with connect(mode, url, **callbacks) as (session, version):
+        tools = (await session.list_tools()).tools
+        told = {
+            "version": version,
+            "tools": len(tools),
+            "text": await text(session, "test_simple_text"),
+            "progress": await text(session, "test_tool_with_progress"),
+            "asked": await text(session, "test_input_required_result_elicitation"),
+            "logged": await text(session, "test_tool_with_logging"),
+            "resource": len((await session.read_resource("test://static-text")).contents),
+            "many": [await text(session, "test_simple_text") for _ in range(20)],
+        }
+        # Cancelled in the middle; the session goes on.
+        call = asyncio.create_task(text(session, "test_tool_with_progress"))
+        await asyncio.sleep(0.05)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        told["after"] = await text(session, "test_simple_text")
+    return {**told, "steps": steps, "log": log}
+
+
+print(json.dumps(asyncio.run(main(*sys.argv[1:]))))
