@@ -291,7 +291,7 @@ impl Error {
                 text
             }
             Error::Overloaded => format!(
-                "Too many requests are already waiting for the server to come back, so {what} was not \
+                "Too many requests are already waiting for the server, so {what} was not \
                  accepted. It was not executed; call again later."
             ),
             Error::Timeout { after, bound } => format!(

@@ -137,6 +137,34 @@ impl List {
     }
 }
 
+/// What a program says it is. Control characters are escaped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Software {
+    /// Its name.
+    pub name: String,
+    /// Its version, if it told one.
+    pub version: Option<String>,
+}
+
+impl Software {
+    /// As `serverInfo` and `clientInfo` say it.
+    pub(crate) fn read(info: &Value) -> Option<Software> {
+        Some(Software {
+            name: escape(info["name"].as_str()?),
+            version: info["version"].as_str().map(escape),
+        })
+    }
+}
+
+impl fmt::Display for Software {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.version {
+            Some(version) => write!(f, "{} {version}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
 /// Something a session did or noticed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -146,8 +174,8 @@ pub enum Event {
     Connected {
         /// Which one.
         generation: Generation,
-        /// `serverInfo` name and version, where the server told them.
-        server: Option<String>,
+        /// What the server says it is, if it does.
+        server: Option<Software>,
     },
     /// A link is dead.
     Lost {
@@ -269,7 +297,7 @@ impl Event {
             }
             Event::Connected { generation, server } => {
                 line["generation"] = json!(generation.number());
-                line["server"] = json!(server);
+                line["server"] = json!(server.as_ref().map(Software::to_string));
             }
             Event::Lost {
                 generation,

@@ -8,9 +8,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use crate::bounded::{RecentSet, escape};
+use crate::bounded::RecentSet;
 use crate::catalog::{Catalog, Page};
-use crate::event::List;
+use crate::event::{List, Software};
 use crate::message::{Id, Message};
 
 /// A request to subscribe that is longer than this is not remembered.
@@ -36,7 +36,7 @@ pub(crate) struct Memory {
     /// The protocol version that was agreed on then.
     pub(crate) version: Option<String>,
     /// The server's name and version, for people.
-    pub(crate) server: Option<String>,
+    pub(crate) server: Option<Software>,
     /// The host's `notifications/initialized`.
     pub(crate) initialized: Option<Message>,
     /// The host's last `logging/setLevel` that was accepted.
@@ -54,7 +54,7 @@ pub(crate) struct Memory {
 #[derive(Debug, Default)]
 pub(crate) struct Welcome {
     pub(crate) version: Option<String>,
-    pub(crate) server: Option<String>,
+    pub(crate) server: Option<Software>,
     /// Modern: the versions the server can speak.
     pub(crate) supported: Option<Vec<String>>,
 }
@@ -80,7 +80,7 @@ impl Welcome {
                 .get("io.modelcontextprotocol/serverInfo")
                 .cloned()
         });
-        let server = info.and_then(|info| name_and_version(&info));
+        let server = info.and_then(|info| Software::read(&info));
         Welcome {
             version: raw
                 .protocol_version
@@ -91,15 +91,6 @@ impl Welcome {
                 .and_then(|v| serde_json::from_value(v).ok()),
         }
     }
-}
-
-/// A peer's name and version as it tells them, for people.
-pub(crate) fn name_and_version(info: &Value) -> Option<String> {
-    let name = escape(info["name"].as_str()?);
-    Some(match info["version"].as_str().map(escape) {
-        Some(version) => format!("{name} {version}"),
-        None => name,
-    })
 }
 
 impl Memory {
@@ -348,16 +339,16 @@ mod tests {
         let w =
             Welcome::read(br#"{"protocolVersion":"v","serverInfo":{"name":"n","version":"1"}}"#);
         assert_eq!(
-            (w.version.as_deref(), w.server.as_deref()),
-            (Some("v"), Some("n 1"))
+            (w.version.as_deref(), w.server.map(|s| s.to_string())),
+            (Some("v"), Some("n 1".to_string()))
         );
         let w = Welcome::read(br#"{"serverInfo":{"name":"n"},"supportedVersions":["a"]}"#);
         assert_eq!(
-            (w.version, w.server.as_deref(), w.supported),
-            (None, Some("n"), Some(vec!["a".to_string()]))
+            (w.version, w.server.map(|s| s.to_string()), w.supported),
+            (None, Some("n".to_string()), Some(vec!["a".to_string()]))
         );
         let w = Welcome::read(br#"{"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"m"}}}"#);
-        assert_eq!(w.server.as_deref(), Some("m"));
+        assert_eq!(w.server.map(|s| s.to_string()).as_deref(), Some("m"));
         assert!(Welcome::read(b"7").version.is_none());
     }
 }

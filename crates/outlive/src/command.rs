@@ -36,6 +36,24 @@ impl Command {
         }
     }
 
+    /// The same command with one more argument.
+    pub fn arg(mut self, arg: impl Into<OsString>) -> Command {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// The same command with a variable set.
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Command {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// The same command, run in this directory.
+    pub fn cwd(mut self, cwd: impl Into<PathBuf>) -> Command {
+        self.cwd = Some(cwd.into());
+        self
+    }
+
     /// The command as a person would type it, secrets masked, cut where it becomes too long
     /// for a sentence.
     pub fn label(&self, secrets: &Secrets) -> String {
@@ -67,6 +85,20 @@ impl Command {
         let ours = self.env.iter().rev().find(|(n, _)| n == OsStr::new(name));
         ours.map(|(_, value)| value.clone())
             .or_else(|| env::var_os(name))
+    }
+}
+
+/// A program without arguments.
+impl From<&str> for Command {
+    fn from(program: &str) -> Command {
+        Command::new(program, [] as [&str; 0])
+    }
+}
+
+/// A program without arguments.
+impl From<&Path> for Command {
+    fn from(program: &Path) -> Command {
+        Command::new(program, [] as [&str; 0])
     }
 }
 

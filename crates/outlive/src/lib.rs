@@ -18,29 +18,38 @@
 //!
 //! # A client that survives
 //!
+//! Beside this crate the examples need `tokio` (1, with `macros` and a runtime), `serde` (1, with `derive`) and
+//! `serde_json` (1).
+//!
 //! ```no_run
 //! use outlive::{Client, Command, Error};
 //! use serde_json::json;
 //!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Error> {
-//! let client = Client::builder()
-//!     .command(Command::new("uvx", ["mcp-server-time"]))
-//!     .connect()
-//!     .await?;
-//! let tools = client.tools().await?;
+//! #[tokio::main]
+//! async fn main() -> Result<(), Error> {
+//!     let client = Client::builder()
+//!         .command(Command::new("uvx", ["mcp-server-time"]))
+//!         .connect()
+//!         .await?;
+//!     let tools = client.tools().await?;
 //!
-//! match client.call("crash", json!({})).await {
-//!     Ok(result) => println!("{}", result.text()),
-//!     // The server died over it: with what, and may it have taken effect?
-//!     Err(Error::ConnectionLost { cause, outcome, .. }) => eprintln!("the server {}, {outcome:?}", cause.predicate()),
-//!     Err(error) => eprintln!("{error}"),
+//!     match client.call("crash", json!({})).await {
+//!         // A tool that fails says so in its result.
+//!         Ok(result) if result.is_error() => eprintln!("it failed: {}", result.text()),
+//!         Ok(result) => println!("{}", result.text()),
+//!         // The server died over it: with what, and may it have taken effect?
+//!         Err(Error::ConnectionLost { cause, outcome, .. }) => {
+//!             eprintln!("the server {}; {outcome:?}", cause.predicate());
+//!         }
+//!         Err(error) => eprintln!("{error}"),
+//!     }
+//!
+//!     // The same handles work with the next server.
+//!     for tool in &tools {
+//!         println!("{}: {}", tool.name, tool.call(json!({})).await?.text());
+//!     }
+//!     Ok(())
 //! }
-//!
-//! // The same handles work with the next server.
-//! tools[0].call(json!({})).await?;
-//! # Ok(())
-//! # }
 //! ```
 //!
 //! Dropping the future of a call is the caller's cancellation; the server is told once. No failure looks
@@ -53,7 +62,7 @@
     doc = r#"
 ```no_run
 use outlive::Server;
-use schemars::JsonSchema;
+use schemars::JsonSchema; // 1, the one this crate uses: see `outlive::schemars`
 use serde::Deserialize;
 
 #[derive(Deserialize, JsonSchema)]
@@ -62,16 +71,16 @@ struct Greet {
     name: String,
 }
 
-# #[tokio::main(flavor = "current_thread")]
-# async fn main() -> std::io::Result<()> {
-Server::builder("greeter", "1.0.0")
-    .tool("greet", "Greets somebody.", |_ctx, args: Greet| async move {
-        format!("Hello, {}!", args.name)
-    })
-    .build()
-    .serve_stdio()
-    .await
-# }
+#[tokio::main]
+async fn main() -> std::io::Result<()> {
+    Server::builder("greeter", "1.0.0")
+        .tool("greet", "Greets somebody.", |_ctx, args: Greet| async move {
+            format!("Hello, {}!", args.name)
+        })
+        .build()
+        .serve_stdio()
+        .await
+}
 ```
 "#
 )]
@@ -167,6 +176,9 @@ pub use outlive_core::{Cause, Error, cause, error, policy};
 #[cfg(feature = "http")]
 pub use run::run_remote;
 pub use run::{Ended, Observer, Run, run};
+/// Where the schemas of tools come from.
+#[cfg(feature = "server")]
+pub use schemars;
 pub use secrets::Secrets;
 #[cfg(feature = "server")]
 pub use server::Server;

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::event::List;
-use crate::memory::name_and_version;
+use crate::event::Software;
 use crate::message::Message;
 
 use super::refusal::Refusal;
@@ -174,7 +174,10 @@ impl Server {
             .info
             .as_deref()
             .and_then(|info| serde_json::from_slice(info).ok());
-        let client = info.as_ref().and_then(name_and_version);
+        let client = info
+            .as_ref()
+            .and_then(Software::read)
+            .map(|software| software.to_string());
         self.peer = Some(peer.into());
         let result = format!(
             r#"{{"protocolVersion":"{version}","capabilities":{},"serverInfo":{}{}}}"#,

@@ -57,7 +57,7 @@ fn the_server_is_named_to_whoever_watches() {
             Event::State(State::Ready { generation }),
             Event::Connected {
                 generation,
-                server: Some("s 1".into())
+                server: Some(software("s", Some("1")))
             }
         ]
     );

@@ -88,7 +88,7 @@ fn more_than_the_limit_is_refused() {
     assert_eq!(failure.id, 9);
     assert_eq!(
         failure.message,
-        "Too many requests are already waiting for the server to come back, so tools/call was not \
+        "Too many requests are already waiting for the server, so tools/call was not \
          accepted. It was not executed; call again later."
     );
     assert_eq!(

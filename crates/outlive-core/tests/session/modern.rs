@@ -163,7 +163,7 @@ fn discover_promises_list_changed_and_makes_the_link_ready() {
             Event::State(State::Ready { generation }),
             Event::Connected {
                 generation,
-                server: Some("m".into())
+                server: Some(software("m", None))
             }
         ]
     );

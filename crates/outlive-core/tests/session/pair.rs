@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use outlive_core::cause::{Exit, StartFailure};
-use outlive_core::event::{Direction, DropReason};
+use outlive_core::event::{Direction, DropReason, Software};
 use outlive_core::framer::{Frame, TooLong};
 use outlive_core::policy::Policy;
 use outlive_core::{Event, Generation, Id, Input, LinkInput, LinkOrder, Output, Session};
@@ -376,6 +376,13 @@ fn word(order: LinkOrder) -> &'static str {
 }
 
 pub const DISCOVERED: &str = r#"{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}},"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}}"#;
+
+pub fn software(name: &str, version: Option<&str>) -> Software {
+    Software {
+        name: name.into(),
+        version: version.map(str::to_string),
+    }
+}
 
 pub fn request(id: u64, method: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}"}}"#)

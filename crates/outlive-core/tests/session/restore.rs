@@ -229,7 +229,7 @@ fn the_new_servers_name_is_told() {
     let generation = p.newest();
     assert!(p.events().contains(&Event::Connected {
         generation,
-        server: Some("s 2".into())
+        server: Some(software("s", Some("2")))
     }));
 }
 

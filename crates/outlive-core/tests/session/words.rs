@@ -8,6 +8,8 @@ use outlive_core::event::{Direction, DropReason, List};
 use outlive_core::{Event, Generation, State, Time};
 use serde_json::{Value, json};
 
+use crate::pair::software;
+
 fn cause(reason: Reason, phase: Phase) -> Cause {
     Cause {
         reason,
@@ -232,7 +234,7 @@ fn every_error_has_a_kind_a_code_an_outcome_and_a_sentence() {
         (
             Error::Overloaded,
             ("unavailable", -31002, "not_sent", true),
-            "Too many requests are already waiting for the server to come back, so x was not \
+            "Too many requests are already waiting for the server, so x was not \
              accepted. It was not executed; call again later.",
         ),
         (
@@ -348,7 +350,7 @@ fn every_state_and_event_has_a_name_data_and_a_line() {
         (
             Event::Connected {
                 generation,
-                server: Some("s 1".into()),
+                server: Some(software("s", Some("1"))),
             },
             json!({"event": "connected", "generation": 2, "server": "s 1"}),
             "connected to s 1 (generation 2)",

@@ -33,6 +33,8 @@ pub struct Builder<S = ()> {
     server: S,
     label: Option<String>,
     policy: Policy,
+    /// In place of the policy's, in whatever order they are given.
+    bounds: (Option<Duration>, Option<Duration>),
     info: Implementation,
     era: Option<Era>,
     handlers: Handlers,
@@ -44,13 +46,16 @@ impl Builder {
             server: (),
             label: None,
             policy: Policy::default(),
+            bounds: (None, None),
             info: Implementation::new("outlive", env!("CARGO_PKG_VERSION")),
             era: None,
             handlers: Handlers::default(),
         }
     }
 
-    /// The server is a child process. It is started again when it dies, and leaves with the client.
+    /// The server is a child process. It is started again when it dies, and leaves with the client, with
+    /// all that it has started. If this process is killed before it can see to that, the server dies
+    /// too (on Linux), but what it has started behind a wrapper such as `sh -c` or `npx` may live on.
     pub fn command(self, command: impl Into<Command>) -> Builder<Command> {
         self.server(command.into())
     }
@@ -71,6 +76,7 @@ impl Builder {
             server,
             label: self.label,
             policy: self.policy,
+            bounds: self.bounds,
             info: self.info,
             era: self.era,
             handlers: self.handlers,
@@ -79,7 +85,8 @@ impl Builder {
 }
 
 impl<S> Builder<S> {
-    /// When the server is restarted, calls are repeated, and all the rest.
+    /// When the server is restarted, calls are repeated, and all the rest. Its label is not used: see
+    /// [`label`](Builder::label).
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
@@ -87,13 +94,13 @@ impl<S> Builder<S> {
 
     /// Any call fails that takes longer than this without progress; a call may say otherwise.
     pub fn idle_timeout(mut self, idle: Duration) -> Self {
-        self.policy.request_timeout = Some(idle);
+        self.bounds.0 = Some(idle);
         self
     }
 
     /// Any call fails that takes longer than this, progress or not; a call may say otherwise.
     pub fn timeout(mut self, total: Duration) -> Self {
-        self.policy.request_ceiling = Some(total);
+        self.bounds.1 = Some(total);
         self
     }
 
@@ -142,6 +149,8 @@ impl<S: Address> Builder<S> {
     /// returned can be used anywhere.
     pub async fn connect(self) -> Result<Client, Error> {
         let mut policy = self.policy;
+        policy.request_timeout = self.bounds.0.or(policy.request_timeout);
+        policy.request_ceiling = self.bounds.1.or(policy.request_ceiling);
         policy.label = self.label.unwrap_or_else(|| self.server.label()).into();
         let shared = Arc::new(Shared::new(&policy));
         let (server, handlers) = (self.server, self.handlers);
@@ -194,7 +203,10 @@ where
         unreadable: false,
         outcome: Outcome::NotSent,
     };
-    let runtime = runtime::Builder::new_current_thread()
+    // The thread runs the connection; handlers run on the worker, so one that blocks stops only those.
+    let runtime = runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("outlive-handlers")
         .enable_all()
         .build()
         .map_err(failed)?;
@@ -324,7 +336,8 @@ impl Client {
                 resources_list_changed: has.resources.is_some().then_some(true),
                 ..SubscriptionFilter::default()
             };
-            self.keep_listening(None, notifications);
+            // Refused, or never said to stand: then there are no such changes to be told of.
+            let _ = self.keep_listening(None, notifications);
         }
     }
 }

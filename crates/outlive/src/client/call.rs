@@ -11,10 +11,10 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use outlive_core::Message;
-use outlive_core::error::{Error, Outcome};
+use outlive_core::error::{Bound, Error, Outcome};
 use outlive_core::policy::{Retry, Terms};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -120,6 +120,8 @@ impl<R: DeserializeOwned> Call<R> {
             ticket: Arc::default(),
             call: self,
             round: 0,
+            sent: Instant::now(),
+            spent: Duration::ZERO,
             state: Waiting::Over,
         };
         running.send(None);
@@ -145,6 +147,10 @@ pub struct Running<R> {
     progress: Option<Arc<Feed<Progress>>>,
     progress_listen: Option<Listen<Progress>>,
     round: u32,
+    /// When the request that is out was sent.
+    sent: Instant,
+    /// Time the server has had for earlier requests of this call.
+    spent: Duration,
     state: Waiting,
 }
 
@@ -179,7 +185,8 @@ struct Given {
 
 impl<R> Running<R> {
     /// The progress the server reports. Empty unless it was asked for with [`Call::progress`]; ends
-    /// with the call. It can be taken once.
+    /// with the call, or when a server of the modern era first asks for something: it goes on only
+    /// when the call is awaited. It can be taken once.
     ///
     /// ```no_run
     /// # async fn example(client: outlive::Client) -> Result<(), outlive::Error> {
@@ -255,11 +262,39 @@ impl<R> Running<R> {
         let call = Command::Call {
             id,
             frame,
-            terms: self.call.terms,
+            terms: Terms {
+                // What earlier rounds have left of it.
+                total: self.total_left(),
+                ..self.call.terms
+            },
             pending: Pending::new(reply, self.progress.clone()),
         };
         self.ticket.send(&shared.inbox, id, call)?;
+        self.sent = Instant::now();
         Ok(answer)
+    }
+
+    /// What is left of the time the call may take in all. One that has none left fails at once.
+    fn total_left(&self) -> Option<Duration> {
+        let total = self.call.terms.total;
+        let total = total.or(self.call.client.handle.shared.bounds.1)?;
+        Some(
+            total
+                .saturating_sub(self.spent)
+                .max(Duration::from_millis(1)),
+        )
+    }
+
+    /// How long our own handlers may take: a person's time does not count up to a ceiling, then the
+    /// clocks of the call run on. For ever, if it has none.
+    fn input_limit(&self) -> Option<(Duration, Bound)> {
+        let shared = &self.call.client.handle.shared;
+        let idle = self.call.terms.idle.or(shared.bounds.0);
+        let idle = idle.map(|idle| (idle, Bound::Idle));
+        let total = self.total_left().map(|total| (total, Bound::Total));
+        idle.into_iter()
+            .chain(total)
+            .min_by_key(|(after, _)| *after)
     }
 
     /// The server needs something before it can answer: finds it out.
@@ -284,12 +319,14 @@ impl<R> Running<R> {
             .collect();
         let runtime = handle.runtime.clone();
         let state = asked.request_state;
-        self.state = Waiting::Input(Box::pin(async move {
+        let limit = self.input_limit();
+        let ceiling = handle.shared.elicitation;
+        let find_out = async move {
             let mut responses = BTreeMap::new();
             // All at once, each as a task of its own: one that panics harms nobody.
             let tasks: Vec<_> = answers
                 .into_iter()
-                .map(|(name, answer)| (name, Task(runtime.spawn(answer))))
+                .map(|(name, answer)| (name, Task(tokio::spawn(answer))))
                 .collect();
             for (name, mut task) in tasks {
                 let result = (&mut task.0).await.map_err(|_| {
@@ -309,15 +346,31 @@ impl<R> Running<R> {
                 responses.insert(name, raw);
             }
             Ok(Given { responses, state })
+        };
+        // On the connection's runtime: whoever waits for the call may have no clock.
+        let mut task = Task(runtime.spawn(async move {
+            let Some((after, bound)) = limit else {
+                return find_out.await;
+            };
+            match tokio::time::timeout(ceiling + after, find_out).await {
+                Ok(found) => found,
+                Err(_) => Err(Error::Timeout { after, bound }),
+            }
+        }));
+        self.state = Waiting::Input(Box::pin(async move {
+            let lost = |_| Error::ShuttingDown {
+                outcome: Outcome::Done,
+            };
+            (&mut task.0).await.map_err(lost)?
         }));
         Ok(())
     }
 }
 
-/// A handler's task, ended when nobody waits for it.
-struct Task(tokio::task::JoinHandle<Result<Vec<u8>, crate::model::RpcError>>);
+/// A task that is ended when nobody waits for it.
+struct Task<T>(tokio::task::JoinHandle<T>);
 
-impl Drop for Task {
+impl<T> Drop for Task<T> {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -408,6 +461,7 @@ impl<R: DeserializeOwned> Future for Running<R> {
             };
             let result = message.result().unwrap_or(b"null");
             if let Some(asked) = input_required(result) {
+                this.spent += this.sent.elapsed();
                 match this.ask_around(asked) {
                     Ok(()) => continue,
                     Err(error) => return Poll::Ready(Err(error)),

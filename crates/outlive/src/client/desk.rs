@@ -26,11 +26,16 @@ use super::wire;
 use crate::downstream::Downstream;
 use crate::model::Progress;
 
+/// Wishes that are seen to in one turn.
+const TURN: usize = 1024;
+
 /// Who waits for the answer to a call.
 #[derive(Debug)]
 pub(crate) struct Pending {
     reply: oneshot::Sender<Result<Message, Error>>,
     progress: Option<Steps>,
+    /// Told when the server says that a stream of notifications stands.
+    standing: Option<oneshot::Sender<()>>,
 }
 
 impl Pending {
@@ -41,6 +46,18 @@ impl Pending {
         Pending {
             reply,
             progress: progress.map(Steps),
+            standing: None,
+        }
+    }
+
+    /// For a request that opens a stream of notifications.
+    pub(super) fn of_stream(
+        reply: oneshot::Sender<Result<Message, Error>>,
+        standing: oneshot::Sender<()>,
+    ) -> Pending {
+        Pending {
+            standing: Some(standing),
+            ..Pending::new(reply, None)
         }
     }
 
@@ -72,6 +89,8 @@ pub(crate) struct Desk {
     /// The server's requests that are being answered.
     asks: HashMap<Id, AbortHandle>,
     reporter: Reporter,
+    /// How many more wishes are seen to before the server has its turn.
+    turn: usize,
 }
 
 impl Desk {
@@ -84,6 +103,7 @@ impl Desk {
             pending: HashMap::new(),
             asks: HashMap::new(),
             reporter: Reporter::new(),
+            turn: TURN,
         }
     }
 
@@ -126,7 +146,7 @@ impl Desk {
             "notifications/tools/list_changed" => Some(List::Tools),
             "notifications/prompts/list_changed" => Some(List::Prompts),
             "notifications/resources/list_changed" => Some(List::Resources),
-            "notifications/subscriptions/acknowledged" => return,
+            "notifications/subscriptions/acknowledged" => return self.stands(&message),
             _ => None,
         };
         if let Some(list) = list {
@@ -149,6 +169,17 @@ impl Desk {
                 params: message.bytes().slice_ref(params),
             })
         }));
+    }
+
+    /// The server says that a stream of notifications stands.
+    fn stands(&mut self, message: &Message) {
+        if let Some(Id::Int(id)) = message.subscription_id()
+            && let Ok(id) = u64::try_from(id)
+            && let Some(pending) = self.pending.get_mut(&id)
+            && let Some(standing) = pending.standing.take()
+        {
+            let _ = standing.send(());
+        }
     }
 
     fn progressed(&mut self, message: &Message) {
@@ -188,7 +219,7 @@ impl Desk {
             let answer = answering.await;
             let frame = wire::answer(message.id_json(), answer);
             // If the client has been closed meanwhile, nobody waits for it.
-            let _ = shared.inbox.push(Command::Send(frame));
+            let _ = shared.inbox.push(Command::Answer(frame));
         });
         self.asks.insert(id, task.abort_handle());
     }
@@ -208,8 +239,16 @@ impl Drop for AbortOnDrop {
 }
 
 impl Downstream for Desk {
+    fn begin(&mut self) {
+        self.turn = TURN;
+    }
+
     fn poll_next(&mut self, cx: &mut Context<'_>, open: bool) -> Poll<Option<Input>> {
         loop {
+            if self.turn == 0 {
+                return Poll::Ready(None);
+            }
+            self.turn -= 1;
             let command = match inbox::next(&mut self.commands, open) {
                 Some(command) => command,
                 None => match self.shared.inbox.take(cx, &mut self.commands) {
@@ -228,7 +267,9 @@ impl Downstream for Desk {
                     Some(Input::Call(Frame::Line(frame), terms))
                 }
                 Command::Cancel { id, reason } => self.cancel(id, reason),
-                Command::Send(frame) => Some(Input::Host(Frame::Line(frame))),
+                Command::Notify(frame) | Command::Answer(frame) => {
+                    Some(Input::Host(Frame::Line(frame)))
+                }
                 Command::Restart => Some(Input::Restart),
                 Command::Stop => Some(Input::Stop),
             };

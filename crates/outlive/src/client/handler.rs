@@ -1,8 +1,11 @@
 //! What a server may ask of its client: a model, a person, a list of folders.
 //!
 //! Each is a trait with one method, and a closure that returns a future will do. A handler runs as a
-//! task of its own: one that is slow or panics harms nobody, and one whose question has been taken
-//! back, or whose server has died, is dropped.
+//! task of its own on the runtime the client was connected in: one that is slow or panics harms
+//! nobody, and one whose question has been taken back, or whose server has died, is dropped. As
+//! everywhere on a runtime, waiting must be awaiting: one that blocks its thread (reads a terminal, for
+//! instance) belongs into `tokio::task::spawn_blocking`, or it holds up what shares that thread, and
+//! on a runtime with one thread that is the connection itself.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -25,8 +25,10 @@ pub(crate) enum Command {
     },
     /// Nobody waits for this request any more.
     Cancel { id: u64, reason: Option<String> },
-    /// Send this notification or answer.
-    Send(Bytes),
+    /// Send this notification.
+    Notify(Bytes),
+    /// Send this answer to a request of the server's, of which there are only so many.
+    Answer(Bytes),
     /// Put a new server under the session.
     Restart,
     /// End the session.
@@ -35,14 +37,15 @@ pub(crate) enum Command {
 
 /// What can be put into an inbox.
 pub(crate) trait Wish {
-    /// Its size, if it is a call: these are bounded, and wait while the session takes no more.
+    /// Its size, if it is a call or the like: these are bounded, and wait while the session takes no
+    /// more.
     fn call(&self) -> Option<usize>;
 }
 
 impl Wish for Command {
     fn call(&self) -> Option<usize> {
         match self {
-            Command::Call { frame, .. } => Some(frame.len()),
+            Command::Call { frame, .. } | Command::Notify(frame) => Some(frame.len()),
             _ => None,
         }
     }

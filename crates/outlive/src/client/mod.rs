@@ -45,11 +45,15 @@ mod tool;
 mod wire;
 
 use std::collections::{HashMap, HashSet};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
-use outlive_core::error::{Error, Outcome};
+use outlive_core::Message;
+use outlive_core::error::{Bound, Error, Outcome};
 use outlive_core::policy::Policy;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -76,6 +80,9 @@ use crate::model::{
     Implementation, Listed, LogLevel, Object, Page, Prompt, ReadResult, Resource, ResourceTemplate,
     ServerCapabilities, SubscriptionFilter,
 };
+
+/// How often a list is read again because its server was replaced meanwhile.
+const ATTEMPTS: usize = 4;
 
 /// How many pages of a list are followed.
 const PAGES: usize = 10_000;
@@ -137,6 +144,12 @@ struct Shared {
     news: News,
     next_id: AtomicU64,
     message_limit: usize,
+    /// How long a server may take to say that a stream of notifications stands.
+    handshake: Duration,
+    /// How long a person may take to answer before the clock of a call runs on.
+    elicitation: Duration,
+    /// The bounds of a call that has none of its own: of its silence, and of all.
+    bounds: (Option<Duration>, Option<Duration>),
     /// What every request has in its `_meta` in the modern era; empty in the legacy one.
     modern: OnceLock<String>,
     era: Mutex<Speech>,
@@ -164,6 +177,9 @@ impl Shared {
             news: News::new(),
             next_id: AtomicU64::new(1),
             message_limit: policy.limits.message,
+            handshake: policy.handshake,
+            elicitation: policy.elicitation,
+            bounds: (policy.request_timeout, policy.request_ceiling),
             modern: OnceLock::new(),
             era: Mutex::default(),
             peer: OnceLock::new(),
@@ -191,6 +207,38 @@ impl Shared {
             (true, Some(modern)) => (modern, speech.log_level.clone()),
             _ => ("", None),
         }
+    }
+}
+
+fn unsendable(what: String) -> Error {
+    Error::Protocol {
+        what,
+        unreadable: false,
+        outcome: Outcome::NotSent,
+    }
+}
+
+/// A stream of notifications that is being opened: stands once the server says so.
+struct Opening {
+    stands: oneshot::Receiver<()>,
+    /// Answered when the server refuses or ends it.
+    ended: oneshot::Receiver<Result<Message, Error>>,
+}
+
+impl Future for Opening {
+    type Output = Result<(), Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Poll::Ready(Ok(())) = Pin::new(&mut self.stands).poll(cx) {
+            return Poll::Ready(Ok(()));
+        }
+        Pin::new(&mut self.ended).poll(cx).map(|ended| match ended {
+            Ok(Ok(_)) => Err(Error::CancelledByPeer { reason: None }),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(Error::ShuttingDown {
+                outcome: Outcome::Unknown,
+            }),
+        })
     }
 }
 
@@ -283,16 +331,12 @@ impl Client {
 
     /// A notification with any method and parameters.
     pub fn notify(&self, method: &str, params: impl Serialize) -> Result<(), Error> {
-        let params = wire::params(params).map_err(|what| Error::Protocol {
-            what,
-            unreadable: false,
-            outcome: Outcome::NotSent,
-        })?;
+        let params = wire::params(params).map_err(unsendable)?;
         self.send(wire::notification(method, &params))
     }
 
     fn send(&self, frame: Bytes) -> Result<(), Error> {
-        self.handle.shared.inbox.push(Command::Send(frame))
+        self.handle.shared.inbox.push(Command::Notify(frame))
     }
 
     /// Asks the server for a sign of life.
@@ -306,8 +350,20 @@ impl Client {
         Ok(())
     }
 
-    /// All pages of a list.
+    /// All pages of a list, of one server: if it was replaced meanwhile, they are read again.
     async fn list<T: Listed + DeserializeOwned>(&self, method: &str) -> Result<Vec<T>, Error> {
+        let mut items = Vec::new();
+        for _ in 0..ATTEMPTS {
+            let before = self.state();
+            items = self.list_once(method).await?;
+            if before.is_ready() && before == self.state() {
+                break;
+            }
+        }
+        Ok(items)
+    }
+
+    async fn list_once<T: Listed + DeserializeOwned>(&self, method: &str) -> Result<Vec<T>, Error> {
         let mut items = Vec::new();
         let mut params = None;
         let mut seen = HashSet::new();
@@ -372,12 +428,43 @@ impl Client {
                 resource_subscriptions: Some(vec![uri.to_string()]),
                 ..SubscriptionFilter::default()
             };
-            self.keep_listening(Some(uri.to_string()), notifications);
-            return Ok(());
+            let what = Some(uri.to_string());
+            let opening = self.keep_listening(what.clone(), notifications)?;
+            let opened = self.within(self.handle.shared.handshake, opening).await;
+            if opened.is_err()
+                && let Some(id) = lock(&self.handle.shared.listens).remove(&what)
+            {
+                let _ = self
+                    .handle
+                    .shared
+                    .inbox
+                    .push(Command::Cancel { id, reason: None });
+            }
+            return opened;
         }
         self.request::<Object>("resources/subscribe", json!({ "uri": uri }))
             .await?;
         Ok(())
+    }
+
+    /// Waits for something of ours, but no longer than this.
+    async fn within(
+        &self,
+        after: Duration,
+        what: impl Future<Output = Result<(), Error>> + Send + 'static,
+    ) -> Result<(), Error> {
+        // On the connection's runtime: whoever waits may have no clock.
+        let waiting = async move { tokio::time::timeout(after, what).await };
+        match self.handle.runtime.spawn(waiting).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) => Err(Error::Timeout {
+                after,
+                bound: Bound::Total,
+            }),
+            Err(_) => Err(Error::ShuttingDown {
+                outcome: Outcome::Unknown,
+            }),
+        }
     }
 
     /// Tells no longer of changes of a resource.
@@ -400,11 +487,13 @@ impl Client {
 
     /// Opens a stream of notifications (2026-07-28) that the session keeps open across servers, in
     /// place of the one there is for the same.
-    fn keep_listening(&self, what: Option<String>, notifications: SubscriptionFilter) {
+    fn keep_listening(
+        &self,
+        what: Option<String>,
+        notifications: SubscriptionFilter,
+    ) -> Result<Opening, Error> {
         let shared = &self.handle.shared;
-        let Ok(params) = wire::params(json!({ "notifications": notifications })) else {
-            return;
-        };
+        let params = wire::params(json!({ "notifications": notifications })).map_err(unsendable)?;
         let id = shared.next_id();
         let (modern, _) = shared.request_meta();
         let meta = wire::Meta {
@@ -412,22 +501,21 @@ impl Client {
             ..wire::Meta::default()
         };
         let frame = wire::request(id, "subscriptions/listen", &params, &meta);
-        // It is answered when the server ends it, which is of no interest: what it tells is.
-        let (reply, _) = oneshot::channel();
-        let opened = shared.inbox.push(Command::Call {
+        let (reply, ended) = oneshot::channel();
+        let (standing, stands) = oneshot::channel();
+        shared.inbox.push(Command::Call {
             id,
             frame,
             terms: Default::default(),
-            pending: Pending::new(reply, None),
-        });
-        if opened.is_ok()
-            && let Some(before) = lock(&shared.listens).insert(what, id)
-        {
+            pending: Pending::of_stream(reply, standing),
+        })?;
+        if let Some(before) = lock(&shared.listens).insert(what, id) {
             let _ = shared.inbox.push(Command::Cancel {
                 id: before,
                 reason: None,
             });
         }
+        Ok(Opening { stands, ended })
     }
 
     // Prompts.

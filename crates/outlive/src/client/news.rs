@@ -4,12 +4,13 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use outlive_core::error::{Error, Outcome};
-use outlive_core::event::List;
+use outlive_core::event::{List, Software};
 use outlive_core::{Event as CoreEvent, Time};
 
 use super::event::{Event, State, list_changed};
 use super::feed::{Feed, Listen};
-use super::{lock, wire};
+use super::lock;
+use crate::model::Implementation;
 
 /// How many events a listener may fall behind.
 const EVENTS: usize = 1024;
@@ -147,7 +148,7 @@ impl Reporter {
             }
             CoreEvent::Connected { generation, server } => Some(Event::Connected {
                 generation: *generation,
-                server_info: server.as_deref().map(wire::implementation),
+                server_info: server.as_ref().map(implementation),
             }),
             CoreEvent::Lost {
                 generation,
@@ -210,4 +211,9 @@ impl Reporter {
             State::Connecting { .. } | State::Ready { .. } | State::Closed => {}
         }
     }
+}
+
+fn implementation(software: &Software) -> Implementation {
+    let version = software.version.as_deref().unwrap_or_default();
+    Implementation::new(&software.name, version)
 }

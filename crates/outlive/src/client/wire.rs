@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::task::JoinError;
 
-use crate::model::{Implementation, Object, RpcError, meta};
+use crate::model::{Object, RpcError, meta};
 
 /// What goes into `_meta` of a request.
 #[derive(Debug, Default)]
@@ -155,12 +155,6 @@ pub(super) fn answer(
     line.extend_from_slice(&value);
     line.push(b'}');
     line.into()
-}
-
-/// A server's name and version, written one after the other.
-pub(super) fn implementation(words: &str) -> Implementation {
-    let (name, version) = words.rsplit_once(' ').unwrap_or((words, ""));
-    Implementation::new(name, version)
 }
 
 #[cfg(test)]
