@@ -427,7 +427,14 @@ impl Link for HttpLink {
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Read> {
-        while self.tasks.try_join_next().is_some() {}
+        while let Poll::Ready(Some(ended)) = self.tasks.poll_join_next(cx) {
+            // Whatever it was about has nobody else to settle it.
+            if ended.is_err_and(|error| error.is_panic()) {
+                let error = Some("a fault of our own".into());
+                let sent = self.sent();
+                self.pass(LinkInput::Disconnected { error, sent });
+            }
+        }
         while self.ready.len() < TURN
             && let Poll::Ready(Some(report)) = self.inbox.poll_recv(cx)
         {

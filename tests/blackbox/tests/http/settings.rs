@@ -100,3 +100,32 @@ fn redirects_carry_credentials_to_nobody_else() {
     );
     assert!(other.seen().is_empty());
 }
+
+/// A proxy is taken from the environment, but not for what is on this machine.
+#[test]
+fn proxies_are_taken_from_the_environment() {
+    let proxy = Web::start(|_| None);
+    let setup = Setup::new()
+        .env("http_proxy", &format!("http://{}", proxy.address()))
+        .env("no_proxy", "");
+    let mut host = Host::ready(setup.server(&["http://server.invalid/mcp"]));
+    host.ask("echo", json!({})).result();
+    for request in proxy.seen() {
+        assert_eq!(request.path, "http://server.invalid/mcp");
+    }
+
+    let before = proxy.seen().len();
+    let web = Web::start(|_| None);
+    let setup = Setup::new()
+        .env("http_proxy", &format!("http://{}", proxy.address()))
+        .env("no_proxy", "");
+    let mut host = Host::ready(setup.server(&[&web.url()]));
+    host.ask("echo", json!({})).result();
+    assert_eq!(web.asked("tools/call").len(), 1);
+    // The first host may still be about to leave through it; nobody else is.
+    assert!(
+        proxy.seen()[before..]
+            .iter()
+            .all(|request| request.method == "DELETE")
+    );
+}
