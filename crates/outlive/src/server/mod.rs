@@ -50,6 +50,10 @@
 //!
 //! Then `server.serve_stdio().await`, or [`Server::serve`] on any stream, for instance one end of
 //! [`memory::pair`](crate::memory::pair).
+//!
+//! With the feature `http-server` also `server.serve_http(address).await`: Streamable HTTP, for clients
+//! of every revision at one address. There the threads that read serve all clients, and all share
+//! the threads for handlers.
 
 mod builder;
 mod call;
