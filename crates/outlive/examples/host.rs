@@ -9,7 +9,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use outlive::client::{State, Tool};
-use outlive::model::{self, ToolAnnotations};
+use outlive::model;
 use outlive::server::Ctx;
 use outlive::{Client, Command, Error, Server};
 use schemars::JsonSchema;
@@ -49,19 +49,13 @@ fn server(name: &str) -> Server {
             sum.numbers.iter().sum::<f64>().to_string()
         }),
         _ => server
-            .tool_with(harmless("throw", "Throws the dice."), throw)
+            .tool_with(
+                model::Tool::described("throw", "Throws the dice.").read_only(),
+                throw,
+            )
             .tool("cheat", "Does not go well.", cheat),
     }
     .build()
-}
-
-fn harmless(name: &str, description: &str) -> model::Tool {
-    let mut annotations = ToolAnnotations::default();
-    annotations.read_only_hint = Some(true);
-    let mut tool = model::Tool::new(name);
-    tool.description = Some(description.into());
-    tool.annotations = Some(annotations);
-    tool
 }
 
 async fn throw(_: Ctx, (): ()) -> String {

@@ -53,6 +53,32 @@ impl Tool {
             extra: Object::new(),
         }
     }
+
+    /// The same with words for the model.
+    pub fn described(name: impl Into<String>, description: impl Into<String>) -> Tool {
+        Tool {
+            description: Some(description.into()),
+            ..Tool::new(name)
+        }
+    }
+
+    /// Marks it as one that changes nothing (`readOnlyHint`): a call whose outcome nobody knows
+    /// may be repeated.
+    #[must_use]
+    pub fn read_only(mut self) -> Tool {
+        let annotations = self.annotations.get_or_insert_default();
+        annotations.read_only_hint = Some(true);
+        self
+    }
+
+    /// Marks it as one whose second call with the same arguments changes nothing more
+    /// (`idempotentHint`): a call whose outcome nobody knows may be repeated.
+    #[must_use]
+    pub fn idempotent(mut self) -> Tool {
+        let annotations = self.annotations.get_or_insert_default();
+        annotations.idempotent_hint = Some(true);
+        self
+    }
 }
 
 impl Listed for Tool {

@@ -98,13 +98,24 @@ impl Builder {
         Fut: Future<Output = R> + Send + 'static,
         R: IntoToolResult + 'static,
     {
-        let mut tool = Tool::new(name);
-        tool.description = Some(description.into());
-        self.tool_with(tool, function)
+        self.tool_with(Tool::described(name, description), function)
     }
 
     /// Offers a tool with a title, annotations, or schemas of its own. Schemas it does not have
     /// are taken from the function's type.
+    ///
+    /// A client repeats a call that a dying server may have run only if the tool says that it does
+    /// no harm:
+    ///
+    /// ```
+    /// use outlive::model::Tool;
+    /// use outlive::server::Server;
+    ///
+    /// let time = Tool::described("time", "The time of the day.").read_only();
+    /// let server = Server::builder("clock", "1.0.0")
+    ///     .tool_with(time, |_, (): ()| async { "noon" })
+    ///     .build();
+    /// ```
     #[must_use]
     pub fn tool_with<F, A, Fut, R>(mut self, tool: Tool, function: F) -> Builder
     where
@@ -347,9 +358,20 @@ impl Builder {
 
     /// The longest a client may take to answer a request of ours. Without it, as long as it
     /// likes: there may be a person behind it.
+    ///
+    /// A client of 2026-07-28 is not sent requests; how long it may take is
+    /// [`parked_for`](Builder::parked_for).
     #[must_use]
     pub fn ask_timeout(mut self, timeout: Duration) -> Builder {
         self.policy.ask_timeout = Some(timeout);
+        self
+    }
+
+    /// How long a handler waits for a client of 2026-07-28 to come back with what it was asked for
+    /// (10 min). Nothing tells the server that it never will, so there is no waiting for ever.
+    #[must_use]
+    pub fn parked_for(mut self, most: Duration) -> Builder {
+        self.policy.parked_for = most;
         self
     }
 

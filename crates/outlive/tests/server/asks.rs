@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use outlive::model::{ElicitRequest, LogLevel, Role, SamplingMessage, SamplingRequest};
-use outlive::server::{Ctx, Server, ToolError};
+use outlive::server::{CancelReason, Ctx, Server, ToolError};
 use serde_json::{Value, json};
 
-use crate::rig::{Client, on_both_runtimes, text};
+use crate::rig::{Client, on_both_runtimes, soon, text};
 
 fn form() -> ElicitRequest {
     let schema = json!({ "type": "object", "properties": { "name": { "type": "string" } } });
@@ -181,6 +181,37 @@ fn a_modern_client_is_asked_by_way_of_its_answer() {
         // The state is used up.
         let again = client.request(3, "tools/call", params).await;
         assert!(again.get("error").is_some(), "{again}");
+        client.vanish().await;
+    });
+}
+
+#[test]
+fn a_modern_client_that_does_not_come_back_is_waited_for_no_longer_than_told() {
+    on_both_runtimes(|| async {
+        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let server = Server::builder("asking", "1")
+            .tool("once", "", move |ctx: Ctx, (): ()| {
+                let tell = tell.clone();
+                async move {
+                    let form = form();
+                    let asking = ctx.elicit(&form);
+                    // Whichever is seen first: the question ends with the request.
+                    tokio::select! {
+                        _ = ctx.cancelled() => {}
+                        _ = asking => {}
+                    }
+                    // Nobody listens only if the test has failed.
+                    let _ = tell.send(ctx.reason());
+                }
+            })
+            .parked_for(Duration::from_millis(10))
+            .build();
+        let mut client = Client::connect(&server);
+        let params = json!({ "_meta": meta(), "name": "once" });
+        let asked = client.request(1, "tools/call", params).await;
+        assert_eq!(asked["result"]["resultType"], "input_required");
+        let reason = soon(told.recv()).await.expect("a handler");
+        assert_eq!(reason, Some(CancelReason::Deadline));
         client.vanish().await;
     });
 }
