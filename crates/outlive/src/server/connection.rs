@@ -27,13 +27,14 @@ use tokio::sync::oneshot;
 
 use super::call::Call;
 use super::dispatch;
+use super::news::{News, Untold};
 use super::pool::Pool;
 use super::registry::Registry;
 use super::task::Task;
 use super::wire::Sink;
 
 /// Above this many bytes for the client it is not read, and what it need not be told (progress,
-/// log messages) is left out.
+/// log messages) is left out, and what it need not be told twice (changes) is put off.
 pub(crate) const HIGH: usize = 4 << 20;
 
 /// Something to ask the client.
@@ -61,6 +62,7 @@ pub(crate) struct Connection {
 pub(crate) struct Engine {
     pub(crate) machine: Machine,
     pub(crate) sink: Box<dyn Sink>,
+    untold: Untold,
     /// The client does not take more; the thread that reads waits for it to.
     stalled: bool,
     /// Nothing can be written any more.
@@ -109,6 +111,7 @@ impl Connection {
             engine: Mutex::new(Engine {
                 machine: Machine::new(policy, key),
                 sink,
+                untold: Untold::default(),
                 stalled: false,
                 broken: false,
                 calls: HashMap::default(),
@@ -204,6 +207,17 @@ impl Connection {
             self.feed(input);
         } else {
             tracing::debug!("the client does not read; a notification was dropped");
+        }
+    }
+
+    /// Tells the client what has changed; if too much is queued already, when it is not.
+    pub(crate) fn inform(self: &Arc<Connection>, news: News) {
+        let mut engine = self.lock();
+        if engine.sink.backlog() < HIGH {
+            drop(engine);
+            self.feed(news.into());
+        } else if !engine.untold.keep(news) {
+            tracing::debug!("the client does not read; a change was not kept for it");
         }
     }
 
@@ -345,19 +359,31 @@ impl Engine {
         cx: &mut Context<'_>,
         after: &mut After,
     ) -> bool {
-        if self.broken {
-            return true;
-        }
-        match self.sink.flush(cx) {
-            Ok(done) => {
-                self.stalled = !done;
-                done
+        while !self.broken {
+            match self.sink.flush(cx) {
+                Ok(done) => {
+                    self.stalled = !done;
+                    let more = self.catch_up(connection, after);
+                    if !done || !more {
+                        return done;
+                    }
+                }
+                Err(error) => self.break_off(connection, close_kind(&error), after),
             }
-            Err(error) => {
-                self.break_off(connection, close_kind(&error), after);
-                true
-            }
         }
+        true
+    }
+
+    /// Tells what was put off, if there is room for it now. True if something was.
+    fn catch_up(&mut self, connection: &Arc<Connection>, after: &mut After) -> bool {
+        let mut told = false;
+        while self.sink.backlog() < HIGH
+            && let Some(news) = self.untold.next()
+        {
+            self.take(connection, news.into(), after);
+            told = true;
+        }
+        told
     }
 
     /// Finds out whether the client is gone.

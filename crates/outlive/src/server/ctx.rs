@@ -52,7 +52,7 @@ impl Ctx {
     }
 
     /// Tells the client how far the work has got, if it wants to know. Told only if it is more
-    /// than before.
+    /// than before. A client that does not read may miss it.
     pub fn progress(&self, progress: f64, total: Option<f64>) {
         self.tell_progress(progress, total, None);
     }
@@ -71,7 +71,8 @@ impl Ctx {
         });
     }
 
-    /// Sends the client a log message, if it wants messages of this level.
+    /// Sends the client a log message, if it wants messages of this level. A client that does not
+    /// read may miss it.
     pub fn log(&self, level: LogLevel, data: impl Serialize) {
         self.write_log(level, None, data);
     }
@@ -96,6 +97,9 @@ impl Ctx {
     }
 
     /// Sends the client a notification that belongs to this request.
+    ///
+    /// A client that does not read may miss it: while more than 4 MiB wait for the client, it is
+    /// left out. What must arrive belongs into the result.
     pub fn notify(&self, method: impl Into<Cow<'static, str>>, params: impl Serialize) {
         self.call.connection.mention(Input::Notify {
             within: Some(self.call.ticket),

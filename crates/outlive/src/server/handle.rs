@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::builder::BuildError;
 use super::ctx::{Ctx, core_level};
+use super::news::News;
 use super::prompt::{self, IntoPromptResult};
 use super::registry::Registry;
 use super::resource::{self, IntoReadResult, ResourceUri};
@@ -20,7 +21,8 @@ use crate::model::{LogLevel, Prompt, Resource, ResourceTemplate, Tool};
 /// Changes what a running server offers, tells its clients things, ends it.
 ///
 /// Cheap to clone, usable from any task or thread. What is added replaces what had the same name.
-/// Every client that may hear it is told that the list has changed.
+/// Every client that may hear it is told that the list has changed: one that does not read, once,
+/// when it reads again.
 #[derive(Clone)]
 pub struct ServerHandle {
     registry: Arc<Registry>,
@@ -45,9 +47,7 @@ impl ServerHandle {
         Fut: Future<Output = R> + Send + 'static,
         R: IntoToolResult + 'static,
     {
-        let mut tool = Tool::new(name);
-        tool.description = Some(description.into());
-        self.add_tool_with(tool, function);
+        self.add_tool_with(Tool::described(name, description), function);
     }
 
     /// Offers a tool from now on, with a title, annotations, or schemas of its own.
@@ -140,11 +140,15 @@ impl ServerHandle {
     }
 
     /// Tells every client that has subscribed to this resource that it has changed.
+    ///
+    /// A client that does not read is told of it once, when it reads again, however often the
+    /// resource has changed meanwhile. Beyond 4096 resources it may miss some.
     pub fn resource_updated(&self, uri: impl Into<String>) {
-        self.registry.tell_all(Input::Updated { uri: uri.into() });
+        self.registry.spread(&News::Resource(uri.into()));
     }
 
-    /// Sends a log message to every client that wants messages of this level.
+    /// Sends a log message to every client that wants messages of this level. A client that does
+    /// not read may miss it.
     pub fn log(&self, level: LogLevel, data: impl Serialize) {
         let data = super::definition(&data);
         let level = core_level(&level);

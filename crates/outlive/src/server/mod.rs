@@ -65,6 +65,7 @@ mod failure;
 mod handle;
 #[cfg(feature = "http-server")]
 mod http;
+mod news;
 mod pool;
 mod prompt;
 mod registry;

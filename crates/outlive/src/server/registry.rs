@@ -12,6 +12,7 @@ use outlive_core::server::{Input, ServerPolicy};
 
 use super::call::Call;
 use super::connection::Connection;
+use super::news::News;
 use super::resource::ResourceUri;
 use super::task::Work;
 use super::uri::Template;
@@ -168,7 +169,7 @@ impl Registry {
         }
         drop(tables);
         if changed {
-            self.tell_all(Input::Changed(list));
+            self.spread(&News::List(list));
         }
         changed
     }
@@ -177,6 +178,13 @@ impl Registry {
     pub(crate) fn tell_all(&self, input: Input) {
         for connection in self.connections() {
             connection.feed(input.clone());
+        }
+    }
+
+    /// Tells every client that wants to know.
+    pub(crate) fn spread(&self, news: &News) {
+        for connection in self.connections() {
+            connection.inform(news.clone());
         }
     }
 
