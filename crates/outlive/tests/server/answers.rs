@@ -1,7 +1,7 @@
 //! Exactly one answer, or none if the client cancelled.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -73,6 +73,8 @@ fn fm_19_a_hundred_thousand_cancels_around_the_answer() {
         let (reader, mut writer) = tokio::io::split(ours);
         let mut reader = BufReader::new(reader);
 
+        let owed = Arc::new(AtomicU64::new(0));
+        let given = owed.clone();
         let reading = tokio::spawn(async move {
             let mut answers: HashMap<u64, u32> = HashMap::new();
             let mut line = String::new();
@@ -85,6 +87,7 @@ fn fm_19_a_hundred_thousand_cancels_around_the_answer() {
                 assert!(message.get("error").is_none(), "{message}");
                 if let Some(id) = message["id"].as_u64() {
                     *answers.entry(id).or_default() += 1;
+                    given.fetch_add(u64::from(id % 10 == 0), Ordering::SeqCst);
                 }
             }
         });
@@ -119,6 +122,10 @@ fn fm_19_a_hundred_thousand_cancels_around_the_answer() {
                 }
             }
             if drawn(row).is_multiple_of(2) {
+                tokio::task::yield_now().await;
+            }
+            // Some are for a row that has been answered, however slow the machine is.
+            while row.is_multiple_of(8) && owed.load(Ordering::SeqCst) < (row + 1) * ROW / 10 {
                 tokio::task::yield_now().await;
             }
             writer.write_all(lines.as_bytes()).await.unwrap();

@@ -165,14 +165,18 @@ fn an_answer_does_not_wait_for_a_handler_that_blocks_after_it() {
 #[test]
 fn fm_63_a_panicking_handler_is_answered_for_and_the_server_lives() {
     on_both_runtimes(|| async {
-        struct Thrower;
+        #[derive(Default)]
+        struct Thrower(Arc<AtomicUsize>);
         impl Drop for Thrower {
             fn drop(&mut self) {
+                self.0.fetch_add(1, Ordering::SeqCst);
                 if !std::thread::panicking() {
                     panic!("while being dropped");
                 }
             }
         }
+        let (held, dropped) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let counted = (held.clone(), dropped.clone());
         let server = Server::builder("panicking", "1")
             .tool("now", "", |_, (): ()| async {
                 if true {
@@ -192,12 +196,16 @@ fn fm_63_a_panicking_handler_is_answered_for_and_the_server_lives() {
                 }
             })
             .tool("drop", "", |_, (): ()| async {
-                let _thrower = Thrower;
+                let _thrower = Thrower::default();
                 tokio::task::yield_now().await;
             })
-            .tool("held", "", |_, (): ()| async {
-                let _thrower = Thrower;
-                std::future::pending::<()>().await;
+            .tool("held", "", move |_, (): ()| {
+                let (held, dropped) = counted.clone();
+                async move {
+                    let _thrower = Thrower(dropped);
+                    held.fetch_add(1, Ordering::SeqCst);
+                    std::future::pending::<()>().await;
+                }
             })
             .tool("ping", "", |_, (): ()| async { "pong" })
             .grace(Duration::from_millis(5))
@@ -205,6 +213,7 @@ fn fm_63_a_panicking_handler_is_answered_for_and_the_server_lives() {
         let mut client = Client::legacy(&server).await;
         // Dropped by the server: nobody to answer to, and nothing to end.
         client.begin_call("held", "held", json!({})).await;
+        soon(counted_to(&held, 1)).await;
         client.cancel("held", "drop it").await;
         for (id, tool) in ["now", "before", "later", "drop"].into_iter().enumerate() {
             let answer = client.call(id, tool, json!({})).await;
@@ -216,11 +225,18 @@ fn fm_63_a_panicking_handler_is_answered_for_and_the_server_lives() {
                 "pong"
             );
         }
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        soon(counted_to(&dropped, 1)).await;
         client.ping("last").await;
         assert_eq!(client.kept(), [] as [Value; 0]);
         client.vanish().await;
+        assert_eq!(dropped.load(Ordering::SeqCst), 1);
     });
+}
+
+async fn counted_to(count: &AtomicUsize, n: usize) {
+    while count.load(Ordering::SeqCst) < n {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
 }
 
 #[test]

@@ -185,6 +185,12 @@ async fn running(count: &AtomicUsize, n: usize) {
     .await;
 }
 
+/// How many questions of the `n`th server were answered with a result.
+fn answers(rig: &Rig, n: usize) -> usize {
+    let sent = rig.tap().received(n);
+    sent.iter().filter(|m| !m["result"].is_null()).count()
+}
+
 #[tokio::test]
 async fn fm_51_a_slow_handler_harms_nobody_and_is_dropped_with_its_link() {
     let rig = Rig::legacy();
@@ -211,10 +217,8 @@ async fn fm_51_a_slow_handler_harms_nobody_and_is_dropped_with_its_link() {
     assert!(matches!(closing.0, Err(Error::ShuttingDown { .. })));
     running(&count, 0).await;
     rig.deserted().await;
-    assert!(
-        rig.tap().notes("asked").len() <= 1,
-        "no answer went to the wrong server"
-    );
+    // The folders, to the first server that asked for them, and nothing else to anybody.
+    assert_eq!((answers(&rig, 1), answers(&rig, 2)), (1, 0));
 }
 
 /// The answer to a dead server's question reaches no other server.
@@ -246,11 +250,7 @@ async fn fm_51_an_answer_goes_to_the_server_that_asked_or_nowhere() {
     gate.notify_waiters();
     gate.notify_one();
     assert!(within(call).await.unwrap().text().contains("accept"));
-    let answers = |n: usize| {
-        let sent = rig.tap().received(n);
-        sent.iter().filter(|m| !m["result"].is_null()).count()
-    };
-    assert_eq!((answers(1), answers(2)), (0, 1));
+    assert_eq!((answers(&rig, 1), answers(&rig, 2)), (0, 1));
 }
 
 /// A call that waits for a person in the modern era is no request; it can be cancelled all the same.
@@ -284,11 +284,14 @@ async fn a_call_can_be_cancelled_while_its_input_is_found_out() {
     );
 }
 
+/// In the legacy era the call is in flight all the time that a person takes, and its clocks have
+/// to be stopped for it. In the modern era it is between two requests meanwhile.
 #[tokio::test]
 async fn fm_50_the_clock_stops_while_a_person_answers() {
-    let bound = Duration::from_millis(300);
-    let slowly = |request: ElicitRequest| async move {
-        tokio::time::sleep(Duration::from_millis(1000)).await;
+    // Only a process that stands still for so long can be taken for one that is silent.
+    let bound = Duration::from_millis(1500);
+    let slowly = move |request: ElicitRequest| async move {
+        tokio::time::sleep(2 * bound).await;
         accept(request).await
     };
     for era in [Era::Legacy, Era::Modern] {
@@ -297,7 +300,7 @@ async fn fm_50_the_clock_stops_while_a_person_answers() {
         let call = client.call("ask", ask("elicitation/create"));
         within(call.timeout(bound).idle(bound))
             .await
-            .expect("more than three times its bound");
+            .expect("twice its bound");
         // A server that is merely silent has no such excuse.
         let silent = client.call("sleep", json!({ "ms": 3_600_000 })).idle(bound);
         assert!(matches!(within(silent).await, Err(Error::Timeout { .. })));
