@@ -109,6 +109,9 @@ async fn a_subscription_that_cannot_be_had_is_an_error() {
             .era(era)
             .connect();
         let client = in_time(client).await.unwrap();
+        // This server has no resources.
+        let refused = in_time(client.subscribe("file:///x")).await;
+        assert!(refused.is_err(), "{era:?}");
         in_time(client.close()).await;
         let closed = in_time(client.subscribe("file:///x")).await;
         assert!(

@@ -34,8 +34,8 @@ const TURN: usize = 1024;
 pub(crate) struct Pending {
     reply: oneshot::Sender<Result<Message, Error>>,
     progress: Option<Steps>,
-    /// Told when the server says that a stream of notifications stands.
-    standing: Option<oneshot::Sender<()>>,
+    /// Told what the server says when a stream of notifications stands.
+    standing: Option<oneshot::Sender<Bytes>>,
 }
 
 impl Pending {
@@ -53,7 +53,7 @@ impl Pending {
     /// For a request that opens a stream of notifications.
     pub(super) fn of_stream(
         reply: oneshot::Sender<Result<Message, Error>>,
-        standing: oneshot::Sender<()>,
+        standing: oneshot::Sender<Bytes>,
     ) -> Pending {
         Pending {
             standing: Some(standing),
@@ -178,7 +178,8 @@ impl Desk {
             && let Some(pending) = self.pending.get_mut(&id)
             && let Some(standing) = pending.standing.take()
         {
-            let _ = standing.send(());
+            let params = message.params().unwrap_or_default();
+            let _ = standing.send(message.bytes().slice_ref(params));
         }
     }
 

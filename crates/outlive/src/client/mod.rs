@@ -218,19 +218,35 @@ fn unsendable(what: String) -> Error {
     }
 }
 
+/// Whether the server agreed to tell of this resource: it leaves out what it does not support
+/// (2026-07-28, subscriptions).
+fn agreed(said: &[u8], uri: &str) -> Result<(), Error> {
+    let said: Value = serde_json::from_slice(said).unwrap_or_default();
+    let uris = said["notifications"]["resourceSubscriptions"].as_array();
+    match uris.is_some_and(|uris| uris.iter().any(|one| one == uri)) {
+        true => Ok(()),
+        false => Err(Error::Protocol {
+            what: format!("it does not tell of changes of {uri}"),
+            unreadable: false,
+            outcome: Outcome::Done,
+        }),
+    }
+}
+
 /// A stream of notifications that is being opened: stands once the server says so.
 struct Opening {
-    stands: oneshot::Receiver<()>,
+    stands: oneshot::Receiver<Bytes>,
     /// Answered when the server refuses or ends it.
     ended: oneshot::Receiver<Result<Message, Error>>,
 }
 
 impl Future for Opening {
-    type Output = Result<(), Error>;
+    /// What the server says when it stands.
+    type Output = Result<Bytes, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Poll::Ready(Ok(())) = Pin::new(&mut self.stands).poll(cx) {
-            return Poll::Ready(Ok(()));
+        if let Poll::Ready(Ok(said)) = Pin::new(&mut self.stands).poll(cx) {
+            return Poll::Ready(Ok(said));
         }
         Pin::new(&mut self.ended).poll(cx).map(|ended| match ended {
             Ok(Ok(_)) => Err(Error::CancelledByPeer { reason: None }),
@@ -431,6 +447,7 @@ impl Client {
             let what = Some(uri.to_string());
             let opening = self.keep_listening(what.clone(), notifications)?;
             let opened = self.within(self.handle.shared.handshake, opening).await;
+            let opened = opened.and_then(|said| agreed(&said, uri));
             if opened.is_err()
                 && let Some(id) = lock(&self.handle.shared.listens).remove(&what)
             {
@@ -448,11 +465,11 @@ impl Client {
     }
 
     /// Waits for something of ours, but no longer than this.
-    async fn within(
+    async fn within<T: Send + 'static>(
         &self,
         after: Duration,
-        what: impl Future<Output = Result<(), Error>> + Send + 'static,
-    ) -> Result<(), Error> {
+        what: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
         // On the connection's runtime: whoever waits may have no clock.
         let waiting = async move { tokio::time::timeout(after, what).await };
         match self.handle.runtime.spawn(waiting).await {
