@@ -132,10 +132,11 @@ pub fn against_peers(matrix: &Matrix) -> Vec<Target> {
                             .median_of_pairs([who, direct], cell, p50, |a, b| a - b)
                             .unwrap_or(f64::NAN)
                     };
+                    // This way round, because outlive may add less than nothing.
                     targets.push(Target::new(
-                        format!("latency added, {} / outlive: {}", peer.name, cell),
-                        Bound::AtLeast(5.0),
-                        added(who) / added(outlive),
+                        format!("latency added, outlive / {}: {}", peer.name, cell),
+                        Bound::AtMost(0.2),
+                        added(outlive) / added(who),
                     ));
                 }
             }
