@@ -65,6 +65,11 @@ impl Clock {
         self.now
     }
 
+    /// Whether so much time has passed since the last moment read that a jump may hide in it.
+    pub(crate) fn may_jump(&self, now: Time) -> bool {
+        now - self.outside(self.now) > JUMP
+    }
+
     /// The last moment read.
     pub(crate) fn now(&self) -> Time {
         self.now
@@ -91,6 +96,7 @@ mod tests {
         assert_eq!(clock.read(ms(9000), None), ms(9000), "nothing was due");
         assert_eq!(clock.read(ms(15_000), Some(ms(10_000))), ms(15_000));
         assert_eq!(clock.outside(ms(20_000)), ms(20_000));
+        assert!(!clock.may_jump(ms(20_000)) && clock.may_jump(ms(20_001)));
         assert_eq!(clock.read(ms(25_001), Some(ms(20_000))), ms(20_000));
         assert_eq!(clock.outside(ms(20_000)), ms(25_001));
         assert_eq!(clock.read(ms(25_101), None), ms(20_100));

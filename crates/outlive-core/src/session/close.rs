@@ -118,7 +118,7 @@ impl Session {
         }
         self.set_state(State::Down {
             cause: cause.clone(),
-            retry_at: now + self.skipped,
+            retry_at: self.clock.outside(now),
         });
         self.bury(now, &link, &cause);
         if link.stage == Stage::Making {

@@ -136,7 +136,7 @@ impl Session {
                 return Some(Error::Unavailable {
                     cause: Some(cause.clone()),
                     held: Duration::ZERO,
-                    retry_after: Some((next - now).min(*retry_at - (now + self.skipped))),
+                    retry_after: Some((next - now).min(*retry_at - self.clock.outside(now))),
                 });
             }
         }

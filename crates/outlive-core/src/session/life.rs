@@ -139,7 +139,7 @@ impl Session {
         // Nobody may take a dead link for a live one, not even for this moment (invariant 5).
         self.set_state(State::Down {
             cause,
-            retry_at: now + self.skipped,
+            retry_at: self.clock.outside(now),
         });
     }
 
@@ -201,7 +201,7 @@ impl Session {
         let failed = matches!(verdict, Verdict::OpenUntil(_));
         let (Verdict::RetryAt(at) | Verdict::OpenUntil(at)) = verdict;
         self.retry_at = Some(at);
-        let retry_at = at + self.skipped;
+        let retry_at = self.clock.outside(at);
         self.set_state(match failed {
             false => State::Down {
                 cause: cause.clone(),

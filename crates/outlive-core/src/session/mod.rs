@@ -30,7 +30,6 @@ mod restore;
 mod server;
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -45,14 +44,10 @@ use crate::memory::Memory;
 use crate::message::{Id, Message};
 use crate::policy::{Policy, Terms};
 use crate::supervisor::Supervisor;
-use crate::time::Time;
+use crate::time::{Clock, Time};
 
 pub(crate) use host::LONGEST_ID;
 use link::{Link, Remains};
-
-/// A clock that runs this late was not running at all: the machine slept, or we were stopped.
-/// The time that passed meanwhile is nobody's fault and is not counted (FM-55).
-const CLOCK_JUMP: Duration = Duration::from_secs(5);
 
 /// What happened.
 #[derive(Clone, Debug)]
@@ -123,10 +118,7 @@ pub struct Session {
     policy: Policy,
     out: VecDeque<Output>,
     state: State,
-    /// When we were last told anything, on the clock of whoever told us.
-    seen: Time,
-    /// Time that passed without us and is not counted.
-    skipped: Duration,
+    clock: Clock,
     ledger: Ledger,
     queue: VecDeque<Waiting>,
     /// Bytes of notifications in the queue.
@@ -167,8 +159,7 @@ impl Session {
             policy,
             out: VecDeque::new(),
             state: State::Connecting { attempt: 1 },
-            seen: Time::ZERO,
-            skipped: Duration::ZERO,
+            clock: Clock::default(),
             ledger: Ledger::default(),
             queue: VecDeque::new(),
             note_bytes: 0,
@@ -196,15 +187,12 @@ impl Session {
         if self.ending == Ending::Closed {
             return;
         }
-        // Only a long silence can hide a jump; most of the time there is nothing to look up.
-        if now - self.seen > CLOCK_JUMP
-            && let Some(deadline) = self.deadline()
-            && now - deadline > CLOCK_JUMP
-        {
-            self.skipped += now - deadline;
-        }
-        self.seen = now;
-        let now = Time::after(now.since_start().saturating_sub(self.skipped));
+        // Most of the time there is nothing to look up.
+        let due = match self.clock.may_jump(now) {
+            true => self.due_at(),
+            false => None,
+        };
+        let now = self.clock.read(now, due);
         match input {
             Input::Start => self.retry_at = Some(now),
             Input::Host(frame) => self.on_host(now, frame, Terms::default()),
@@ -240,7 +228,7 @@ impl Session {
 
     /// When [`Input::Tick`] is due, if at all.
     pub fn deadline(&self) -> Option<Time> {
-        self.due_at().map(|at| at + self.skipped)
+        self.due_at().map(|at| self.clock.outside(at))
     }
 
     /// When something is due, on our own clock.

@@ -146,10 +146,14 @@ fn fm_19_a_hundred_thousand_cancels_around_the_answer() {
             count => panic!("call {id} was answered {} times", count.unwrap_or(&0)),
         }
     }
-    // The race was run: each side won some. How many is up to the scheduler.
+    // The race was run: the cancellation won many, and lost many.
     let cancelled = CALLS - CALLS / 10;
     assert!(
-        (1..cancelled).contains(&unanswered),
+        unanswered > CALLS / 100,
+        "{unanswered} of {cancelled} unanswered"
+    );
+    assert!(
+        unanswered < cancelled - CALLS / 100,
         "{unanswered} of {cancelled} unanswered"
     );
 }
