@@ -46,12 +46,12 @@ impl Guard {
             return Err(reply::refusal(StatusCode::BAD_REQUEST, sentence).into());
         };
         if !self.knows_host(host) {
-            return Err(forbidden("Host", host, "allow-host", "allow_host"));
+            return Err(forbidden("Host", host, "allow_host"));
         }
         if let Some(origin) = headers.get(ORIGIN) {
             let origin = origin.to_str().unwrap_or("?");
             if !self.knows_origin(origin, host) {
-                return Err(forbidden("Origin", origin, "allow-origin", "allow_origin"));
+                return Err(forbidden("Origin", origin, "allow_origin"));
             }
         }
         self.check_token(headers)
@@ -102,10 +102,10 @@ impl Guard {
     }
 }
 
-fn forbidden(what: &str, value: &str, flag: &str, method: &str) -> Box<Reply> {
+fn forbidden(what: &str, value: &str, method: &str) -> Box<Reply> {
     let value: String = value.chars().take(200).collect();
     let sentence = format!(
-        "The {what} {value:?} is not allowed here. If it should be, add it: `--{flag} {value}`, or `{method}({value:?})` in code."
+        "The {what} {value:?} is not allowed here. If it should be, whoever runs this server can add it: `{method}({value:?})`."
     );
     reply::refusal(StatusCode::FORBIDDEN, sentence).into()
 }

@@ -17,13 +17,16 @@ fn fm_72_strangers_are_told_which_setting_would_let_them_in() {
     let reply = rig.send("POST", &evil, &initialize().to_string());
     assert_eq!(reply.status, 403);
     let words = reply.json()["error"]["message"].to_string();
-    assert!(words.contains("--allow-host evil.example.com"), "{words}");
+    assert!(
+        words.contains(r#"allow_host(\"evil.example.com\")"#),
+        "{words}"
+    );
     let evil = [("Origin", "http://evil.example.com")];
     let reply = rig.send("POST", &evil, &initialize().to_string());
     assert_eq!(reply.status, 403);
     let words = reply.json()["error"]["message"].to_string();
     assert!(
-        words.contains("--allow-origin http://evil.example.com"),
+        words.contains(r#"allow_origin(\"http://evil.example.com\")"#),
         "{words}"
     );
     assert_eq!(status(&rig, &[("Origin", "http://localhost:1234")]), 200);
