@@ -3,6 +3,7 @@
 //! One file per command; the settings of `run` are in [`settings`]. This crate is the only place
 //! that prints.
 
+mod check;
 mod config;
 mod demo;
 mod eras;
@@ -39,6 +40,9 @@ enum Command {
     /// Watch a session survive its server: killed idle, killed in a call, junk, a hang
     Demo(demo::Args),
 
+    /// Show a server its lifecycle failures: die, hang, babble, cancel, leave
+    Check(check::Args),
+
     /// The server of the demo
     #[command(hide = true)]
     DemoServer,
@@ -63,6 +67,7 @@ fn main() -> ExitCode {
             ExitCode::from(USAGE)
         }),
         Command::Demo(args) => demo::run(args),
+        Command::Check(args) => check::run(args),
         Command::DemoServer => demo::server::main(),
     }
 }
@@ -109,6 +114,9 @@ fn refuse(error: &clap::Error) -> ExitCode {
         eprintln!("The value comes from the environment variable {name}.");
     }
     match error.use_stderr() {
+        true if std::env::args_os().nth(1).is_some_and(|arg| arg == "check") => {
+            ExitCode::from(check::UNTESTED)
+        }
         true => ExitCode::from(USAGE),
         false => ExitCode::SUCCESS,
     }

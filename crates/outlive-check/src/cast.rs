@@ -1,0 +1,81 @@
+//! Who is under test, as far as the runner and the report have to know.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::scenario::{Era, Subject};
+use crate::survey::ServerUnderTest;
+
+/// Who is under test.
+#[derive(Clone, Debug)]
+pub enum Cast {
+    /// A server; the check plays its hosts.
+    Server(Arc<ServerUnderTest>),
+}
+
+impl Cast {
+    /// What kind of program it is.
+    pub fn subject(&self) -> Subject {
+        match self {
+            Cast::Server(_) => Subject::Server,
+        }
+    }
+
+    /// What it calls itself.
+    pub fn name(&self) -> String {
+        match self {
+            Cast::Server(server) => server.survey.server.clone(),
+        }
+    }
+
+    /// How it is started or reached.
+    pub fn target(&self) -> String {
+        match self {
+            Cast::Server(server) => server.target.words(),
+        }
+    }
+
+    /// What the first look at it found, as data.
+    pub fn survey(&self) -> Value {
+        match self {
+            Cast::Server(server) => serde_json::to_value(&server.survey).unwrap_or_default(),
+        }
+    }
+
+    /// What the first look at it found, in a few words.
+    pub fn survey_in_words(&self) -> String {
+        match self {
+            Cast::Server(server) => server.survey.words(),
+        }
+    }
+
+    /// Whether it speaks an era.
+    pub fn speaks(&self, era: Era) -> bool {
+        match self {
+            Cast::Server(server) => server.survey.eras.contains(&era),
+        }
+    }
+
+    /// The era of scenarios that are about neither.
+    pub fn era(&self) -> Era {
+        match self {
+            Cast::Server(server) => server.survey.era(),
+        }
+    }
+
+    /// How long a start takes.
+    pub fn started_in(&self) -> Duration {
+        match self {
+            Cast::Server(server) => server.survey.started_in,
+        }
+    }
+
+    /// How long an answer may take.
+    pub fn patience(&self) -> Duration {
+        match self {
+            Cast::Server(server) => server.options.patience,
+        }
+    }
+}

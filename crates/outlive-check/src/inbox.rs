@@ -1,0 +1,158 @@
+//! What came from the program under test.
+
+use std::collections::HashMap;
+use std::pin::pin;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
+
+/// Once this much has come it is only counted: a program that babbles must not fill the memory.
+const MOST: usize = 256 << 20;
+
+/// What came, sorted.
+#[derive(Debug, Default)]
+pub struct Inbox {
+    letters: Mutex<Letters>,
+    news: Notify,
+}
+
+/// What came so far.
+#[derive(Debug, Default)]
+pub struct Letters {
+    /// Responses, by the id as JSON.
+    responses: HashMap<String, Vec<Value>>,
+    /// Requests.
+    pub requests: Vec<Value>,
+    /// Notifications.
+    pub notifications: Vec<Value>,
+    /// Errors that name no id: what could not be read is answered so.
+    pub nameless: Vec<Value>,
+    /// What is no message at all.
+    pub junk: Vec<String>,
+    /// How many bytes came.
+    pub bytes: usize,
+    /// Nothing will come any more.
+    pub ended: bool,
+}
+
+impl Letters {
+    /// The responses to a request, in order.
+    pub fn responses(&self, id: &Value) -> &[Value] {
+        self.responses
+            .get(&id.to_string())
+            .map_or(&[], Vec::as_slice)
+    }
+
+    /// How many responses came, whatever to.
+    pub fn response_count(&self) -> usize {
+        self.responses.values().map(Vec::len).sum()
+    }
+
+    /// The ids that were answered, as JSON.
+    pub fn answered(&self) -> impl Iterator<Item = &str> {
+        self.responses.keys().map(String::as_str)
+    }
+
+    fn file(&mut self, line: &[u8]) {
+        self.bytes += line.len() + 1;
+        if self.bytes > MOST {
+            return;
+        }
+        let message = serde_json::from_slice::<Value>(line).ok();
+        let Some(message) = message.filter(|message| message["jsonrpc"] == "2.0") else {
+            let text = String::from_utf8_lossy(line);
+            return self.junk.push(text.chars().take(300).collect());
+        };
+        let id = message.get("id").filter(|id| !id.is_null()).cloned();
+        let settles = message.get("result").is_some() || message.get("error").is_some();
+        match (message["method"].is_string(), id) {
+            (true, Some(_)) => self.requests.push(message),
+            (true, None) => self.notifications.push(message),
+            (false, Some(id)) if settles => {
+                self.responses
+                    .entry(id.to_string())
+                    .or_default()
+                    .push(message);
+            }
+            (false, None) if message.get("error").is_some() => self.nameless.push(message),
+            _ => self
+                .junk
+                .push(message.to_string().chars().take(300).collect()),
+        }
+    }
+}
+
+impl Inbox {
+    /// A line came, without its end.
+    pub fn take(&self, line: &[u8]) {
+        self.letters().file(line);
+        self.news.notify_waiters();
+    }
+
+    /// Nothing will come any more.
+    pub fn end(&self) {
+        self.letters().ended = true;
+        self.news.notify_waiters();
+    }
+
+    /// What came so far.
+    pub fn letters(&self) -> MutexGuard<'_, Letters> {
+        self.letters
+            .lock()
+            .unwrap_or_else(|broken| broken.into_inner())
+    }
+
+    /// Waits until there is something to be found; `None` once the patience is over.
+    pub async fn until<T>(
+        &self,
+        patience: Duration,
+        mut look: impl FnMut(&Letters) -> Option<T>,
+    ) -> Option<T> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let mut news = pin!(self.news.notified());
+            news.as_mut().enable();
+            let found = look(&self.letters());
+            if found.is_some() {
+                return found;
+            }
+            if timeout_at(deadline, news).await.is_err() {
+                return look(&self.letters());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn messages_are_sorted_by_what_they_are() {
+        let inbox = Inbox::default();
+        for line in [
+            r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":"1","error":{"code":0,"message":""}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/message"}"#,
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":""}}"#,
+            r#"{"jsonrpc":"2.0","id":3}"#,
+            r#"{"id":4,"result":{}}"#,
+            "hello",
+        ] {
+            inbox.take(line.as_bytes());
+        }
+        let letters = inbox.letters();
+        assert_eq!(letters.responses(&json!(1)).len(), 2);
+        assert_eq!(letters.responses(&json!("1")).len(), 1);
+        assert_eq!(letters.requests.len(), 1);
+        assert_eq!(letters.notifications.len(), 1);
+        assert_eq!(letters.nameless.len(), 1);
+        assert_eq!(letters.junk.len(), 3);
+    }
+}

@@ -1,0 +1,81 @@
+//! Fault injection for MCP servers, clients and proxies.
+//!
+//! # Theory
+//!
+//! A conformance suite asks whether a program says the right things. This one asks what is left of
+//! it when the other side does the wrong ones: dies, hangs, babbles, cancels at the worst moment,
+//! stops reading, leaves. It plays that other side itself, on real pipes and sockets, with a real
+//! process under test, and says what it saw.
+//!
+//! - A [`Scenario`] is one accident and one sentence about what must hold then, with the number of
+//!   the failure mode it stems from and the clause of the specification, if there is one. What the
+//!   specification demands ([`Level::Must`]), what it recommends ([`Level::Should`]) and what only
+//!   experience does ([`Level::Advice`]) are kept apart.
+//! - It runs on a [`Stage`], which starts the program under test and hands out the other side: for a
+//!   server a [`Host`] that can do anything a host should not.
+//! - It ends with a [`Verdict`]: held, broken, or not applicable, and always ends: a hang is a
+//!   verdict, not a hang of the check.
+//! - Everything on the wire is written into a [`Journal`], so that a verdict comes with its
+//!   [`Evidence`].
+//!
+//! Random moments are drawn from a seed, mixed with the scenario's name: the same seed gives the same
+//! moments, whichever other scenarios run.
+//!
+//! # How a scenario is written
+//!
+//! ```ignore
+//! Scenario {
+//!     name: "cancel-twice",
+//!     subject: Subject::Server,
+//!     over: Over::Both,
+//!     era: None,
+//!     fm: &[19],
+//!     level: Level::Must,
+//!     statement: "A call cancelled twice does no harm.",
+//!     clause: Some("2025-11-25 basic/utilities/cancellation: Timing Considerations"),
+//!     bound: seconds(20),
+//!     run: |stage| Box::pin(twice(stage)),
+//! }
+//!
+//! async fn twice(stage: &mut Stage) -> Held {
+//!     let mut host = stage.ready().await?;
+//!     let call = host.call(&stage.busy()?).await;
+//!     host.cancel(&call).await;
+//!     host.cancel(&call).await;
+//!     host.serves("after two cancellations of one call").await
+//! }
+//! ```
+
+mod cast;
+mod host;
+mod inbox;
+mod journal;
+mod measure;
+mod pipes;
+mod process;
+mod random;
+mod report;
+mod runner;
+mod scenario;
+pub mod server;
+mod stage;
+mod survey;
+mod tool;
+mod verdict;
+
+pub use cast::Cast;
+pub use host::{Host, Id};
+pub use journal::{Direction, Entry, Evidence, Journal, Leg};
+pub use random::Random;
+pub use report::{Report, Trial};
+pub use runner::{Moment, Plan, run};
+pub use scenario::{Era, Level, Over, Play, Scenario, Subject, select};
+pub use stage::{Options, Stage};
+pub use survey::{ServerUnderTest, Survey, Target};
+pub use tool::ToolCall;
+pub use verdict::{Finding, Held, Verdict};
+
+/// Every scenario there is, in the order in which they are listed and run.
+pub fn scenarios() -> impl Iterator<Item = &'static Scenario> {
+    server::scenarios()
+}

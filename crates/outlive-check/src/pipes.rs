@@ -1,0 +1,174 @@
+//! The three pipes to a server on standard input and output.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::inbox::Inbox;
+use crate::journal::Leg;
+use crate::process::{Process, Streams};
+
+/// The host's ends of the pipes.
+#[derive(Debug)]
+pub struct Pipes {
+    /// The server.
+    pub process: Process,
+    input: Option<ChildStdin>,
+    reading: watch::Sender<bool>,
+    reader: Option<JoinHandle<()>>,
+    drainer: Option<JoinHandle<()>>,
+    /// Kept open, and full in the end.
+    _unread: Option<ChildStderr>,
+}
+
+impl Pipes {
+    /// Reads into the inbox from now on; standard error is drained into the journal if wanted.
+    pub fn new(
+        process: Process,
+        streams: Streams,
+        drain: bool,
+        inbox: Arc<Inbox>,
+        leg: &Leg,
+    ) -> Pipes {
+        let (reading, may_read) = watch::channel(true);
+        let reader = tokio::spawn(read(streams.stdout, may_read, inbox, leg.clone()));
+        let (drainer, unread) = match drain {
+            true => (
+                Some(tokio::spawn(drained(streams.stderr, leg.clone()))),
+                None,
+            ),
+            false => {
+                // As small as it gets: a host that reads nothing need not be left for hours.
+                let _ = rustix::pipe::fcntl_setpipe_size(&streams.stderr, 4096);
+                (None, Some(streams.stderr))
+            }
+        };
+        Pipes {
+            process,
+            input: Some(streams.stdin),
+            reading,
+            reader: Some(reader),
+            drainer,
+            _unread: unread,
+        }
+    }
+
+    /// Writes all of it, unless the server does not take it in time.
+    pub async fn write(&mut self, bytes: &[u8], patience: Duration) -> io::Result<()> {
+        let closed = || io::Error::new(io::ErrorKind::BrokenPipe, "the input is closed");
+        let input = self.input.as_mut().ok_or_else(closed)?;
+        let written = timeout(patience, async {
+            input.write_all(bytes).await?;
+            input.flush().await
+        });
+        written
+            .await
+            .unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "it is not read")))
+    }
+
+    /// The end of the server's input.
+    pub fn close_input(&mut self) {
+        self.input = None;
+    }
+
+    /// Nobody reads the server's output any more: its writes fail.
+    pub async fn close_output(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            reader.abort();
+            let _ = reader.await;
+        }
+    }
+
+    /// Leaves the server's output in the pipe, or reads on.
+    pub fn read_on(&self, on: bool) {
+        let _ = self.reading.send(on);
+    }
+}
+
+impl Drop for Pipes {
+    fn drop(&mut self) {
+        for task in self.reader.iter().chain(&self.drainer) {
+            task.abort();
+        }
+    }
+}
+
+async fn read(
+    mut stdout: ChildStdout,
+    mut may_read: watch::Receiver<bool>,
+    inbox: Arc<Inbox>,
+    leg: Leg,
+) {
+    let mut lines = Lines::default();
+    loop {
+        if may_read.wait_for(|may| *may).await.is_err() {
+            return;
+        }
+        match lines.fill(&mut stdout).await {
+            Ok(n) if n > 0 => {}
+            _ => break,
+        }
+        while let Some(line) = lines.next() {
+            leg.received(&line);
+            inbox.take(&line);
+        }
+    }
+    if !lines.rest.is_empty() {
+        leg.received(&lines.rest);
+        inbox.take(&lines.rest);
+    }
+    leg.note("its output ended");
+    inbox.end();
+}
+
+async fn drained(mut stderr: ChildStderr, leg: Leg) {
+    let mut lines = Lines::default();
+    while let Ok(1..) = lines.fill(&mut stderr).await {
+        while let Some(line) = lines.next() {
+            leg.stderr(&line);
+        }
+        // A line of standard error without end is nobody's message.
+        if lines.rest.len() > 1 << 16 {
+            leg.stderr(&std::mem::take(&mut lines.rest));
+        }
+    }
+    if !lines.rest.is_empty() {
+        leg.stderr(&lines.rest);
+    }
+}
+
+/// Bytes on their way to becoming lines.
+#[derive(Default)]
+struct Lines {
+    rest: Vec<u8>,
+    /// How much of `rest` has been searched in vain.
+    searched: usize,
+}
+
+impl Lines {
+    async fn fill(&mut self, from: &mut (impl AsyncRead + Unpin)) -> io::Result<usize> {
+        self.rest.reserve(16 << 10);
+        from.read_buf(&mut self.rest).await
+    }
+
+    fn next(&mut self) -> Option<Vec<u8>> {
+        let found = self.rest[self.searched..]
+            .iter()
+            .position(|byte| *byte == b'\n');
+        let Some(at) = found else {
+            self.searched = self.rest.len();
+            return None;
+        };
+        let after = self.rest.split_off(self.searched + at + 1);
+        let mut line = std::mem::replace(&mut self.rest, after);
+        line.pop();
+        self.searched = 0;
+        Some(line)
+    }
+}

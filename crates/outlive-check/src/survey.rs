@@ -1,0 +1,253 @@
+//! The first look at a server: which eras it speaks, and what can be called.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::host::Host;
+use crate::journal::Journal;
+use crate::scenario::{Era, Over};
+use crate::stage::{Options, start};
+use crate::tool::ToolCall;
+use crate::verdict::Finding;
+
+/// How many tools are tried before none is called.
+const TRIES: usize = 3;
+/// How many pages of tools are read.
+const PAGES: usize = 20;
+
+/// Where the server under test is.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// Started anew for every scenario.
+    Command(Vec<OsString>),
+    /// Running already.
+    Url(String),
+}
+
+impl Target {
+    /// The transport it is reached over.
+    pub fn over(&self) -> Over {
+        match self {
+            Target::Command(_) => Over::Stdio,
+            Target::Url(_) => Over::Http,
+        }
+    }
+
+    /// As it was given.
+    pub fn words(&self) -> String {
+        match self {
+            Target::Command(words) => {
+                let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+                words.join(" ")
+            }
+            Target::Url(url) => url.clone(),
+        }
+    }
+}
+
+/// What the first look found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Survey {
+    /// What the server calls itself.
+    pub server: String,
+    /// The eras it speaks.
+    pub eras: Vec<Era>,
+    /// How many tools it has.
+    pub tools: usize,
+    /// A call that is answered at once.
+    pub quick: Option<ToolCall>,
+    /// A call that takes a while.
+    pub slow: Option<ToolCall>,
+    /// A call on which the server asks the host something.
+    pub asking: Option<ToolCall>,
+    /// How long it took to be there.
+    pub started_in: Duration,
+}
+
+impl Survey {
+    /// The era scenarios are played in that are about neither.
+    pub fn era(&self) -> Era {
+        self.eras.first().copied().unwrap_or(Era::Legacy)
+    }
+
+    /// In a few words.
+    pub fn words(&self) -> String {
+        let eras: Vec<&str> = self.eras.iter().map(|era| era.revision()).collect();
+        let called = match &self.quick {
+            Some(call) => format!("calls {:?}", call.name),
+            None => "calls nothing".into(),
+        };
+        format!(
+            "speaks {}, has {} tools, {called}",
+            eras.join(" and "),
+            self.tools
+        )
+    }
+}
+
+/// A server under test, looked at.
+#[derive(Clone, Debug)]
+pub struct ServerUnderTest {
+    /// Where it is.
+    pub target: Target,
+    /// How it is tested.
+    pub options: Options,
+    /// What the first look found.
+    pub survey: Survey,
+}
+
+impl ServerUnderTest {
+    /// Takes the first look. The error says why nothing can be tested, for a person to read.
+    pub async fn look(target: Target, options: Options) -> Result<Arc<ServerUnderTest>, String> {
+        let survey = survey(&target, &options).await?;
+        Ok(Arc::new(ServerUnderTest {
+            target,
+            options,
+            survey,
+        }))
+    }
+}
+
+async fn survey(target: &Target, options: &Options) -> Result<Survey, String> {
+    let begun = Instant::now();
+    let journal = Journal::default();
+    let legacy = first_look(target, options, Era::Legacy, &journal).await;
+    let started_in = begun.elapsed();
+    let modern = first_look(target, options, Era::Modern, &Journal::default()).await;
+    let mut found = match (legacy, modern) {
+        (Ok((mut host, about)), modern) => {
+            let eras = match (modern.is_ok(), options.era) {
+                (true, Some(Era::Modern)) => vec![Era::Modern, Era::Legacy],
+                (true, _) => vec![Era::Legacy, Era::Modern],
+                (false, Some(Era::Modern)) => {
+                    return Err("The server does not speak 2026-07-28.".into());
+                }
+                (false, _) => vec![Era::Legacy],
+            };
+            host.era = Era::Legacy;
+            (host, about, eras)
+        }
+        (Err(_), Ok((host, about))) if options.era != Some(Era::Legacy) => {
+            (host, about, vec![Era::Modern])
+        }
+        (Err(why), _) => return Err(in_words(target, &why, &journal)),
+    };
+    let tools = tools(&mut found.0)
+        .await
+        .map_err(|why| in_words(target, &why, &journal))?;
+    let named = |wish: &Option<(String, Option<Value>)>| match wish {
+        Some((name, arguments)) => ToolCall::named(&tools, name, arguments.as_ref())
+            .map(Some)
+            .ok_or_else(|| {
+                format!(
+                    "The server has no tool {name:?} that could be called; it has {}.",
+                    names(&tools)
+                )
+            }),
+        None => Ok(None),
+    };
+    let quick = match named(&options.call)? {
+        Some(call) => Some(call),
+        None => quick(&mut found.0, &tools).await,
+    };
+    Ok(Survey {
+        server: found.1,
+        eras: found.2,
+        tools: tools.len(),
+        quick,
+        slow: named(&options.slow)?,
+        asking: named(&options.asking)?,
+        started_in,
+    })
+}
+
+/// A host that knows that the server speaks the era, and what the server calls itself.
+async fn first_look(
+    target: &Target,
+    options: &Options,
+    era: Era,
+    journal: &Journal,
+) -> Result<(Host, String), Finding> {
+    let mut host = start(target, options, true, era, None, journal.leg("host")).await?;
+    // A first start may have to download the server.
+    host.patience = options.start_patience;
+    let about = match era {
+        Era::Legacy => host.handshake().await?,
+        Era::Modern => {
+            let answer = host
+                .ask("server/discover", json!({}), "server/discover")
+                .await?;
+            let known = answer["result"]["supportedVersions"].as_array().is_some();
+            match known {
+                true => answer["result"].clone(),
+                false => {
+                    return Finding::broken(format!("server/discover was answered with {answer}"));
+                }
+            }
+        }
+    };
+    host.patience = options.patience;
+    let info = match about["serverInfo"].is_object() {
+        true => &about["serverInfo"],
+        false => &about["_meta"]["io.modelcontextprotocol/serverInfo"],
+    };
+    let word = |key: &str| info[key].as_str().unwrap_or_default().to_owned();
+    let name = format!("{} {}", word("name"), word("version"));
+    Ok((host, name.trim().to_owned()))
+}
+
+async fn tools(host: &mut Host) -> Result<Vec<Value>, Finding> {
+    let mut tools = Vec::new();
+    let mut params = json!({});
+    for _ in 0..PAGES {
+        let answer = host.ask("tools/list", params, "tools/list").await?;
+        // An error is a server without tools, which may be.
+        let page = &answer["result"];
+        tools.extend(page["tools"].as_array().cloned().unwrap_or_default());
+        match page["nextCursor"].as_str() {
+            Some(cursor) => params = json!({ "cursor": cursor }),
+            None => break,
+        }
+    }
+    Ok(tools)
+}
+
+/// The first candidate that works.
+async fn quick(host: &mut Host, tools: &[Value]) -> Option<ToolCall> {
+    for call in ToolCall::candidates(tools).into_iter().take(TRIES) {
+        let id = host.call(&call).await;
+        let answer = host.answer(&id, "a call").await.ok()?;
+        if answer
+            .get("result")
+            .is_some_and(|result| result["isError"] != true)
+        {
+            return Some(call);
+        }
+    }
+    None
+}
+
+fn names(tools: &[Value]) -> String {
+    let names: Vec<&str> = tools
+        .iter()
+        .filter_map(|tool| tool["name"].as_str())
+        .collect();
+    match names.is_empty() {
+        true => "none".into(),
+        false => names.join(", "),
+    }
+}
+
+fn in_words(target: &Target, why: &Finding, journal: &Journal) -> String {
+    let (Finding::Broken(why) | Finding::NotApplicable(why)) = why;
+    let mut text = format!("{} cannot be tested: {why}", target.words());
+    for line in journal.evidence().stderr_tail {
+        text.push_str("\n  stderr: ");
+        text.push_str(&line);
+    }
+    text
+}

@@ -1,0 +1,156 @@
+//! `outlive check`: shows a server, a client or a proxy its lifecycle failures.
+//!
+//! The scenarios are in the crate `outlive-check`; here is what a person gives and gets.
+//!
+//! - `server`: what is asked of a server, and how it is named.
+//! - `list`: the scenarios, for `--list`.
+//! - `progress`: what is seen while they run.
+//! - `page`: what is read afterwards.
+
+mod list;
+mod page;
+mod progress;
+mod server;
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use outlive_check::{Cast, Moment, Over, Plan, Report, Subject, select};
+
+use page::Paint;
+use progress::Progress;
+
+/// What the specification demands was found to be broken.
+const BROKEN: u8 = 1;
+/// The usage was wrong, or the program under test cannot be tested at all.
+pub const UNTESTED: u8 = 2;
+/// The exit code of a program that was interrupted.
+const INTERRUPTED: u8 = 130;
+
+/// Options of `outlive check`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    subject: Under,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Under {
+    /// Play hostile and unlucky hosts against a server
+    Server(Box<server::Args>),
+}
+
+/// What is the same for every subject.
+#[derive(Debug, clap::Args)]
+struct Common {
+    /// List the scenarios instead of playing them
+    #[arg(long)]
+    list: bool,
+
+    /// Play only the scenarios whose name contains this, or matches it where it has a `*`; may be
+    /// given more than once
+    #[arg(long, value_name = "PATTERN")]
+    only: Vec<String>,
+
+    /// Where random moments come from: the same seed gives the same moments
+    #[arg(long, value_name = "N", default_value = "1")]
+    seed: u64,
+
+    /// Play so many scenarios at a time
+    #[arg(long, value_name = "N", default_value = "2")]
+    jobs: usize,
+
+    /// How long an answer may take: longer is a hang
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = crate::units::duration)]
+    patience: std::time::Duration,
+
+    /// Print one JSON document instead of the page
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> ExitCode {
+    let Under::Server(args) = args.subject;
+    let over = args.over();
+    if args.common.list {
+        let scenarios = select(Subject::Server, over, &args.common.only);
+        return done(print(&list::list(&scenarios, args.common.json)));
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return refuse(&format!("no threads can be had: {error}")),
+    };
+    let played = runtime.block_on(async {
+        tokio::select! {
+            played = check(&args.common, Subject::Server, over, args.cast()) => Some(played),
+            _ = tokio::signal::ctrl_c() => None,
+        }
+    });
+    // Whatever still runs is dropped with it, and the programs under test with that.
+    drop(runtime);
+    match played {
+        Some(Ok(report)) => done(show(&args.common, &report).map(|()| report.breaks_a_must())),
+        Some(Err(why)) => refuse(&why),
+        None => ExitCode::from(INTERRUPTED),
+    }
+}
+
+async fn check(
+    common: &Common,
+    subject: Subject,
+    over: Over,
+    cast: impl Future<Output = Result<Cast, String>>,
+) -> Result<Report, String> {
+    let scenarios = select(subject, over, &common.only);
+    if scenarios.is_empty() {
+        return Err("no scenario has such a name; see --list".into());
+    }
+    let mut progress = Progress::new(common.json, scenarios.len());
+    let plan = Plan {
+        cast: cast.await?,
+        scenarios,
+        seed: common.seed,
+        jobs: common.jobs,
+    };
+    progress.introduce(&plan);
+    let report = outlive_check::run(plan, |moment| match moment {
+        Moment::Begun(scenario) => progress.begun(scenario),
+        Moment::Ended(trial) => progress.ended(trial),
+    });
+    let report = report.await;
+    progress.clear();
+    Ok(report)
+}
+
+fn show(common: &Common, report: &Report) -> io::Result<()> {
+    if common.json {
+        let document = serde_json::to_string_pretty(report).map_err(io::Error::other)?;
+        return writeln!(io::stdout(), "{document}");
+    }
+    let paint = Paint::when(io::stdout().is_terminal());
+    print(&page::page(report, paint)).map(|_| ())
+}
+
+fn print(text: &str) -> io::Result<bool> {
+    io::stdout().write_all(text.as_bytes()).map(|()| false)
+}
+
+/// Whoever reads no further has read enough.
+fn done(broken: io::Result<bool>) -> ExitCode {
+    match broken {
+        Ok(true) => ExitCode::from(BROKEN),
+        Ok(false) => ExitCode::SUCCESS,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => refuse(&format!("the result cannot be written: {error}")),
+    }
+}
+
+fn refuse(why: &str) -> ExitCode {
+    eprintln!("outlive check: {why}");
+    ExitCode::from(UNTESTED)
+}

@@ -1,0 +1,148 @@
+//! Tools, and calls in flight.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::{Server, complete, lock};
+
+/// What the server can do.
+pub fn tools() -> Value {
+    let none = json!({ "type": "object" });
+    let time = json!({ "type": "object", "properties": { "ms": { "type": "integer" } }, "required": ["ms"] });
+    json!([
+        { "name": "quick", "inputSchema": none, "annotations": { "readOnlyHint": true } },
+        { "name": "slow", "inputSchema": time },
+        { "name": "ask", "inputSchema": none },
+    ])
+}
+
+/// Calls in flight, and questions to the host.
+#[derive(Default)]
+pub struct Calls {
+    running: Mutex<HashMap<String, Arc<Call>>>,
+    changed: Condvar,
+    questions: Mutex<HashMap<String, Sender<Value>>>,
+}
+
+#[derive(Default)]
+struct Call {
+    cancelled: Mutex<bool>,
+    change: Condvar,
+}
+
+impl Calls {
+    /// Cancels a call; tells whether there was one.
+    pub fn cancel(&self, id: &Value) -> bool {
+        let Some(call) = lock(&self.running).get(&id.to_string()).cloned() else {
+            return false;
+        };
+        *lock(&call.cancelled) = true;
+        call.change.notify_all();
+        true
+    }
+
+    /// The host answered something.
+    pub fn answered(&self, id: &Value, message: &Value) {
+        if let Some(waiting) = lock(&self.questions).remove(&id.to_string()) {
+            let _ = waiting.send(message.clone());
+        }
+    }
+
+    /// Waits until nothing runs, but no longer than this.
+    pub fn finish(&self, patience: Duration) {
+        // Whoever waits for the host waits in vain.
+        lock(&self.questions).clear();
+        let running = lock(&self.running);
+        let _ = self
+            .changed
+            .wait_timeout_while(running, patience, |running| !running.is_empty());
+    }
+}
+
+/// Runs a tool and answers, unless it is cancelled.
+pub fn call(server: &Arc<Server>, id: &Value, params: &Value, modern: bool) {
+    let name = params["name"].as_str().unwrap_or_default();
+    match name {
+        "quick" => server.output.result(id, said("done", modern)),
+        "slow" | "ask" => {
+            let call = Arc::new(Call::default());
+            lock(&server.calls.running).insert(id.to_string(), call.clone());
+            let (server, id, params, name) =
+                (server.clone(), id.clone(), params.clone(), name.to_owned());
+            thread::spawn(move || {
+                let words = match name.as_str() {
+                    "slow" => slow(&server, &call, &params),
+                    _ => Some(ask(&server, &id, modern)),
+                };
+                if let Some(words) = words {
+                    server.output.result(&id, said(&words, modern));
+                }
+                lock(&server.calls.running).remove(&id.to_string());
+                server.calls.changed.notify_all();
+            });
+        }
+        _ => server.output.error(id, -32602, "unknown tool"),
+    }
+}
+
+fn said(words: &str, modern: bool) -> Value {
+    complete(
+        json!({ "content": [{ "type": "text", "text": words }] }),
+        modern,
+    )
+}
+
+/// Takes its time, and says so now and then; nothing if it was cancelled.
+fn slow(server: &Server, call: &Call, params: &Value) -> Option<String> {
+    let time = Duration::from_millis(params["arguments"]["ms"].as_u64().unwrap_or(0));
+    let token = params["_meta"].get("progressToken");
+    let end = Instant::now() + time;
+    let mut progress = 0;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let cancelled = lock(&call.cancelled);
+        let step = left.min(Duration::from_millis(100));
+        let wait = call
+            .change
+            .wait_timeout_while(cancelled, step, |cancelled| !*cancelled);
+        let cancelled = *wait.unwrap_or_else(|broken| broken.into_inner()).0;
+        if cancelled {
+            return None;
+        }
+        if left.is_zero() {
+            return Some("slept".into());
+        }
+        if let Some(token) = token {
+            progress += 1;
+            let params = json!({ "progressToken": token, "progress": progress });
+            let method = "notifications/progress";
+            server
+                .output
+                .send(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
+        }
+    }
+}
+
+/// Asks the host and repeats what it said.
+fn ask(server: &Server, id: &Value, modern: bool) -> String {
+    if modern {
+        return "a modern host is not asked on the way".into();
+    }
+    let (answer, waiting) = mpsc::channel();
+    let question = json!(format!("question {id}"));
+    lock(&server.calls.questions).insert(question.to_string(), answer);
+    let schema = json!({ "type": "object", "properties": {} });
+    let params = json!({ "message": "Well?", "requestedSchema": schema });
+    server.output.send(&json!({
+        "jsonrpc": "2.0", "id": question, "method": "elicitation/create", "params": params,
+    }));
+    match waiting.recv() {
+        Ok(answer) => answer["result"]["action"].to_string(),
+        Err(_) => "nobody answered".into(),
+    }
+}

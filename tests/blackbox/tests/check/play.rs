@@ -1,0 +1,74 @@
+//! Plays scenarios against `check-peer`.
+
+use std::ffi::OsString;
+use std::future::Future;
+use std::time::Duration;
+
+use outlive_check::{Options, Scenario, Trial};
+use serde_json::json;
+
+/// Only a hang misses it, and peers that hang are waited for.
+pub const PATIENCE: Duration = Duration::from_secs(4);
+
+/// How many scenarios run at a time.
+pub const JOBS: usize = 4;
+
+/// The command line of a peer.
+pub fn peer(role: &str, defect: Option<&str>) -> Vec<OsString> {
+    let mut words = vec![env!("CARGO_BIN_EXE_check-peer"), role];
+    words.extend(defect.into_iter().flat_map(|defect| ["--defect", defect]));
+    words.into_iter().map(OsString::from).collect()
+}
+
+/// How the peer is tested.
+pub fn options() -> Options {
+    Options {
+        patience: PATIENCE,
+        slow: Some(("slow".into(), Some(json!({ "ms": 2000 })))),
+        asking: Some(("ask".into(), Some(json!({})))),
+        ..Options::default()
+    }
+}
+
+/// Runs a future to its end.
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime")
+        .block_on(future)
+}
+
+/// What a failed expectation shows.
+pub fn story(trial: &Trial) -> String {
+    let mut text = format!("{}: {:?}\n", trial.scenario.name, trial.verdict);
+    for entry in &trial.evidence.transcript {
+        text.push_str(&format!(
+            "  {:>8.1} {} {:?} {}\n",
+            entry.at_ms, entry.leg, entry.direction, entry.text
+        ));
+    }
+    for line in &trial.evidence.stderr_tail {
+        text.push_str(&format!("  stderr: {line}\n"));
+    }
+    text
+}
+
+/// Every scenario has a defect, and every line of the table a scenario.
+pub fn table_is_complete<'a>(
+    scenarios: impl Iterator<Item = &'a Scenario>,
+    table: &[(&str, &str)],
+) {
+    let names: Vec<&str> = scenarios.map(|scenario| scenario.name).collect();
+    for name in &names {
+        let broken = table.iter().any(|(scenario, _)| scenario == name);
+        assert!(
+            broken,
+            "no defect breaks {name}: a scenario that cannot fail is worth nothing"
+        );
+    }
+    for (scenario, _) in table {
+        assert!(names.contains(scenario), "there is no scenario {scenario}");
+    }
+}
