@@ -47,6 +47,8 @@ pub enum Fate {
         /// When the server wants to be asked again, if it said so.
         retry_after: Option<Duration>,
     },
+    /// The server refused it unexecuted, because it speaks another era of the protocol; what shows that.
+    WrongEra(String),
     /// Nothing was there to refuse it: it never left us. The words of the system.
     Unsent(String),
     /// Its answer will not come, for this reason; it may have been executed.

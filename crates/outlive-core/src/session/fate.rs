@@ -47,7 +47,18 @@ impl Session {
                 status,
                 retry_after,
             } => self.rejected(now, id, status, retry_after),
+            Fate::WrongEra(why) => self.give_up(now, id, &Error::Unsupported { why }),
             Fate::Lost(why) => self.broken_off(now, id, why),
+        }
+    }
+
+    /// The server does not take a request, and will not if it is sent again.
+    fn give_up(&mut self, now: Time, id: &Id, error: &Error) {
+        self.own_answer_is_lost(now, id, &error.to_string());
+        if let Some(host_id) = self.request_on_link(id)
+            && let Some(entry) = self.take_unanswered(&host_id)
+        {
+            self.refuse(&entry, error);
         }
     }
 

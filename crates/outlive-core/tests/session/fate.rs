@@ -55,6 +55,25 @@ fn a_server_that_stays_busy_is_not_asked_for_ever() {
 }
 
 #[test]
+fn a_request_of_another_era_is_refused_unexecuted_and_alone() {
+    let mut p = Pair::ready();
+    p.call(7, "any");
+    p.call(8, "any");
+    unanswered(&mut p, 7, Fate::WrongEra("It is too old.".into()));
+    let failure = p.failure();
+    assert_eq!(failure.kind(), "unsupported");
+    assert_eq!(failure.outcome(), "rejected");
+    assert!(
+        failure.message.ends_with("It is too old."),
+        "{}",
+        failure.message
+    );
+    p.result(8, "{}");
+    assert_eq!(p.at_host().len(), 1);
+    assert_eq!(p.orders(), [""; 0]);
+}
+
+#[test]
 fn a_request_that_is_refused_fails_alone() {
     let mut p = Pair::ready();
     p.call(7, "any");

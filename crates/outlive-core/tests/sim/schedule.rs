@@ -182,7 +182,7 @@ fn draw_step(dice: &mut Dice, modern: bool) -> Step {
         71 if dice.below(2) == 0 => Step::ServerJunk,
         71 => Step::Disconnected(n),
         72 if dice.below(3) == 0 => Step::Stderr,
-        72 => Step::Unanswered(n, dice.below(7) as u8),
+        72 => Step::Unanswered(n, dice.below(8) as u8),
         73 => Step::Eof(n),
         74 => Step::WriteFails(n),
         75..=79 => Step::Exit(n, dice.below(2) == 0),

@@ -235,6 +235,23 @@ fn no_version(theirs: &[String]) -> Error {
     }
 }
 
+fn is_unsupported_version(error: &Error) -> bool {
+    matches!(error, Error::Remote { code, .. } if *code == RpcError::UNSUPPORTED_PROTOCOL_VERSION)
+}
+
+/// The versions a server says it speaks when it refuses the one it was asked in.
+fn theirs(error: &Error) -> Vec<String> {
+    let Error::Remote { raw, .. } = error else {
+        return Vec::new();
+    };
+    let data: Value = serde_json::from_slice(raw).unwrap_or_default();
+    let theirs = data["data"]["supported"].as_array();
+    let theirs = theirs.into_iter().flatten();
+    theirs
+        .filter_map(|version| Some(version.as_str()?.to_string()))
+        .collect()
+}
+
 /// Getting to know the server.
 struct Greeting<'a> {
     client: &'a Client,
@@ -254,15 +271,16 @@ impl Greeting<'_> {
         text.get(1..text.len() - 1).unwrap_or_default().to_string()
     }
 
-    /// Asks a modern server what it is. `None`: it is a legacy one. (2026-07-28, stdio, Backward
-    /// Compatibility: any error but those that only a modern server gives.)
+    /// Asks a modern server what it is. `None`: it is a legacy one. (2026-07-28, Backward
+    /// Compatibility: any answer but a discovery, and any error but those that only a modern server gives.)
     async fn discover(&self) -> Result<Option<Peer>, Error> {
         let modern = self.modern_meta();
         self.client.handle.shared.speak_modern(modern);
-        let found = self
-            .client
-            .request::<DiscoverResult>("server/discover", Value::Null)
-            .await;
+        let mut found = self.ask_what_it_is().await;
+        if matches!(&found, Err(error) if theirs(error).iter().any(|v| v == MODERN)) {
+            // It names the very version it was asked in: as it asks for, that one is used again.
+            found = self.ask_what_it_is().await;
+        }
         let (theirs, error) = match found {
             Ok(found) if found.supported_versions.iter().any(|v| v == MODERN) => {
                 let peer = Peer {
@@ -275,16 +293,13 @@ impl Greeting<'_> {
                 self.client.listen_to_lists(&peer);
                 return Ok(Some(peer));
             }
-            Ok(found) => (found.supported_versions, None),
-            Err(Error::Remote { code, message, raw })
-                if code == RpcError::UNSUPPORTED_PROTOCOL_VERSION =>
-            {
-                let data: Value = serde_json::from_slice(&raw).unwrap_or_default();
-                let theirs = data["data"]["supported"].as_array().cloned();
-                let theirs = theirs.unwrap_or_default();
-                let theirs = theirs.iter().filter_map(|v| Some(v.as_str()?.to_string()));
-                (theirs.collect(), Some(Error::Remote { code, message, raw }))
+            // A server that answers whatever it is asked (FM-44): a discovery names versions.
+            Ok(found) if found.supported_versions.is_empty() => {
+                self.client.handle.shared.speak_legacy();
+                return Ok(None);
             }
+            Ok(found) => (found.supported_versions, None),
+            Err(error) if is_unsupported_version(&error) => (theirs(&error), Some(error)),
             // Over HTTP a legacy server may refuse what it does not know by a status alone.
             Err(
                 Error::Remote { .. }
@@ -303,6 +318,10 @@ impl Greeting<'_> {
             true => Ok(None),
             false => Err(error.unwrap_or_else(|| no_version(&theirs))),
         }
+    }
+
+    async fn ask_what_it_is(&self) -> Result<DiscoverResult, Error> {
+        self.client.request("server/discover", Value::Null).await
     }
 
     async fn initialize(&self) -> Result<Peer, Error> {

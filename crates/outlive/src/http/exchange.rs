@@ -4,7 +4,7 @@
 //! ends without the answer, the request is lost, at once (FM-06), unless the server has given its
 //! events ids: then it keeps the rest for whoever asks for it with the last of them (FM-26).
 
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::{Bytes, BytesMut};
@@ -17,11 +17,11 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use serde::Deserialize;
 use tokio::time::{sleep, timeout};
 
-use super::mirror::Mirror;
 use super::report::{Report, Reports};
 use super::session::{Failure, Session};
 use super::sse::{Event, Events};
 use super::verdict::{Refusal, is_lost_answer, one_line, retry_after};
+use super::{era, listing};
 
 /// A body that stops for longer than this will not go on.
 const STALL: Duration = Duration::from_secs(60);
@@ -61,10 +61,13 @@ enum End {
     Refused(u16),
 }
 
-#[derive(Deserialize)]
+/// What an answer to `initialize` or `server/discover` says.
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Welcome {
     protocol_version: Option<String>,
+    #[serde(default)]
+    supported_versions: Vec<String>,
 }
 
 impl Exchange {
@@ -88,29 +91,31 @@ impl Exchange {
         let _ = self.reports.send(report).await;
     }
 
-    fn mirror(&self) -> MutexGuard<'_, Mirror> {
-        let mirror = self.session.mirror.lock();
-        mirror.unwrap_or_else(PoisonError::into_inner)
-    }
-
     async fn answer(&self, id: &Id) -> End {
         let in_session = self.session.is_named();
-        let headers = match self.message.is_modern() {
-            true => self.mirror().headers(&self.message),
-            false => HeaderMap::new(),
-        };
-        let body = self.message.bytes().clone();
-        let response = match self.session.post(body, headers).await {
-            Ok(response) => response,
-            Err(failure) => return End::Without(self.failed(id, failure)),
-        };
-        if !response.status().is_success() {
-            let refusal = refusal(response, in_session).await;
-            return match self.may_be_sse && refusal.may_be_sse() {
-                true => End::Refused(refusal.status),
-                false => End::Without(refusal.verdict(id)),
+        let mut headers = headers(&self.session, &self.message);
+        let mut once = self.message.is_modern() && self.message.is("tools/call");
+        let response = loop {
+            let body = self.message.bytes().clone();
+            let response = match self.session.post(body, headers.clone()).await {
+                Ok(response) => response,
+                Err(failure) => return End::Without(self.failed(id, failure)),
             };
-        }
+            if response.status().is_success() {
+                break response;
+            }
+            let refusal = refusal(response, in_session).await;
+            // It was not executed, so it can be sent again.
+            if refusal.code() == Some(listing::HEADER_MISMATCH)
+                && std::mem::take(&mut once)
+                && let Some(better) =
+                    listing::better_headers(&self.session, &self.message, &headers).await
+            {
+                headers = better;
+                continue;
+            }
+            return self.refused(id, refusal);
+        };
         if self.message.is("initialize") && !self.aside {
             self.session.note_name(&response);
         }
@@ -121,6 +126,37 @@ impl Exchange {
             true => self.stream(id, response).await,
             false => self.body(id, response).await,
         }
+    }
+
+    /// What becomes of a request that was refused.
+    fn refused(&self, id: &Id, refusal: Refusal) -> End {
+        if self.may_be_sse && refusal.may_be_sse() {
+            return End::Refused(refusal.status);
+        }
+        let known = &self.session.known;
+        if self.message.is_modern() && refusal.code().is_some_and(era::is_modern) {
+            known.set_modern(true);
+        } else if self.message.is_modern() && refusal.is_of_legacy() {
+            // A modern server has to answer this one.
+            if self.message.is("server/discover") {
+                known.set_modern(false);
+            }
+            if !known.is_modern() {
+                return End::Without(LinkInput::Unanswered {
+                    id: id.clone(),
+                    fate: era::legacy_only(&refusal),
+                });
+            }
+        }
+        End::Without(match refusal.verdict(id) {
+            LinkInput::Frame(Frame::Line(line)) if self.message.is("initialize") => {
+                LinkInput::Frame(Frame::Line(match Message::read(line) {
+                    Ok(answer) => era::explain(answer).into_bytes(),
+                    Err(defect) => defect.line,
+                }))
+            }
+            verdict => verdict,
+        })
     }
 
     fn failed(&self, id: &Id, failure: Failure) -> LinkInput {
@@ -295,11 +331,12 @@ impl Exchange {
             return true;
         }
         self.learn(&message);
-        let line = match self.message.is("tools/list") && self.message.is_modern() {
-            true => self.listed(message).await,
-            false => message,
+        let answer = match self.message.method() {
+            "initialize" => era::explain(message),
+            "tools/list" if self.message.is_modern() => self.listed(message).await,
+            _ => message,
         };
-        let line = line.with_id(self.message.id_json());
+        let line = answer.with_id(self.message.id_json());
         self.report_line(line.into_bytes()).await;
         true
     }
@@ -309,20 +346,24 @@ impl Exchange {
         self.report(Report::Input(input)).await;
     }
 
-    /// What an answer to `initialize` says about the rest of the session.
+    /// What an answer says about the rest of the session.
     fn learn(&self, answer: &Message) {
-        if self.message.is("initialize")
-            && let Some(result) = answer.result()
-            && let Ok(welcome) = serde_json::from_slice::<Welcome>(result)
-            && let Some(version) = welcome.protocol_version
-        {
+        let greets = self.message.is("initialize") || self.message.is("server/discover");
+        let Some(result) = answer.result().filter(|_| greets) else {
+            return;
+        };
+        let welcome: Welcome = serde_json::from_slice(result).unwrap_or_default();
+        if let Some(version) = welcome.protocol_version {
             self.session.note_version(&version);
+        }
+        if !welcome.supported_versions.is_empty() {
+            self.session.known.set_modern(true);
         }
     }
 
     /// A list of tools, without those whose headers would be invalid.
     async fn listed(&self, answer: Message) -> Message {
-        let learnt = self.mirror().learn(&answer);
+        let learnt = self.session.known.mirror().learn(&answer);
         let Some((bytes, refused)) = learnt else {
             return answer;
         };
@@ -353,14 +394,7 @@ fn lost(id: &Id, why: String) -> End {
 /// Sends what needs no answer: a notification, or the host's answer to the server.
 pub(super) async fn tell(session: Arc<Session>, message: Message, reports: Reports, lane: bool) {
     let in_session = session.is_named();
-    let headers = match message.is_modern() {
-        true => {
-            let mirror = session.mirror.lock();
-            let mirror = mirror.unwrap_or_else(PoisonError::into_inner);
-            mirror.headers(&message)
-        }
-        false => HeaderMap::new(),
-    };
+    let headers = headers(&session, &message);
     let taken = timeout(ACCEPT, session.post(message.into_bytes(), headers)).await;
     let report = match taken {
         Ok(Ok(response)) if !response.status().is_success() => {
@@ -372,6 +406,14 @@ pub(super) async fn tell(session: Arc<Session>, message: Message, reports: Repor
     };
     for report in report.into_iter().chain(lane.then_some(Report::Told)) {
         let _ = reports.send(report).await;
+    }
+}
+
+/// What a message says in its headers.
+fn headers(session: &Session, message: &Message) -> HeaderMap {
+    match message.is_modern() {
+        true => session.known.mirror().headers(message),
+        false => HeaderMap::new(),
     }
 }
 

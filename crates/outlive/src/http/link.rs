@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -33,9 +33,6 @@ const CANCELLED: Duration = Duration::from_secs(1);
 
 /// The answer to a host that speaks only the era that is not wanted.
 const MODERN_ONLY: &str = r#"{"jsonrpc":"2.0","id":ID,"error":{"code":-32022,"message":"This server is used in the modern era only, as was asked for; a host that needs a handshake cannot use it so.","data":{"supported":["2026-07-28"]}}}"#;
-
-/// The transport a server was found to speak, known to all links with it.
-pub(super) type Found = Arc<Mutex<Option<Transport>>>;
 
 /// What may leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +72,6 @@ pub(crate) struct HttpLink {
     modern_only: bool,
     /// The transport the user wants; none: find out.
     wanted: Option<Transport>,
-    found: Found,
     /// The server answers on a stream beside (HTTP+SSE).
     aside: bool,
     /// With what status `initialize` was refused before that was tried.
@@ -104,16 +100,14 @@ impl HttpLink {
         generation: Generation,
         session: Session,
         wanted: Option<Transport>,
-        found: Found,
     ) -> HttpLink {
         let (reports, inbox) = report::channel();
-        let known = wanted.or(*found.lock().unwrap_or_else(PoisonError::into_inner));
+        let known = wanted.or(session.known.transport());
         let mut link = HttpLink {
             generation,
             session: Arc::new(session),
             modern_only: false,
             wanted,
-            found,
             aside: false,
             refused: None,
             gate: Gate::Open,
@@ -150,7 +144,7 @@ impl HttpLink {
     }
 
     fn note_transport(&self, transport: Option<Transport>) {
-        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = transport;
+        self.session.known.set_transport(transport);
     }
 
     /// Lets go what may leave.
@@ -389,7 +383,7 @@ fn is_end(input: &LinkInput) -> bool {
         LinkInput::Unanswered { fate, .. } => match fate {
             Fate::Unsent(_) => true,
             Fate::Rejected { status, .. } => matches!(status, 401 | 403),
-            Fate::Lost(_) => false,
+            Fate::WrongEra(_) | Fate::Lost(_) => false,
         },
         _ => false,
     }

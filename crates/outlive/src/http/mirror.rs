@@ -70,15 +70,19 @@ impl Mirror {
     /// if there are any, and with them why.
     pub(super) fn learn(&mut self, answer: &Message) -> Option<(Vec<u8>, Vec<String>)> {
         let result = answer.result()?;
-        memchr::memmem::find(result, MARK)?;
+        if self.tools.is_empty() {
+            memchr::memmem::find(result, MARK)?;
+        }
         let mut whole: Value = serde_json::from_slice(answer.bytes()).ok()?;
         let tools = whole.pointer_mut("/result/tools")?.as_array_mut()?;
         let mut refused = Vec::new();
         tools.retain(|tool| {
-            let name = tool["name"].as_str().unwrap_or_default().to_string();
+            let name = tool["name"].as_str().unwrap_or_default();
+            self.tools.remove(name);
             match params(&tool["inputSchema"]) {
+                Ok(params) if params.is_empty() => true,
                 Ok(params) => {
-                    self.tools.insert(name, params);
+                    self.tools.insert(name.to_string(), params);
                     true
                 }
                 Err(why) => {
@@ -311,5 +315,24 @@ mod tests {
         assert_eq!(left["result"]["tools"].as_array().unwrap().len(), 1);
         assert_eq!(left["result"]["tools"][0]["name"], "good");
         assert_eq!(refused.len(), 5, "{refused:?}");
+    }
+
+    #[test]
+    fn what_a_later_list_says_counts() {
+        let mut mirror = Mirror::default();
+        let of = |mirror: &Mirror| {
+            let headers = mirror.headers(&call("t", json!({"a": "x"})));
+            let mut names: Vec<String> = headers.keys().map(ToString::to_string).collect();
+            names.retain(|name| name.starts_with("mcp-param-"));
+            names
+        };
+        let marked =
+            |name: &str| tools(&[("t", json!({"a": {"type": "string", "x-mcp-header": name}}))]);
+        mirror.learn(&marked("A"));
+        assert_eq!(of(&mirror), ["mcp-param-a"]);
+        mirror.learn(&marked("B"));
+        assert_eq!(of(&mirror), ["mcp-param-b"]);
+        mirror.learn(&tools(&[("t", json!({"a": {"type": "string"}}))]));
+        assert!(of(&mirror).is_empty());
     }
 }

@@ -13,6 +13,9 @@
 //! | `link` | one session, seen from the driver |
 //! | `session` | what all exchanges of a session share |
 //! | `exchange` | one message, one POST |
+//! | `known` | what is known of the server, from one session to the next |
+//! | `era` | what is said where a host and a server are of different eras |
+//! | `listing` | tools listed again, for the sake of a call's headers |
 //! | `verdict` | what a response without an answer means |
 //! | `get_stream` | the stream on which a legacy server speaks unasked |
 //! | `channel` | the stream of an HTTP+SSE server |
@@ -25,10 +28,13 @@
 //! while they are silent, and thrown away, all of them, when one broke.
 
 mod channel;
+mod era;
 mod exchange;
 mod get_stream;
 mod headers;
+mod known;
 mod link;
+mod listing;
 mod mirror;
 mod remote;
 mod report;

@@ -1,7 +1,7 @@
 //! A server somewhere else.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use outlive_core::Generation;
@@ -9,8 +9,8 @@ use outlive_core::cause::{Exit, StartFailure};
 use reqwest::Url;
 
 use super::headers::Headers;
-use super::link::{Found, HttpLink};
-use super::mirror::Mirror;
+use super::known::Known;
+use super::link::HttpLink;
 use super::session::{Session, Wiring};
 use super::tls;
 use crate::client::Era;
@@ -91,7 +91,7 @@ impl Remote {
         if let Some(why) = &self.header_problem {
             return Err(why.clone());
         }
-        self.session(1).map(drop)
+        self.session(Arc::default(), 1).map(drop)
     }
 
     /// The address as it may be shown: without credentials and without the values of its query.
@@ -118,14 +118,13 @@ impl Remote {
     }
 
     /// A session to be opened with it.
-    fn session(&self, limit: usize) -> Result<Session, String> {
+    fn session(&self, known: Arc<Known>, limit: usize) -> Result<Session, String> {
         let url = self.url.clone()?;
         let wiring = Wiring {
             tls: tls::config(url.scheme() == "https", self.ca_file.as_deref())?,
             local: is_local(&url),
         };
-        let mirror = Arc::new(Mutex::new(Mirror::default()));
-        Session::new(url, self.headers.read()?, wiring, mirror, limit)
+        Session::new(url, self.headers.read()?, wiring, known, limit)
     }
 }
 
@@ -175,8 +174,7 @@ pub(crate) struct Sessions {
     remote: Remote,
     secrets: Secrets,
     message_limit: usize,
-    found: Found,
-    mirror: Arc<Mutex<Mirror>>,
+    known: Arc<Known>,
 }
 
 impl Sessions {
@@ -185,8 +183,7 @@ impl Sessions {
             secrets: remote.secrets(),
             remote,
             message_limit,
-            found: Found::default(),
-            mirror: Arc::default(),
+            known: Arc::default(),
         }
     }
 }
@@ -200,10 +197,9 @@ impl Upstream for Sessions {
         self.secrets = remote.secrets();
         let session = remote
             .check()
-            .and_then(|()| remote.session(self.message_limit));
-        let mut session = session.map_err(StartFailure::Other)?;
-        session.mirror = self.mirror.clone();
-        let link = HttpLink::new(generation, session, remote.transport, self.found.clone());
+            .and_then(|()| remote.session(self.known.clone(), self.message_limit));
+        let session = session.map_err(StartFailure::Other)?;
+        let link = HttpLink::new(generation, session, remote.transport);
         Ok(match remote.era {
             Some(Era::Modern) => link.modern_only(),
             Some(Era::Legacy) | None => link,

@@ -11,7 +11,7 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, 
 use reqwest::{Client, Method, Request, Response, Url};
 use tokio::time::{sleep_until, timeout};
 
-use super::mirror::Mirror;
+use super::known::Known;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -100,8 +100,10 @@ pub(super) struct Session {
     headers: HeaderMap,
     /// The longest message.
     pub(super) limit: usize,
-    /// What is mirrored into headers; known to all sessions with the server.
-    pub(super) mirror: Arc<Mutex<Mirror>>,
+    /// What is known of the server.
+    pub(super) known: Arc<Known>,
+    /// Held while its tools are listed again.
+    pub(super) listing: tokio::sync::Mutex<()>,
     state: Mutex<State>,
 }
 
@@ -110,7 +112,7 @@ impl Session {
         url: Url,
         headers: HeaderMap,
         wiring: Wiring,
-        mirror: Arc<Mutex<Mirror>>,
+        known: Arc<Known>,
         limit: usize,
     ) -> Result<Session, String> {
         let client = wiring.client().map_err(|error| words(&error))?;
@@ -125,7 +127,8 @@ impl Session {
             wiring,
             headers,
             limit,
-            mirror,
+            known,
+            listing: tokio::sync::Mutex::default(),
             state: Mutex::new(state),
         })
     }

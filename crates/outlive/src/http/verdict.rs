@@ -50,15 +50,25 @@ impl Refusal {
         self.in_session && (self.status == 404 || matches!(self.status, 400 | 410) && says_so())
     }
 
+    /// The code of the JSON-RPC error in the body.
+    pub(super) fn code(&self) -> Option<i64> {
+        let error = self.error()?;
+        let error: Value = serde_json::from_slice(error.error()?).ok()?;
+        error["code"].as_i64()
+    }
+
     /// Whether there may be an HTTP+SSE server: it refuses the method or the address, and not in the
     /// words of a newer one.
     pub(super) fn may_be_sse(&self) -> bool {
-        let modern = || {
-            let error = self.error()?;
-            let error: Value = serde_json::from_slice(error.error()?).ok()?;
-            error["code"].as_i64().filter(|code| MODERN.contains(code))
-        };
-        matches!(self.status, 400 | 404 | 405) && modern().is_none()
+        matches!(self.status, 400 | 404 | 405)
+            && !self.code().is_some_and(|code| MODERN.contains(&code))
+    }
+
+    /// Whether a server of the legacy era would refuse a modern request so: not for who asks or how often,
+    /// and not in the words of a newer one.
+    pub(super) fn is_of_legacy(&self) -> bool {
+        let about_it = matches!(self.status, 400 | 404 | 405 | 406 | 415 | 422);
+        about_it && !self.code().is_some_and(|code| MODERN.contains(&code))
     }
 
     /// What it means for the request of this id.
@@ -141,6 +151,7 @@ mod tests {
             LinkInput::Frame(Frame::Line(line)) => String::from_utf8_lossy(&line).into_owned(),
             LinkInput::Unanswered { fate, .. } => match fate {
                 Fate::Rejected { status, .. } => format!("rejected {status}"),
+                Fate::WrongEra(why) => format!("wrong era: {why}"),
                 Fate::Lost(why) => format!("lost: {why}"),
                 Fate::Unsent(why) => format!("unsent: {why}"),
             },
@@ -201,6 +212,23 @@ mod tests {
         }
         for status in [401, 403, 406, 429, 500, 502, 503] {
             assert!(!refusal(status, "", false).may_be_sse(), "{status}");
+        }
+    }
+
+    #[test]
+    fn a_legacy_server_is_known_by_what_a_modern_one_would_not_say() {
+        let error = |code| {
+            format!(r#"{{"jsonrpc":"2.0","id":1,"error":{{"code":{code},"message":"no"}}}}"#)
+        };
+        for status in [400, 404, 405, 406, 415, 422] {
+            assert!(refusal(status, "<html>", false).is_of_legacy());
+            assert!(refusal(status, &error(-32600), false).is_of_legacy());
+            for code in MODERN {
+                assert!(!refusal(status, &error(code), false).is_of_legacy());
+            }
+        }
+        for status in [401, 403, 408, 413, 429, 500, 503] {
+            assert!(!refusal(status, "", false).is_of_legacy(), "{status}");
         }
     }
 

@@ -1,9 +1,12 @@
 //! The same for those who use the crate: `Client::builder().url(…)`.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use outlive::client::Era;
 use outlive::{Client, Error, Remote};
 use serde_json::json;
 
-use crate::web::{Act, Web, response};
+use crate::web::{Act, Web, message, response};
 
 /// The client finds out the era, calls, survives a death, and ends its session.
 #[tokio::test]
@@ -51,4 +54,64 @@ async fn what_is_wrong_with_an_address_is_said() {
     let web = Web::start(|_| Some(response(401, &[], "")));
     let error = Client::builder().url(web.url()).connect().await;
     assert!(refused(error.unwrap_err()).contains("credentials"));
+}
+
+/// A client that is to speak one era only says so of a server of the other.
+#[tokio::test]
+async fn the_other_era_is_refused_with_a_sentence() {
+    let legacy = Web::start(|_| None);
+    let error = Client::builder()
+        .url(legacy.url())
+        .era(Era::Modern)
+        .connect()
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("2026-07-28"), "{error}");
+    assert!(legacy.asked("initialize").is_empty());
+
+    let modern = Web::start(|request| {
+        let error = json!({"jsonrpc": "2.0", "id": request.body["id"], "error": {"code": -32022, "message": "no", "data": {"supported": ["2026-07-28"]}}});
+        let kind = [("content-type", "application/json")];
+        Some(response(400, &kind, &error.to_string()))
+    });
+    let error = Client::builder()
+        .url(modern.url())
+        .era(Era::Legacy)
+        .connect()
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("no handshake"), "{error}");
+}
+
+/// A server that answers whatever it is asked with an empty result (FM-44) is not taken for a modern one.
+#[tokio::test]
+async fn fm_44_an_empty_answer_is_no_discovery() {
+    let web = Web::start(|request| {
+        let empty = json!({"jsonrpc": "2.0", "id": request.body["id"], "result": {}});
+        (request.rpc() == "server/discover").then(|| message(&empty))
+    });
+    let client = Client::builder().url(web.url()).connect().await.unwrap();
+    assert_eq!(client.protocol_version(), Some("2025-11-25"));
+    client.close().await;
+}
+
+/// A server that refuses the version it supports is asked in it once more, and not for ever.
+#[tokio::test]
+async fn a_version_is_used_when_the_server_asks_for_it() {
+    for refusals in [1, usize::MAX] {
+        let asked = AtomicUsize::new(0);
+        let web = Web::start(move |request| {
+            let id = &request.body["id"];
+            let refused = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32022, "message": "no", "data": {"supported": ["2026-07-28"]}}});
+            let found = json!({"jsonrpc": "2.0", "id": id, "result": {"supportedVersions": ["2026-07-28"], "capabilities": {}}});
+            let kind = [("content-type", "application/json")];
+            Some(match asked.fetch_add(1, Ordering::SeqCst) < refusals {
+                true => response(400, &kind, &refused.to_string()),
+                false => message(&found),
+            })
+        });
+        let client = Client::builder().url(web.url()).connect().await;
+        assert_eq!(client.is_ok(), refusals == 1, "{client:?}");
+        assert_eq!(web.asked("server/discover").len(), 2);
+    }
 }

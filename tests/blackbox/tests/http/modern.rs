@@ -86,6 +86,161 @@ fn fm_45_requests_are_mirrored_in_their_headers() {
     );
 }
 
+/// A server that compares headers with the body and mirrors another argument than it did when its tools were
+/// listed. `streams`: it lists them on a stream.
+fn mirrors_otherwise(request: &Request, streams: bool) -> Option<Reply> {
+    let say = |value: Value| {
+        let answer = json!({"jsonrpc": "2.0", "id": request.body["id"], "result": value});
+        match streams {
+            true => vec![stream(), event(&answer), Act::Close],
+            false => message(&answer),
+        }
+    };
+    let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Zone"}}}});
+    match (request.rpc(), request.header("mcp-param-zone")) {
+        ("tools/list", _) if request.body["params"]["cursor"].is_null() => {
+            Some(say(json!({"tools": [tool("other")], "nextCursor": "2"})))
+        }
+        ("tools/list", _) => Some(say(json!({"tools": [tool("sql")]}))),
+        ("tools/call", Some(zone)) if zone == request.body["params"]["arguments"]["region"] => {
+            modern(request)
+        }
+        ("tools/call", _) => Some(response(400, &[("content-type", "application/json")], &json!({"jsonrpc": "2.0", "id": request.body["id"], "error": {"code": -32020, "message": "Header mismatch: Mcp-Param-Zone is missing"}}).to_string())),
+        _ => modern(request),
+    }
+}
+
+/// FM-45: a call that is refused for its headers is sent again, once, with those that a new list of tools asks
+/// for, whether the host has listed them before or never.
+#[test]
+fn fm_45_a_call_with_stale_headers_is_repaired() {
+    for (listed, streams) in [(true, false), (false, false), (false, true)] {
+        let old = AtomicUsize::new(0);
+        let web = Web::start(move |request| {
+            let first =
+                request.rpc() == "tools/list" && listed && old.fetch_add(1, Ordering::SeqCst) == 0;
+            match first {
+                true => modern(request),
+                false => mirrors_otherwise(request, streams),
+            }
+        });
+        let mut host = host(&web.url());
+        if listed {
+            let list = host.request("tools/list", params(json!({})));
+            host.answer(list).result();
+        }
+        let before = web.asked("tools/list").len();
+        let id = call(&mut host, "sql", json!({"region": "us-west1"}));
+        assert_eq!(host.answer(id).text(), "new");
+        assert_eq!(host.answers(id), 1);
+        assert_eq!(web.asked("tools/call").len(), 2);
+        assert_eq!(web.asked("tools/list").len() - before, 2, "two pages");
+
+        // What was learnt is kept.
+        let id = call(&mut host, "sql", json!({"region": "eu"}));
+        host.answer(id).result();
+        assert_eq!(web.asked("tools/call").len(), 3);
+    }
+}
+
+/// FM-45: where a new list asks for the same headers, the server's refusal stands, and is not asked for again.
+#[test]
+fn fm_45_a_mismatch_that_cannot_be_repaired_is_told() {
+    let web = Web::start(|request| {
+        match request.rpc() {
+        "tools/call" => Some(response(400, &[("content-type", "application/json")], &json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32020, "message": "never right"}}).to_string())),
+        _ => modern(request),
+    }
+    });
+    let mut host = host(&web.url());
+    let list = host.request("tools/list", params(json!({})));
+    host.answer(list).result();
+    let id = call(&mut host, "sql", json!({"region": "us-west1"}));
+    assert_eq!(host.answer(id).error()["code"], -32020);
+    assert_eq!(web.asked("tools/call").len(), 1);
+}
+
+/// Many calls with stale headers at once need one new list.
+#[test]
+fn stale_headers_are_looked_up_once_for_all() {
+    let web = Web::start(|request| {
+        if request.rpc() == "tools/list" {
+            std::thread::sleep(std::time::Duration::from_millis(200));
+        }
+        mirrors_otherwise(request, false)
+    });
+    let mut host = host(&web.url());
+    let calls: Vec<i64> = (0..8)
+        .map(|_| call(&mut host, "sql", json!({"region": "eu"})))
+        .collect();
+    for id in calls {
+        assert_eq!(host.answer(id).text(), "new");
+    }
+    assert_eq!(web.asked("tools/list").len(), 2, "one list of two pages");
+}
+
+/// A modern host on a legacy server is refused with a sentence, whatever it asks first; it can still shake
+/// hands.
+#[test]
+fn a_modern_host_on_a_legacy_server_is_told() {
+    let web = Web::start(|_| None);
+    let mut host = Setup::new().server(&[&web.url()]).start();
+    let first = call(&mut host, "echo", json!({}));
+    let answer = host.answer(first);
+    assert_eq!(answer.kind(), Some("unsupported"));
+    let about = &answer.error()["data"]["outlive"];
+    assert_eq!(about["outcome"], "rejected");
+    for words in ["status 400", "before 2026-07-28", "`initialize`"] {
+        assert!(answer.message().contains(words), "{}", answer.message());
+    }
+    host.initialize();
+    host.ask("echo", json!({})).result();
+}
+
+/// A legacy host on a modern server is refused with a sentence, in whichever way the server says no.
+#[test]
+fn a_legacy_host_on_a_modern_server_is_told() {
+    for (status, error) in [
+        (
+            400,
+            json!({"code": -32022, "message": "no such version", "data": {"supported": ["2026-07-28"]}}),
+        ),
+        (400, json!({"code": -32020, "message": "no header"})),
+        (404, json!({"code": -32601, "message": "Method not found"})),
+        (200, json!({"code": -32601, "message": "Method not found"})),
+    ] {
+        let code = error["code"].clone();
+        let web = Web::start(move |request| match request.rpc() {
+            "initialize" => Some(response(
+                status,
+                &[("content-type", "application/json")],
+                &json!({"jsonrpc": "2.0", "id": request.body["id"], "error": error}).to_string(),
+            )),
+            _ => modern(request),
+        });
+        let mut host = Setup::new().server(&[&web.url()]).start();
+        let id = host.request("initialize", json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "rig", "version": "0"}}));
+        let answer = host.answer(id);
+        assert_eq!(answer.error()["code"], code);
+        for words in ["no handshake", "2026-07-28", "`initialize`"] {
+            assert!(answer.message().contains(words), "{}", answer.message());
+        }
+        assert!(web.seen().iter().all(|request| request.method == "POST"));
+    }
+}
+
+/// Once a server is known to be modern, a refusal is a refusal.
+#[test]
+fn a_modern_server_may_refuse_without_being_taken_for_an_old_one() {
+    let web = Web::start(|request| match request.tool() {
+        "odd" => Some(response(422, &[], "")),
+        _ => modern(request),
+    });
+    let mut host = host(&web.url());
+    let id = call(&mut host, "odd", json!({}));
+    host.answer(id).refused("rejected");
+}
+
 /// FM-46, modern: closing the stream is the cancellation; nothing is posted.
 #[test]
 fn fm_46_a_modern_call_is_cancelled_by_closing_its_stream() {

@@ -453,6 +453,7 @@ impl World {
             5 => {
                 return self.feed(Input::Link(generation, LinkInput::Expired { id: Some(id) }));
             }
+            6 => Fate::WrongEra("It is too old.".into()),
             _ => Fate::Lost("reset".into()),
         };
         if let Some(index) = todo.asked {
