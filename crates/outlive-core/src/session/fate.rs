@@ -156,7 +156,9 @@ impl Session {
         }
         let poison = deaths >= POISON;
         if self.is_safe_here(entry) && !poison {
-            self.ledger.died(&host_id, deaths, false);
+            // If this link ends before it is sent, the next server has to say so too.
+            let verify = entry.message.is("tools/call") && self.retry_of(entry) == Retry::Safe;
+            self.ledger.died(&host_id, deaths, verify);
             self.send_later(now, &host_id);
         } else if let Some(entry) = self.take_unanswered(&host_id) {
             let error = Error::ConnectionLost {

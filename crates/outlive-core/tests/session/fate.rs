@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use outlive_core::cause::Exit;
 use outlive_core::link::Fate;
-use outlive_core::{Id, LinkInput, State};
+use outlive_core::{Id, Input, LinkInput, State};
 
 use crate::pair::*;
 
@@ -115,6 +116,27 @@ fn an_exchange_that_breaks_off_is_settled_by_its_outcome_alone() {
     unanswered(&mut p, 8, lost());
     assert_eq!(p.failure().id, 8);
     assert_eq!(p.states(), [], "the link lives");
+}
+
+#[test]
+fn what_one_server_called_safe_the_next_has_to_call_safe_too() {
+    let mut p = Pair::with_tools();
+    p.call(8, "safe");
+    // It is on its way out, so what broke off waits for its successor.
+    p.feed(Input::Restart);
+    unanswered(&mut p, 8, Fate::Lost("the stream ended".into()));
+    assert_eq!(p.at_link(), [""; 0]);
+    p.die(Exit::Code(0));
+    p.up();
+    p.own_result(1, WELCOME);
+    p.forget();
+    p.own_result(2, r#"{"tools":[{"name":"safe"}]}"#);
+    assert_eq!(p.at_link(), [""; 0]);
+    let failure = failure(&p.at_host()[0]);
+    assert_eq!(
+        (failure.kind(), failure.outcome()),
+        ("connection_lost", "unknown")
+    );
 }
 
 #[test]
