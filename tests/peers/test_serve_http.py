@@ -1,4 +1,4 @@
-"""The Python SDK's clients, old and new, with a server of the library over Streamable HTTP."""
+"""The Python SDK's clients, old and new, with a server of the library over HTTP."""
 
 import subprocess
 import unittest
@@ -21,7 +21,8 @@ class ServeHttp(unittest.TestCase):
         self.assertEqual(self.server.wait(60), 0, "the server ends when it is told to")
 
     def play(self, mcp: str, mode: str) -> dict[str, Any]:
-        told = run([python(f"mcp-{mcp}"), HOST, mode, self.url])
+        url = self.url.removesuffix("/mcp") + "/sse" if mode == "sse" else self.url
+        told = run([python(f"mcp-{mcp}"), HOST, mode, url])
         self.assertGreater(told["tools"], 20)
         self.assertEqual(told["text"], TEXT)
         self.assertEqual(told["asked"], "Hello, Ada!")
@@ -35,6 +36,13 @@ class ServeHttp(unittest.TestCase):
         for mcp in ("1.20.0", "1.27.0", "1.30.0", "2.3.0"):
             with self.subTest(mcp=mcp):
                 told = self.play(mcp, "legacy")
+                self.assertLess(told["version"], "2026")
+                self.assertEqual(told["log"], ["started", "processing", "completed"])
+
+    def test_clients_of_http_and_sse_are_served(self) -> None:
+        for mcp in ("1.20.0", "1.27.0", "1.30.0", "2.3.0"):
+            with self.subTest(mcp=mcp):
+                told = self.play(mcp, "sse")
                 self.assertLess(told["version"], "2026")
                 self.assertEqual(told["log"], ["started", "processing", "completed"])
 

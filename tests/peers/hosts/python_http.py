@@ -1,6 +1,6 @@
-"""The Python SDK's client with a server of `outlive` over Streamable HTTP (the example `conformance`).
+"""The Python SDK's client with a server of `outlive` over HTTP (the example `conformance`).
 
-usage: python_http.py MODE URL      MODE as in mcp 2.x, `auto` or `legacy`; prints one JSON object
+usage: python_http.py MODE URL      MODE as in mcp 2.x, `auto` or `legacy`, or `sse`; prints one JSON object
 """
 
 import asyncio
@@ -11,7 +11,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from mcp import types
-from mcp.client import streamable_http
+from mcp.client import sse, streamable_http
+from mcp.client.session import ClientSession
 from python_client import Client
 
 steps: list[float] = []
@@ -33,15 +34,12 @@ async def logging(message: Any) -> None:
 @asynccontextmanager
 async def connect(mode: str, url: str, **callbacks: Any) -> AsyncIterator[tuple[Any, str]]:
     if Client is not None:
-        async with Client(url, mode=mode, **callbacks) as client:
+        server = sse.sse_client(url) if mode == "sse" else url
+        async with Client(server, mode="legacy" if mode == "sse" else mode, **callbacks) as client:
             yield client, client.protocol_version
     else:
-        from mcp.client.session import ClientSession
-
-        async with (
-            streamable_http.streamablehttp_client(url) as (reader, writer, _),
-            ClientSession(reader, writer, **callbacks) as session,
-        ):
+        client = sse.sse_client if mode == "sse" else streamable_http.streamablehttp_client
+        async with client(url) as (reader, writer, *_), ClientSession(reader, writer, **callbacks) as session:
             yield session, (await session.initialize()).protocolVersion
 
 

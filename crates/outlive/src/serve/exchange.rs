@@ -21,7 +21,7 @@ use super::mouth::{Beginning, Mouth};
 use super::reader::{Reader, read_id};
 use super::reply::{self, Reply, SESSION_ID};
 use super::session::{Session, Use};
-use super::{Kind, Party};
+use super::{Kind, Party, sse};
 
 /// An answer that comes this soon is a plain response; for a later one a stream is opened, so
 /// that everybody on the way sees that something is going on.
@@ -40,23 +40,31 @@ const TOO_LARGE: i32 = -31008;
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// A refusal on the way.
-type Refused<T> = Result<T, Box<Reply>>;
+pub(super) type Refused<T> = Result<T, Box<Reply>>;
 
 impl Front {
     /// Answers a request.
-    pub(crate) async fn answer(&self, request: Request<Incoming>) -> Reply {
+    pub(crate) async fn answer(self: &Arc<Front>, request: Request<Incoming>) -> Reply {
         match self.admit(request).await {
             Ok(reply) => reply,
             Err(refusal) => *refusal,
         }
     }
 
-    async fn admit(&self, request: Request<Incoming>) -> Refused<Reply> {
+    async fn admit(self: &Arc<Front>, request: Request<Incoming>) -> Refused<Reply> {
         self.guard.check(request.headers(), request.uri())?;
-        if request.uri().path() != self.path {
-            let sentence = format!("There is nothing here. The server is at {}.", self.path);
-            return Ok(reply::refusal(StatusCode::NOT_FOUND, sentence));
+        match request.uri().path() {
+            path if path == self.path => self.endpoint(request).await,
+            sse::STREAM => self.sse_stream(&request),
+            sse::MESSAGES => self.sse_message(request).await,
+            _ => {
+                let sentence = format!("There is nothing here. The server is at {}.", self.path);
+                Ok(reply::refusal(StatusCode::NOT_FOUND, sentence))
+            }
         }
+    }
+
+    async fn endpoint(&self, request: Request<Incoming>) -> Refused<Reply> {
         match *request.method() {
             Method::POST => self.post(request).await,
             Method::GET => self.get(request.headers()),
@@ -68,10 +76,7 @@ impl Front {
     async fn post(&self, request: Request<Incoming>) -> Refused<Reply> {
         let (parts, body) = request.into_parts();
         let headers = &parts.headers;
-        if !is_json(headers) {
-            let sentence = "The body must be JSON: Content-Type: application/json.";
-            return Ok(reply::refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, sentence));
-        }
+        must_be_json(headers)?;
         if !accepts(headers, "application/json") || !accepts(headers, "text/event-stream") {
             let sentence = "The client must accept both application/json and text/event-stream.";
             return Ok(reply::refusal(StatusCode::NOT_ACCEPTABLE, sentence));
@@ -143,25 +148,31 @@ impl Front {
         Ok(exchange.run(body, defect).await)
     }
 
-    /// A legacy client shakes hands.
-    async fn begin(&self, body: Bytes) -> Refused<Reply> {
+    /// A new session, if there may be one more.
+    pub(super) fn open_session(&self, mouth: Mouth) -> Refused<Arc<Session>> {
         if self.mouth.is_sealed() {
-            return Ok(reply::busy("The server is shutting down."));
+            return Err(reply::busy("The server is shutting down.").into());
         }
         if !self.sessions.make_room() {
-            return Ok(reply::busy(
-                "The server has as many sessions as it can hold. Try again later.",
-            ));
+            let sentence = "The server has as many sessions as it can hold. Try again later.";
+            return Err(reply::busy(sentence).into());
         }
-        let mouth = Arc::new(Mouth::new(true));
+        let mouth = Arc::new(mouth);
         let party = self.backend.open(mouth.clone(), Kind::Session);
         let Ok(session) = Session::new(mouth, party.clone()) else {
             party.end();
             let sentence = "The server has no randomness for a session id.";
-            return Ok(reply::refusal(StatusCode::INTERNAL_SERVER_ERROR, sentence));
+            let status = StatusCode::INTERNAL_SERVER_ERROR;
+            return Err(reply::refusal(status, sentence).into());
         };
         // Before the answer is out: the client may use it at once.
         self.sessions.insert(&session);
+        Ok(session)
+    }
+
+    /// A legacy client shakes hands.
+    async fn begin(&self, body: Bytes) -> Refused<Reply> {
+        let session = self.open_session(Mouth::new(true))?;
         let _use = Use::of(&session);
         let exchange = Exchange {
             front: self,
@@ -222,14 +233,21 @@ impl Front {
                             with each request (2026-07-28).";
             return Err(reply::refusal(StatusCode::BAD_REQUEST, sentence).into());
         };
-        self.sessions.get(id).ok_or_else(|| {
+        self.find_session(id, false)
+    }
+
+    /// The session of this id, if it is one of HTTP+SSE, or if it is none.
+    pub(super) fn find_session(&self, id: &str, sse: bool) -> Refused<Arc<Session>> {
+        let session = self.sessions.get(id);
+        let session = session.filter(|session| session.mouth.single == sse);
+        session.ok_or_else(|| {
             let sentence = "Session not found: it has ended. Send `initialize` to begin another.";
             reply::error(StatusCode::NOT_FOUND, b"", SESSION_EXPIRED, sentence.into()).into()
         })
     }
 
     /// Reads a body within its bounds.
-    async fn read(&self, body: Incoming) -> Refused<Bytes> {
+    pub(super) async fn read(&self, body: Incoming) -> Refused<Bytes> {
         let limit = self.backend.message_limit();
         let too_large = || {
             let sentence =
@@ -348,12 +366,12 @@ impl Drop for Unknown<'_> {
 }
 
 /// What is wrong with the body, unless it is a batch.
-fn defect(message: &Result<Message, Defect>) -> Option<&Defect> {
+pub(super) fn defect(message: &Result<Message, Defect>) -> Option<&Defect> {
     let defect = message.as_ref().err()?;
     (defect.what != DefectKind::Batch).then_some(defect)
 }
 
-fn malformed(defect: &Defect) -> Reply {
+pub(super) fn malformed(defect: &Defect) -> Reply {
     /// No JSON at all.
     const PARSE: i32 = -32700;
     let sentence = format!("The body is not a message: {}.", defect.detail);
@@ -385,14 +403,21 @@ fn modern_status(line: &Bytes, at_once: bool) -> StatusCode {
     }
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
+/// Refuses a body of another kind: no form of a web page may send one (FM-72).
+pub(super) fn must_be_json(headers: &HeaderMap) -> Refused<()> {
     let kind = header(headers, CONTENT_TYPE.as_str()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
-    kind.eq_ignore_ascii_case("application/json")
+    match kind.eq_ignore_ascii_case("application/json") {
+        true => Ok(()),
+        false => {
+            let sentence = "The body must be JSON: Content-Type: application/json.";
+            Err(reply::refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, sentence).into())
+        }
+    }
 }
 
 /// Whether the client takes this type. One that does not say what it takes takes everything.
-fn accepts(headers: &HeaderMap, kind: &str) -> bool {
+pub(super) fn accepts(headers: &HeaderMap, kind: &str) -> bool {
     let mut all = headers.get_all(ACCEPT).iter().peekable();
     if all.peek().is_none() {
         return true;

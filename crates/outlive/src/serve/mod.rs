@@ -1,4 +1,4 @@
-//! HTTP in front of a server: Streamable HTTP, both eras on one endpoint.
+//! HTTP in front of a server: Streamable HTTP, both eras on one endpoint, and HTTP+SSE beside it.
 //!
 //! # Theory
 //!
@@ -26,6 +26,7 @@
 //! | `exchange` | one request and its response |
 //! | `head` | the headers of a modern request against its body |
 //! | `session` | legacy clients |
+//! | `sse` | clients of 2024-11-05: a stream to read, an address to write to |
 //! | `mouth`, `reader` | what is sent, kept and read |
 
 mod accept;
@@ -36,6 +37,7 @@ mod mouth;
 mod reader;
 mod reply;
 mod session;
+mod sse;
 
 use std::sync::Arc;
 use std::time::Duration;

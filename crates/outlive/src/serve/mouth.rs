@@ -3,7 +3,8 @@
 //! A channel is *open* from the request that begins it; one reader at a time takes its messages.
 //! To a legacy client a lost connection is not the end: what it has read is kept for a while, and
 //! another reader may go on behind any message. Its main channel, which no request begins, is
-//! always open.
+//! always open. A client of HTTP+SSE has nothing but that one: whatever is said on any channel is
+//! said there, to one reader, once.
 //!
 //! Bounds: what waits for a reader that does not read ([`BACKLOG`]), and what is kept for one that
 //! may come back ([`KEPT`], [`KEPT_BYTES`]).
@@ -31,6 +32,8 @@ pub(crate) struct Mouth {
     inner: Mutex<Inner>,
     /// Whether a reader may come back.
     pub(crate) resumable: bool,
+    /// Whether all is said on the main channel.
+    pub(crate) single: bool,
     end: Notify,
     /// Rings when a reader is [lost](Mouth::take_lost).
     pub(crate) bell: Notify,
@@ -107,8 +110,17 @@ impl Mouth {
         Mouth {
             inner: Mutex::default(),
             resumable,
+            single: false,
             end: Notify::new(),
             bell: Notify::new(),
+        }
+    }
+
+    /// For a client that reads everything from one stream.
+    pub(crate) fn single() -> Mouth {
+        Mouth {
+            single: true,
+            ..Mouth::new(false)
         }
     }
 
@@ -217,7 +229,11 @@ impl Mouth {
     /// Says something. The reader is woken at the next flush, or at the end.
     pub(crate) fn send(&self, channel: Channel, message: Bytes) {
         let mut inner = self.lock();
-        if inner.sealed || (channel == Channel::MAIN && !self.resumable) {
+        let channel = match self.single {
+            true => Channel::MAIN,
+            false => channel,
+        };
+        if inner.sealed || (channel == Channel::MAIN && !self.resumable && !self.single) {
             return;
         }
         if channel == Channel::MAIN {
@@ -251,6 +267,10 @@ impl Mouth {
     /// All has been said on this channel.
     pub(crate) fn done(&self, channel: Channel) {
         let mut inner = self.lock();
+        if self.single {
+            // Its answer is what the reader of everything waits for; nobody flushes after it.
+            return inner.flush();
+        }
         if let Some(speech) = inner.channels.get_mut(&channel) {
             speech.done = true;
             speech.wake();
@@ -259,12 +279,7 @@ impl Mouth {
 
     /// Wakes whoever has something to read.
     pub(crate) fn flush(&self) {
-        let mut inner = self.lock();
-        for channel in std::mem::take(&mut inner.dirty) {
-            if let Some(speech) = inner.channels.get_mut(&channel) {
-                speech.wake();
-            }
-        }
+        self.lock().flush();
     }
 
     /// Whether anybody is to be woken.
@@ -321,6 +336,13 @@ impl Mouth {
         self.lock().sealed
     }
 
+    /// Whether the one reader of everything has fallen too far behind.
+    pub(crate) fn is_overrun(&self) -> bool {
+        let inner = self.lock();
+        let main = inner.channels.get(&Channel::MAIN);
+        self.single && main.is_some_and(|speech| speech.overrun)
+    }
+
     /// Whether somebody reads.
     pub(crate) fn has_readers(&self) -> bool {
         self.lock().readers > 0
@@ -338,6 +360,14 @@ impl Inner {
                 done: sealed,
                 ..Speech::default()
             })
+    }
+
+    fn flush(&mut self) {
+        for channel in std::mem::take(&mut self.dirty) {
+            if let Some(speech) = self.channels.get_mut(&channel) {
+                speech.wake();
+            }
+        }
     }
 
     fn attach(&mut self, channel: Channel, after: Option<u64>) -> Option<Turn> {

@@ -28,6 +28,8 @@ pub(crate) struct Reader {
     priming: Option<Bytes>,
     keep_alive: Duration,
     alarm: Option<Pin<Box<Sleep>>>,
+    /// What ends with the stream.
+    bound: Option<Box<dyn Send + Sync>>,
 }
 
 impl Reader {
@@ -44,7 +46,20 @@ impl Reader {
             priming: None,
             keep_alive,
             alarm: None,
+            bound: None,
         }
+    }
+
+    /// Begins the stream with the address to send messages to (2024-11-05, transports).
+    pub(crate) fn endpoint(mut self, address: &str) -> Reader {
+        self.priming = Some(format!("event: endpoint\ndata: {address}\n\n").into());
+        self
+    }
+
+    /// Drops this with the stream.
+    pub(crate) fn binding(mut self, bound: impl Send + Sync + 'static) -> Reader {
+        self.bound = Some(Box::new(bound));
+        self
     }
 
     /// Begins the stream with an event that has an id and no message, so that the client knows
@@ -87,7 +102,9 @@ impl Reader {
                         piece.put_slice(format!("id: {id}\n").as_bytes());
                     }
                     piece.put_slice(b"event: message\ndata: ");
+                    let from = piece.len();
                     piece.put(message);
+                    keep_on_one_line(&mut piece[from..]);
                     piece.put_slice(b"\n\n");
                     if piece.len() >= PIECE {
                         break false;
@@ -127,9 +144,19 @@ impl Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         let unfinished = self.mouth.detach(self.turn);
-        if unfinished && !self.mouth.resumable {
+        if unfinished && !self.mouth.resumable && self.bound.is_none() {
             self.party.left(self.turn.channel);
         }
+    }
+}
+
+/// A line break would end the data. In a message it can only be a blank: inside of strings JSON has
+/// it escaped.
+fn keep_on_one_line(message: &mut [u8]) {
+    let mut from = 0;
+    while let Some(at) = memchr::memchr2(b'\r', b'\n', &message[from..]) {
+        message[from + at] = b' ';
+        from += at + 1;
     }
 }
 
@@ -155,4 +182,16 @@ fn id(channel: Channel, number: u64) -> String {
 pub(crate) fn read_id(text: &str) -> Option<(Channel, u64)> {
     let (channel, number) = text.split_once('-')?;
     Some((Channel(channel.parse().ok()?), number.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::keep_on_one_line;
+
+    #[test]
+    fn line_breaks_become_blanks() {
+        let mut message = *b"{\r\n\"a\":\r1}\n";
+        keep_on_one_line(&mut message);
+        assert_eq!(&message, b"{  \"a\": 1} ");
+    }
 }

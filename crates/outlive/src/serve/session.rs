@@ -91,7 +91,7 @@ impl Sessions {
 
     pub(crate) fn get(&self, id: &str) -> Option<Arc<Session>> {
         let session = self.lock().get(id).cloned();
-        session.filter(|session| !session.mouth.is_sealed())
+        session.filter(|session| !session.mouth.is_sealed() && !session.mouth.is_overrun())
     }
 
     /// Makes room for one more; false if there is none.
@@ -128,12 +128,14 @@ impl Sessions {
         session.is_some()
     }
 
-    /// Ends the sessions nobody uses.
+    /// Ends the sessions nobody uses, and those whose one stream nobody reads.
     pub(crate) fn sweep(&self) {
         let unused: Vec<String> = {
             let mut sessions = self.lock();
             sessions.retain(|_, session| !session.mouth.is_sealed());
-            let unused = sessions.values().filter(|it| it.idle() > self.ttl);
+            let unused = sessions
+                .values()
+                .filter(|it| it.idle() > self.ttl || it.mouth.is_overrun());
             unused.map(|session| session.id.clone()).collect()
         };
         for id in unused {

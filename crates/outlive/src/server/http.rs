@@ -37,7 +37,8 @@ const LEEWAY: Duration = Duration::from_millis(500);
 impl Server {
     /// Serves clients over HTTP at this address, under `/mcp`, until the server is
     /// [shut down](super::ServerHandle::shutdown): Streamable HTTP of every revision, 2026-07-28 and
-    /// those before it. [`Server::http`] has the settings.
+    /// those before it, and for clients of 2024-11-05 HTTP+SSE, under `/sse` and `/messages`.
+    /// [`Server::http`] has the settings.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")]

@@ -7,3 +7,4 @@ mod limits;
 mod modern;
 mod offer;
 mod rig;
+mod sse;

@@ -57,9 +57,14 @@ impl Rig {
 
     /// A request on a connection of its own.
     pub fn send(&self, method: &str, headers: &[(&str, &str)], body: &str) -> Reply {
+        self.send_to("/mcp", method, headers, body)
+    }
+
+    /// The same to another address.
+    pub fn send_to(&self, path: &str, method: &str, headers: &[(&str, &str)], body: &str) -> Reply {
         let mut stream = self.connect();
         stream
-            .write_all(head(method, headers, body.len()).as_bytes())
+            .write_all(head_to(path, method, headers, body.len()).as_bytes())
             .and_then(|()| stream.write_all(body.as_bytes()))
             .expect("sent");
         Reply::read(stream).expect("a response")
@@ -142,6 +147,7 @@ pub struct Reply {
 /// A server-sent event.
 #[derive(Debug, PartialEq)]
 pub struct Event {
+    pub kind: String,
     pub id: Option<String>,
     pub data: String,
 }
@@ -255,6 +261,7 @@ impl Reply {
     /// The next event; `None` at the end of the stream. Comments are left out.
     pub fn event(&mut self) -> Option<Event> {
         let mut event = Event {
+            kind: String::new(),
             id: None,
             data: String::new(),
         };
@@ -264,6 +271,7 @@ impl Reply {
             match line.split_once(':') {
                 _ if line.is_empty() && begun => return Some(event),
                 None | Some(("", _)) => continue,
+                Some(("event", kind)) => event.kind = kind.trim().to_owned(),
                 Some(("id", id)) => event.id = Some(id.trim().to_owned()),
                 Some(("data", data)) => event.data = data.trim().to_owned(),
                 Some(_) => {}
@@ -284,7 +292,11 @@ impl Reply {
 }
 
 pub fn head(method: &str, headers: &[(&str, &str)], length: usize) -> String {
-    let mut head = format!("{method} /mcp HTTP/1.1\r\nContent-Length: {length}\r\n");
+    head_to("/mcp", method, headers, length)
+}
+
+fn head_to(path: &str, method: &str, headers: &[(&str, &str)], length: usize) -> String {
+    let mut head = format!("{method} {path} HTTP/1.1\r\nContent-Length: {length}\r\n");
     let usual = [
         ("Host", "localhost"),
         ("Content-Type", "application/json"),
