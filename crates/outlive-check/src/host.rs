@@ -273,16 +273,10 @@ impl Host {
         self.pipes.close_output().await;
     }
 
-    /// Leaves the server's output in the pipe until [`Host::resume_reading`].
+    /// Leaves the server's output in the pipe, until told otherwise through [`Pipes::reading`].
     pub fn stop_reading(&self) {
         self.note("its output is left in the pipe");
-        self.pipes.read_on(false);
-    }
-
-    /// Reads on.
-    pub fn resume_reading(&self) {
-        self.note("its output is read again");
-        self.pipes.read_on(true);
+        self.pipes.stop_reading();
     }
 
     /// Waits for the server's end.

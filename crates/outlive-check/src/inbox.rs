@@ -24,6 +24,8 @@ pub struct Inbox {
 pub struct Letters {
     /// Responses, by the id as JSON.
     responses: HashMap<String, Vec<Value>>,
+    /// How many notifications had come when a request was first answered, by the id as JSON.
+    before: HashMap<String, usize>,
     /// Requests.
     pub requests: Vec<Value>,
     /// Notifications.
@@ -44,6 +46,12 @@ impl Letters {
         self.responses
             .get(&id.to_string())
             .map_or(&[], Vec::as_slice)
+    }
+
+    /// The notifications that came after the first response to a request.
+    pub fn notifications_after(&self, id: &Value) -> &[Value] {
+        let before = self.before.get(&id.to_string());
+        before.map_or(&[], |before| &self.notifications[*before..])
     }
 
     /// How many responses came, whatever to.
@@ -72,6 +80,8 @@ impl Letters {
             (true, Some(_)) => self.requests.push(message),
             (true, None) => self.notifications.push(message),
             (false, Some(id)) if settles => {
+                let said = self.notifications.len();
+                self.before.entry(id.to_string()).or_insert(said);
                 self.responses
                     .entry(id.to_string())
                     .or_default()
@@ -150,6 +160,7 @@ mod tests {
         let letters = inbox.letters();
         assert_eq!(letters.responses(&json!(1)).len(), 2);
         assert_eq!(letters.responses(&json!("1")).len(), 1);
+        assert_eq!(letters.notifications_after(&json!(1)).len(), 1);
         assert_eq!(letters.requests.len(), 1);
         assert_eq!(letters.notifications.len(), 1);
         assert_eq!(letters.nameless.len(), 1);

@@ -24,18 +24,10 @@
 //! # How a scenario is written
 //!
 //! ```ignore
-//! Scenario {
-//!     name: "cancel-twice",
-//!     subject: Subject::Server,
-//!     over: Over::Both,
-//!     era: None,
-//!     fm: &[19],
-//!     level: Level::Must,
-//!     statement: "A call cancelled twice does no harm.",
-//!     clause: Some("2025-11-25 basic/utilities/cancellation: Timing Considerations"),
-//!     bound: seconds(20),
-//!     run: |stage| Box::pin(twice(stage)),
-//! }
+//! Scenario::new(Subject::Server, "cancel-twice", |stage| Box::pin(twice(stage)))
+//!     .says("A call cancelled twice does no more harm than a call cancelled once.")
+//!     .must("2025-11-25 basic/utilities/cancellation: Timing Considerations")
+//!     .fm(&[19]),
 //!
 //! async fn twice(stage: &mut Stage) -> Held {
 //!     let mut host = stage.ready().await?;

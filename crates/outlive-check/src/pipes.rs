@@ -20,11 +20,22 @@ pub struct Pipes {
     /// The server.
     pub process: Process,
     input: Option<ChildStdin>,
-    reading: watch::Sender<bool>,
+    reading: Reading,
     reader: Option<JoinHandle<()>>,
     drainer: Option<JoinHandle<()>>,
     /// Kept open, and full in the end.
     _unread: Option<ChildStderr>,
+}
+
+/// Whether the server's output is read.
+#[derive(Clone, Debug)]
+pub struct Reading(watch::Sender<bool>);
+
+impl Reading {
+    /// Reads on.
+    pub fn read_on(&self) {
+        self.0.send_replace(true);
+    }
 }
 
 impl Pipes {
@@ -52,7 +63,7 @@ impl Pipes {
         Pipes {
             process,
             input: Some(streams.stdin),
-            reading,
+            reading: Reading(reading),
             reader: Some(reader),
             drainer,
             _unread: unread,
@@ -85,9 +96,14 @@ impl Pipes {
         }
     }
 
-    /// Leaves the server's output in the pipe, or reads on.
-    pub fn read_on(&self, on: bool) {
-        let _ = self.reading.send(on);
+    /// Leaves the server's output in the pipe, until [`Reading::read_on`].
+    pub fn stop_reading(&self) {
+        self.reading.0.send_replace(false);
+    }
+
+    /// What makes it be read again, also while something is written.
+    pub fn reading(&self) -> Reading {
+        self.reading.clone()
     }
 }
 

@@ -43,6 +43,76 @@ impl fmt::Debug for Scenario {
 }
 
 impl Scenario {
+    /// A scenario for a subject over any transport, in any era, with half a minute; the rest is told by
+    /// the methods that follow.
+    pub const fn new(
+        subject: Subject,
+        name: &'static str,
+        run: for<'a> fn(&'a mut Stage) -> Play<'a>,
+    ) -> Scenario {
+        Scenario {
+            name,
+            subject,
+            over: Over::Both,
+            era: None,
+            fm: &[],
+            level: Level::Advice,
+            statement: "",
+            clause: None,
+            bound: Duration::from_secs(30),
+            run,
+        }
+    }
+
+    /// What must hold.
+    pub const fn says(self, statement: &'static str) -> Scenario {
+        Scenario { statement, ..self }
+    }
+
+    /// The failure modes it stems from.
+    pub const fn fm(self, fm: &'static [u8]) -> Scenario {
+        Scenario { fm, ..self }
+    }
+
+    /// The specification demands it, there.
+    pub const fn must(self, clause: &'static str) -> Scenario {
+        Scenario {
+            level: Level::Must,
+            clause: Some(clause),
+            ..self
+        }
+    }
+
+    /// The specification recommends it, there.
+    pub const fn should(self, clause: &'static str) -> Scenario {
+        Scenario {
+            level: Level::Should,
+            clause: Some(clause),
+            ..self
+        }
+    }
+
+    /// Only over this transport.
+    pub const fn over(self, over: Over) -> Scenario {
+        Scenario { over, ..self }
+    }
+
+    /// Only in this era.
+    pub const fn era(self, era: Era) -> Scenario {
+        Scenario {
+            era: Some(era),
+            ..self
+        }
+    }
+
+    /// How long it may take.
+    pub const fn seconds(self, bound: u64) -> Scenario {
+        Scenario {
+            bound: Duration::from_secs(bound),
+            ..self
+        }
+    }
+
     /// The failure modes as they are cited: `FM-19, FM-20`.
     pub fn failure_modes(&self) -> String {
         let numbers: Vec<String> = self.fm.iter().map(|n| format!("FM-{n:02}")).collect();

@@ -4,61 +4,32 @@ use std::time::Duration;
 
 use crate::host::Host;
 use crate::measure;
-use crate::scenario::{Level, Over, Scenario, Subject};
+use crate::scenario::{Over, Scenario};
 use crate::stage::Stage;
 use crate::verdict::{Finding, Held};
 
-use super::{measurable, seconds};
+use super::{measurable, server};
 
 pub(super) const SCENARIOS: &[Scenario] = &[
-    Scenario {
-        name: "nothing-left-behind",
-        subject: Subject::Server,
-        over: Over::Stdio,
-        era: None,
-        fm: &[9, 10],
-        level: Level::Advice,
-        statement: "A server that was asked to leave by the end of its input leaves no process behind.",
-        clause: None,
-        bound: seconds(40),
-        run: |stage| Box::pin(left_behind(stage)),
-    },
-    Scenario {
-        name: "idle-without-computing",
-        subject: Subject::Server,
-        over: Over::Stdio,
-        era: None,
-        fm: &[10],
-        level: Level::Advice,
-        statement: "A server that is asked nothing computes next to nothing.",
-        clause: None,
-        bound: seconds(30),
-        run: |stage| Box::pin(idle(stage)),
-    },
-    Scenario {
-        name: "descriptors-stay",
-        subject: Subject::Server,
-        over: Over::Stdio,
-        era: None,
-        fm: &[39],
-        level: Level::Advice,
-        statement: "Calls, finished and cancelled, leave no descriptor open.",
-        clause: None,
-        bound: seconds(60),
-        run: |stage| Box::pin(descriptors(stage)),
-    },
-    Scenario {
-        name: "stderr-unread",
-        subject: Subject::Server,
-        over: Over::Stdio,
-        era: None,
-        fm: &[29],
-        level: Level::Advice,
-        statement: "A host that does not read standard error still gets its answers.",
-        clause: None,
-        bound: seconds(60),
-        run: |stage| Box::pin(stderr_unread(stage)),
-    },
+    server("nothing-left-behind", |stage| Box::pin(left_behind(stage)))
+        .says("A server that was asked to leave by the end of its input leaves no process behind.")
+        .over(Over::Stdio)
+        .fm(&[9, 10])
+        .seconds(40),
+    server("idle-without-computing", |stage| Box::pin(idle(stage)))
+        .says("A server that is asked nothing computes next to nothing.")
+        .over(Over::Stdio)
+        .fm(&[10]),
+    server("descriptors-stay", |stage| Box::pin(descriptors(stage)))
+        .says("Calls, finished and cancelled, leave no descriptor open.")
+        .over(Over::Stdio)
+        .fm(&[39])
+        .seconds(60),
+    server("stderr-unread", |stage| Box::pin(stderr_unread(stage)))
+        .says("A host that does not read standard error still gets its answers.")
+        .over(Over::Stdio)
+        .fm(&[29])
+        .seconds(60),
 ];
 
 async fn left_behind(stage: &mut Stage) -> Held {

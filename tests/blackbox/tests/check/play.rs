@@ -20,6 +20,16 @@ pub fn peer(role: &str, defect: Option<&str>) -> Vec<OsString> {
     words.into_iter().map(OsString::from).collect()
 }
 
+/// The defects that the peer can have in a role.
+pub fn known_defects(role: &str) -> Vec<String> {
+    let peer = env!("CARGO_BIN_EXE_check-peer");
+    let output = std::process::Command::new(peer)
+        .args(["defects", role])
+        .output();
+    let list = String::from_utf8(output.expect("the peer").stdout).expect("names");
+    list.lines().map(str::to_owned).collect()
+}
+
 /// How the peer is tested.
 pub fn options() -> Options {
     Options {

@@ -1,43 +1,104 @@
 //! The ways to fail.
 
-/// Every defect there is.
-pub const NAMES: &[&str] = &[
+/// The defects a role can have.
+pub fn of(role: &str) -> Option<&'static [&'static str]> {
+    match role {
+        "server" => Some(SERVER),
+        _ => None,
+    }
+}
+
+const SERVER: &[&str] = &[
+    "accepts-any-version",
+    "answers-cancelled",
     "answers-cancelled-twice",
+    "answers-everything",
+    "chokes-on-byte-order-mark",
+    "chokes-on-cr",
+    "crashes-on-eof-mid-call",
+    "dies-of-long-lines",
+    "dies-on-bad-initialize",
+    "dies-on-blank-line",
     "dies-on-cancel",
+    "dies-on-cancelled-initialize",
+    "dies-on-discover",
+    "dies-on-garbage",
+    "dies-on-id-in-use",
+    "dies-on-invalid-utf8",
+    "dies-on-malformed-cancel",
+    "dies-on-nesting",
+    "dies-on-second-answer",
     "dies-on-second-cancel",
+    "dies-on-second-initialize",
+    "dies-on-stray",
     "dies-on-unknown-cancel",
+    "dies-on-wrong-arguments",
+    "dies-on-wrong-shape",
+    "dies-when-unread",
+    "drops-last-line",
+    "echoes-version",
+    "forgets-at-eof",
+    "hangs-on-refusal",
+    "ignores-broken-pipe",
     "ignores-eof",
+    "ignores-sigterm",
+    "ignores-unknown-methods",
+    "ignores-unknown-tools",
     "keeps-endless-lines",
     "leaks-descriptors",
     "leaves-a-child",
     "logs-a-lot",
+    "loses-requests",
+    "never-uses-an-id-again",
+    "one-message-per-read",
+    "prints-a-banner",
+    "progress-after-answer",
+    "remembers-early-cancels",
+    "serves-one-at-a-time",
+    "silent-before-handshake",
+    "silent-before-initialized",
     "spins",
+    "survives-its-host",
+    "turns-ids-into-numbers",
+    "waits-for-answers-alone",
 ];
 
 /// The defects of this program.
-#[derive(Debug, Default)]
-pub struct Defects(Vec<&'static str>);
+#[derive(Clone, Debug)]
+pub struct Defects {
+    known: &'static [&'static str],
+    chosen: Vec<String>,
+}
 
 impl Defects {
-    /// From the command line.
-    pub fn parse(mut args: impl Iterator<Item = String>) -> Result<Defects, String> {
-        let mut defects = Defects::default();
+    /// From the command line, for a role.
+    pub fn parse(role: &str, mut args: impl Iterator<Item = String>) -> Result<Defects, String> {
+        let known = of(role).ok_or("usage: check-peer server [--defect NAME]")?;
+        let mut chosen = Vec::new();
         while let Some(arg) = args.next() {
             if arg != "--defect" {
                 return Err(format!("there is no option {arg}"));
             }
             let wanted = args.next().unwrap_or_default();
-            let known = NAMES.iter().find(|name| **name == wanted);
-            defects
-                .0
-                .push(known.ok_or_else(|| format!("there is no defect {wanted:?}"))?);
+            if !known.contains(&wanted.as_str()) {
+                return Err(format!("there is no defect {wanted:?}"));
+            }
+            chosen.push(wanted);
         }
-        Ok(defects)
+        Ok(Defects { known, chosen })
     }
 
     /// Whether this program has a defect. One that is not in the list is a mistake of ours.
     pub fn has(&self, name: &str) -> bool {
-        debug_assert!(NAMES.contains(&name), "{name}");
-        self.0.contains(&name)
+        debug_assert!(self.known.contains(&name), "{name}");
+        self.chosen.iter().any(|chosen| chosen == name)
+    }
+
+    /// Ends the program, as a crash would, if it has the defect.
+    pub fn dies(&self, name: &str, now: bool) {
+        if self.has(name) && now {
+            eprintln!("check-peer: {name}");
+            std::process::exit(1);
+        }
     }
 }

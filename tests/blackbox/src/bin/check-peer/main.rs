@@ -15,17 +15,18 @@ use defects::Defects;
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let role = args.next().unwrap_or_default();
-    let parsed = Defects::parse(args);
-    match (role.as_str(), parsed) {
+    if role == "defects" {
+        let names = defects::of(&args.next().unwrap_or_default());
+        names
+            .unwrap_or_default()
+            .iter()
+            .for_each(|name| println!("{name}"));
+        return ExitCode::SUCCESS;
+    }
+    match (role.as_str(), Defects::parse(&role, args)) {
         ("server", Ok(defects)) => server::main(defects),
-        ("defects", _) => {
-            for name in defects::NAMES {
-                println!("{name}");
-            }
-            ExitCode::SUCCESS
-        }
+        (_, Ok(_)) => refuse("this role is not written"),
         (_, Err(why)) => refuse(&why),
-        (_, Ok(_)) => refuse("usage: check-peer server [--defect NAME]"),
     }
 }
 

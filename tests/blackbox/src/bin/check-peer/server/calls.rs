@@ -13,7 +13,9 @@ use super::{Server, complete, lock};
 /// What the server can do.
 pub fn tools() -> Value {
     let none = json!({ "type": "object" });
-    let time = json!({ "type": "object", "properties": { "ms": { "type": "integer" } }, "required": ["ms"] });
+    let time = json!({
+        "type": "object", "properties": { "ms": { "type": "integer" } }, "required": ["ms"],
+    });
     json!([
         { "name": "quick", "inputSchema": none, "annotations": { "readOnlyHint": true } },
         { "name": "slow", "inputSchema": time },
@@ -36,6 +38,16 @@ struct Call {
 }
 
 impl Calls {
+    /// Whether anything runs.
+    pub fn are_running(&self) -> bool {
+        !lock(&self.running).is_empty()
+    }
+
+    /// Whether a call runs.
+    pub fn is_running(&self, id: &Value) -> bool {
+        lock(&self.running).contains_key(&id.to_string())
+    }
+
     /// Cancels a call; tells whether there was one.
     pub fn cancel(&self, id: &Value) -> bool {
         let Some(call) = lock(&self.running).get(&id.to_string()).cloned() else {
@@ -46,10 +58,11 @@ impl Calls {
         true
     }
 
-    /// The host answered something.
-    pub fn answered(&self, id: &Value, message: &Value) {
-        if let Some(waiting) = lock(&self.questions).remove(&id.to_string()) {
-            let _ = waiting.send(message.clone());
+    /// The host answered something; tells whether it was asked.
+    pub fn answered(&self, id: &Value, message: &Value) -> bool {
+        match lock(&self.questions).remove(&id.to_string()) {
+            Some(waiting) => waiting.send(message.clone()).is_ok(),
+            None => false,
         }
     }
 
@@ -66,44 +79,56 @@ impl Calls {
 
 /// Runs a tool and answers, unless it is cancelled.
 pub fn call(server: &Arc<Server>, id: &Value, params: &Value, modern: bool) {
-    let name = params["name"].as_str().unwrap_or_default();
-    match name {
-        "quick" => server.output.result(id, said("done", modern)),
-        "slow" | "ask" => {
-            let call = Arc::new(Call::default());
-            lock(&server.calls.running).insert(id.to_string(), call.clone());
-            let (server, id, params, name) =
-                (server.clone(), id.clone(), params.clone(), name.to_owned());
-            thread::spawn(move || {
-                let words = match name.as_str() {
-                    "slow" => slow(&server, &call, &params),
-                    _ => Some(ask(&server, &id, modern)),
-                };
-                if let Some(words) = words {
-                    server.output.result(&id, said(&words, modern));
-                }
-                lock(&server.calls.running).remove(&id.to_string());
-                server.calls.changed.notify_all();
-            });
+    let name = params["name"].as_str().unwrap_or_default().to_owned();
+    let arguments = &params["arguments"];
+    let sound = params["name"].is_string() && (arguments.is_object() || arguments.is_null());
+    server.defects.dies("dies-on-wrong-arguments", !sound);
+    let late = server.has("forgets-at-eof");
+    let inline = match name.as_str() {
+        "slow" => server.has("serves-one-at-a-time"),
+        "ask" => server.has("waits-for-answers-alone"),
+        "quick" => !late,
+        _ if server.has("ignores-unknown-tools") => return,
+        _ => return server.output.error(id, -32602, "unknown tool"),
+    };
+    if !sound {
+        return server.output.error(id, -32602, "wrong arguments");
+    }
+    let call = Arc::new(Call::default());
+    lock(&server.calls.running).insert(id.to_string(), call.clone());
+    let (server, id, params) = (server.clone(), id.clone(), params.clone());
+    let work = move || {
+        let words = match name.as_str() {
+            "slow" => slow(&server, &call, &params),
+            "ask" => Some(ask(&server, &id, modern)),
+            _ if late => slow(&server, &call, &json!({ "arguments": { "ms": 300 } })),
+            _ => Some("done".into()),
+        };
+        if let Some(words) = words {
+            server.output.result(&id, said(&words, modern));
         }
-        _ => server.output.error(id, -32602, "unknown tool"),
+        lock(&server.calls.running).remove(&id.to_string());
+        server.calls.changed.notify_all();
+        if server.has("progress-after-answer") {
+            tell(&server, &params, 1_000);
+        }
+    };
+    match inline {
+        true => work(),
+        false => drop(thread::spawn(work)),
     }
 }
 
 fn said(words: &str, modern: bool) -> Value {
-    complete(
-        json!({ "content": [{ "type": "text", "text": words }] }),
-        modern,
-    )
+    let content = json!({ "content": [{ "type": "text", "text": words }] });
+    complete(content, modern)
 }
 
 /// Takes its time, and says so now and then; nothing if it was cancelled.
 fn slow(server: &Server, call: &Call, params: &Value) -> Option<String> {
     let time = Duration::from_millis(params["arguments"]["ms"].as_u64().unwrap_or(0));
-    let token = params["_meta"].get("progressToken");
     let end = Instant::now() + time;
-    let mut progress = 0;
-    loop {
+    for progress in 1.. {
         let left = end.saturating_duration_since(Instant::now());
         let cancelled = lock(&call.cancelled);
         let step = left.min(Duration::from_millis(100));
@@ -115,16 +140,21 @@ fn slow(server: &Server, call: &Call, params: &Value) -> Option<String> {
             return None;
         }
         if left.is_zero() {
-            return Some("slept".into());
+            break;
         }
-        if let Some(token) = token {
-            progress += 1;
-            let params = json!({ "progressToken": token, "progress": progress });
-            let method = "notifications/progress";
-            server
-                .output
-                .send(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
-        }
+        tell(server, params, progress);
+    }
+    Some("slept".into())
+}
+
+/// Progress, if it was asked for.
+fn tell(server: &Server, params: &Value, progress: i64) {
+    if let Some(token) = params["_meta"].get("progressToken") {
+        let params = json!({ "progressToken": token, "progress": progress });
+        let method = "notifications/progress";
+        server
+            .output
+            .send(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
     }
 }
 
@@ -142,6 +172,9 @@ fn ask(server: &Server, id: &Value, modern: bool) -> String {
         "jsonrpc": "2.0", "id": question, "method": "elicitation/create", "params": params,
     }));
     match waiting.recv() {
+        Ok(answer) if answer.get("error").is_some() && server.has("hangs-on-refusal") => loop {
+            thread::park();
+        },
         Ok(answer) => answer["result"]["action"].to_string(),
         Err(_) => "nobody answered".into(),
     }

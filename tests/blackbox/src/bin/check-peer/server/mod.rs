@@ -4,11 +4,13 @@
 //! finishes, nothing is answered twice or after a cancellation.
 
 mod calls;
+mod input;
 mod output;
+mod start;
 
-use std::io::{BufRead, BufReader, Read};
+use std::collections::HashSet;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -16,13 +18,12 @@ use serde_json::{Value, json};
 
 use crate::defects::Defects;
 use calls::Calls;
+use input::{Input, Line};
 use output::Output;
 
 const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 const LEGACY: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 const MODERN: &str = "2026-07-28";
-/// The longest line that is read; of a longer one nothing is kept.
-const LONGEST: u64 = 32 << 20;
 /// What was accepted may take this long after the end of input.
 const DRAIN: Duration = Duration::from_secs(1);
 
@@ -32,89 +33,44 @@ pub struct Server {
     pub output: Output,
     pub calls: Calls,
     initialized: AtomicBool,
-    cancelled: Mutex<Vec<Value>>,
+    ready: AtomicBool,
+    requests: AtomicUsize,
+    past: Mutex<Past>,
+}
+
+/// What a good server need not remember.
+#[derive(Default)]
+struct Past {
+    ids: HashSet<String>,
+    cancelled: HashSet<String>,
+    initialize: Option<Value>,
 }
 
 /// Serves until the input ends.
 pub fn main(defects: Defects) -> ExitCode {
+    start::before(&defects);
+    let mut input = Input::new(&defects);
     let server = Arc::new(Server {
-        output: Output::default(),
+        output: Output::new(&defects),
         calls: Calls::default(),
         initialized: AtomicBool::new(false),
-        cancelled: Mutex::default(),
+        ready: AtomicBool::new(false),
+        requests: AtomicUsize::new(0),
+        past: Mutex::default(),
         defects,
     });
-    if server.has("spins") {
-        std::thread::spawn(|| {
-            loop {
-                std::hint::spin_loop();
-            }
-        });
+    while let Some(line) = input.next() {
+        server.take(line);
     }
-    if server.has("leaves-a-child") {
-        let mut sleep = std::process::Command::new("sleep");
-        let quiet = std::process::Stdio::null;
-        let _ = sleep
-            .arg("60")
-            .stdin(quiet())
-            .stdout(quiet())
-            .stderr(quiet())
-            .spawn();
+    let busy = server.calls.are_running();
+    server.defects.dies("crashes-on-eof-mid-call", busy);
+    while server.has("ignores-eof") || server.has("survives-its-host") {
+        std::thread::park();
     }
-    let mut input = BufReader::new(std::io::stdin());
-    let longest = match server.has("keeps-endless-lines") {
-        true => u64::MAX,
-        false => LONGEST,
-    };
-    while let Some(line) = next_line(&mut input, longest) {
-        server.take(&line);
+    if !server.has("forgets-at-eof") {
+        server.calls.finish(DRAIN);
     }
-    if server.has("ignores-eof") {
-        loop {
-            std::thread::park();
-        }
-    }
-    server.calls.finish(DRAIN);
     ExitCode::SUCCESS
-}
-
-/// The next line, without its end; an empty one in place of one that is too long.
-fn next_line(input: &mut impl BufRead, longest: u64) -> Option<Vec<u8>> {
-    let mut line = Vec::new();
-    let read = input
-        .by_ref()
-        .take(longest)
-        .read_until(b'\n', &mut line)
-        .ok()?;
-    if read == 0 {
-        return None;
-    }
-    if line.last() != Some(&b'\n') && line.len() as u64 == longest {
-        line = Vec::new();
-        skip_line(input)?;
-    }
-    while line
-        .last()
-        .is_some_and(|byte| matches!(byte, b'\n' | b'\r'))
-    {
-        line.pop();
-    }
-    Some(line)
-}
-
-fn skip_line(input: &mut impl BufRead) -> Option<()> {
-    loop {
-        let piece = input.fill_buf().ok()?;
-        if piece.is_empty() {
-            return None;
-        }
-        let end = piece.iter().position(|byte| *byte == b'\n');
-        let skipped = end.map_or(piece.len(), |at| at + 1);
-        input.consume(skipped);
-        if end.is_some() {
-            return Some(());
-        }
-    }
 }
 
 impl Server {
@@ -123,94 +79,146 @@ impl Server {
         self.defects.has(defect)
     }
 
-    fn take(self: &Arc<Self>, line: &[u8]) {
-        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
-        let Ok(message) = serde_json::from_slice::<Value>(line) else {
-            return;
+    fn take(self: &Arc<Self>, line: Line) {
+        let message = match line {
+            Line::Message(message) => message,
+            Line::Nothing => return,
         };
         let id = message.get("id").filter(|id| id.is_string() || id.is_i64());
+        let sound = message.is_object() && message["jsonrpc"] == "2.0" && message.get("id") == id;
+        self.defects.dies("dies-on-wrong-shape", !sound);
         match (message["method"].as_str(), id) {
             (Some(method), Some(id)) => self.request(method, id, &message["params"]),
             (Some("notifications/cancelled"), None) => self.cancel(&message["params"]["requestId"]),
-            (None, Some(id)) => self.calls.answered(id, &message),
+            (Some("notifications/initialized"), None) => self.ready.store(true, Ordering::SeqCst),
+            (Some(_), None) => self.defects.dies("dies-on-stray", true),
+            (None, Some(id)) => {
+                let known = self.calls.answered(id, &message);
+                self.defects.dies("dies-on-second-answer", !known);
+            }
             _ => {}
         }
     }
 
     fn request(self: &Arc<Self>, method: &str, id: &Value, params: &Value) {
+        if self.is_lost(method, id) {
+            return;
+        }
+        let id = &match id.as_str().and_then(|text| text.parse::<i64>().ok()) {
+            Some(number) if self.has("turns-ids-into-numbers") => json!(number),
+            _ => id.clone(),
+        };
         let version = params["_meta"][VERSION_KEY].as_str();
-        if let Some(asked) = version.filter(|version| *version != MODERN) {
+        if let Some(asked) = version.filter(|version| *version != MODERN)
+            && !self.has("accepts-any-version")
+        {
             let data = json!({ "supported": [MODERN], "requested": asked });
-            let error =
-                json!({ "code": -32022, "message": "Unsupported protocol version", "data": data });
+            let message = "Unsupported protocol version";
+            let error = json!({ "code": -32022, "message": message, "data": data });
             return self
                 .output
                 .send(&json!({ "jsonrpc": "2.0", "id": id, "error": error }));
         }
+        let modern = version.is_some();
+        let early = !modern && !self.initialized.load(Ordering::SeqCst);
+        let unready = !modern && !self.ready.load(Ordering::SeqCst);
+        match method {
+            "initialize" => self.initialize(id, params),
+            "ping" => self.output.result(id, json!({})),
+            "server/discover" if self.has("dies-on-discover") => std::process::exit(1),
+            "server/discover" if modern => self.output.result(id, about_modern()),
+            "tools/list" | "tools/call" if early => {
+                if !self.has("silent-before-handshake") {
+                    self.output.error(id, -32602, "not initialized yet");
+                }
+            }
+            "tools/list" | "tools/call" if unready && self.has("silent-before-initialized") => {}
+            "tools/list" => {
+                let tools = json!({ "tools": calls::tools() });
+                self.output.result(id, complete(tools, modern));
+            }
+            "tools/call" => calls::call(self, id, params, modern),
+            _ if self.has("ignores-unknown-methods") => {}
+            _ if self.has("answers-everything") => self.output.result(id, json!({})),
+            _ => self.output.error(id, -32601, "unknown method"),
+        }
+    }
+
+    /// What happens to a request before it is looked at. Whether it is lost.
+    fn is_lost(&self, method: &str, id: &Value) -> bool {
         if self.has("logs-a-lot") {
             eprintln!("a request: {}", "x".repeat(200));
         }
         if self.has("leaks-descriptors") {
             std::mem::forget(std::fs::File::open("/dev/null"));
         }
-        let modern = version.is_some();
-        let early = !modern && !self.initialized.load(Ordering::SeqCst);
-        match method {
-            "initialize" => {
-                let asked = params["protocolVersion"].as_str().unwrap_or_default();
-                let version = LEGACY
-                    .iter()
-                    .find(|known| **known == asked)
-                    .unwrap_or(&LEGACY[0]);
-                self.initialized.store(true, Ordering::SeqCst);
-                self.output.result(
-                    id,
-                    json!({
-                        "protocolVersion": version,
-                        "capabilities": { "tools": {} },
-                        "serverInfo": { "name": "check-peer", "version": "1.0" },
-                    }),
-                );
-            }
-            "ping" => self.output.result(id, json!({})),
-            "server/discover" if modern => self.output.result(
-                id,
-                json!({
-                    "resultType": "complete",
-                    "supportedVersions": [MODERN],
-                    "capabilities": { "tools": {} },
-                    "serverInfo": { "name": "check-peer", "version": "1.0" },
-                    "ttlMs": 0,
-                    "cacheScope": "private",
-                }),
-            ),
-            "tools/list" | "tools/call" if early => {
-                self.output.error(id, -32602, "not initialized yet");
-            }
-            "tools/list" => self
-                .output
-                .result(id, complete(json!({ "tools": calls::tools() }), modern)),
-            "tools/call" => calls::call(self, id, params, modern),
-            _ => self.output.error(id, -32601, "unknown method"),
+        let running = self.calls.is_running(id);
+        self.defects.dies("dies-on-id-in-use", running);
+        let count = self.requests.fetch_add(1, Ordering::SeqCst);
+        let mut past = lock(&self.past);
+        if method == "initialize" {
+            past.initialize = Some(id.clone());
         }
+        let fresh = past.ids.insert(id.to_string());
+        let cancelled = past.cancelled.contains(&id.to_string());
+        (self.has("never-uses-an-id-again") && !fresh)
+            || (self.has("remembers-early-cancels") && cancelled)
+            || (self.has("loses-requests") && count % 300 == 299)
+    }
+
+    fn initialize(&self, id: &Value, params: &Value) {
+        let Some(asked) = params["protocolVersion"].as_str() else {
+            self.defects.dies("dies-on-bad-initialize", true);
+            return self.output.error(id, -32602, "there is no protocolVersion");
+        };
+        let again = self.initialized.swap(true, Ordering::SeqCst);
+        self.defects.dies("dies-on-second-initialize", again);
+        let known = LEGACY.iter().find(|known| **known == asked);
+        let version = match self.has("echoes-version") {
+            true => asked,
+            false => known.unwrap_or(&LEGACY[0]),
+        };
+        self.output.result(
+            id,
+            json!({
+                "protocolVersion": version,
+                "capabilities": { "tools": {} },
+                "serverInfo": { "name": "check-peer", "version": "1.0" },
+            }),
+        );
     }
 
     fn cancel(self: &Arc<Self>, id: &Value) {
-        let known = self.calls.cancel(id);
-        let mut cancelled = lock(&self.cancelled);
-        let again = cancelled.contains(id);
-        cancelled.push(id.clone());
-        if self.has("dies-on-cancel") || (self.has("dies-on-second-cancel") && again) {
-            std::process::exit(1);
-        }
-        if self.has("dies-on-unknown-cancel") && !known {
-            std::process::exit(1);
-        }
+        let sound = id.is_string() || id.is_i64();
+        self.defects.dies("dies-on-malformed-cancel", !sound);
+        let known = match self.has("answers-cancelled") {
+            true => self.calls.is_running(id),
+            false => self.calls.cancel(id),
+        };
+        let mut past = lock(&self.past);
+        let first = past.cancelled.insert(id.to_string());
+        let of_initialize = past.initialize.as_ref() == Some(id);
+        self.defects.dies("dies-on-cancel", true);
+        self.defects.dies("dies-on-second-cancel", !first);
+        self.defects.dies("dies-on-unknown-cancel", !known);
+        self.defects
+            .dies("dies-on-cancelled-initialize", of_initialize);
         if self.has("answers-cancelled-twice") {
             self.output.error(id, 0, "Request cancelled");
             self.output.error(id, 0, "Request cancelled");
         }
     }
+}
+
+fn about_modern() -> Value {
+    json!({
+        "resultType": "complete",
+        "supportedVersions": [MODERN],
+        "capabilities": { "tools": {} },
+        "serverInfo": { "name": "check-peer", "version": "1.0" },
+        "ttlMs": 0,
+        "cacheScope": "private",
+    })
 }
 
 /// A result of the modern era says that it is whole.
