@@ -28,6 +28,7 @@ mod rng;
 pub mod server;
 pub mod session;
 mod supervisor;
+pub mod switch;
 pub mod time;
 
 pub use cause::Cause;

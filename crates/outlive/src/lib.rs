@@ -116,6 +116,7 @@ async fn main() -> std::io::Result<()> {
 //! |---|---|
 //! | [`client`] | a host inside this process |
 //! | `server` | a server inside this process, over standard streams, any stream, or HTTP (feature `http-server`) |
+//! | `gateway` | what `outlive serve` does: any server behind HTTP, under supervision (feature `gateway`) |
 //! | [`model`] | the words of MCP as types |
 //! | `rmcp` | for programs that use the official Rust SDK (cargo feature `rmcp`) |
 //! | [`memory`] | two ends of a stream within this process |
@@ -143,6 +144,8 @@ mod command;
 mod connector;
 mod downstream;
 mod driver;
+#[cfg(feature = "gateway")]
+pub mod gateway;
 mod host;
 #[cfg(feature = "http")]
 mod http;
@@ -170,6 +173,8 @@ pub use address::{Address, Connect};
 pub use client::Client;
 pub use command::Command;
 pub use connector::Connector;
+#[cfg(feature = "gateway")]
+pub use gateway::Gateway;
 #[cfg(feature = "http")]
 pub use http::{Remote, Transport};
 pub use outlive_core::{Cause, Error, cause, error, policy};

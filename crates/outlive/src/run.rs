@@ -105,7 +105,7 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
         .build()
 }
 
-fn seed() -> u64 {
+pub(crate) fn seed() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 

@@ -250,6 +250,23 @@ impl Message {
         self.with(self.param("requestId"), id_json)
     }
 
+    /// The same message with another `params.progressToken`; unchanged if it has none.
+    pub fn with_progress_token(&self, token_json: &[u8]) -> Message {
+        self.with(self.param("progressToken"), token_json)
+    }
+
+    /// The same message with another `params._meta.progressToken`; unchanged if it has none.
+    pub fn with_meta_progress_token(&self, token_json: &[u8]) -> Message {
+        let token = self.member(self.envelope.params.meta, "progressToken");
+        self.with(token, token_json)
+    }
+
+    /// `params._meta.progressToken` as it was written, if it is a string or a number.
+    pub fn meta_progress_token_json(&self) -> Option<&[u8]> {
+        let token = self.member(self.envelope.params.meta, "progressToken");
+        self.token(token).map(|_| token.of(&self.bytes))
+    }
+
     /// The same message with another subscription id; unchanged if it has none.
     pub fn with_subscription_id(&self, id_json: &[u8]) -> Message {
         self.with(self.subscription_span(), id_json)

@@ -63,14 +63,14 @@ impl Features {
 
 /// What the metadata of a modern request says.
 #[derive(Clone, Debug)]
-pub(super) struct Introduction {
+pub(crate) struct Introduction {
     meta: Bytes,
     pub(super) peer: Arc<Peer>,
-    pub(super) log_level: Option<Level>,
+    pub(crate) log_level: Option<Level>,
 }
 
 impl Introduction {
-    fn read(meta: &[u8]) -> Result<Introduction, Refusal> {
+    pub(crate) fn read(meta: &[u8]) -> Result<Introduction, Refusal> {
         #[derive(Default, Deserialize)]
         struct Fields<'a> {
             #[serde(borrow, rename = "io.modelcontextprotocol/protocolVersion")]
@@ -230,7 +230,7 @@ impl Server {
 
 /// Whether a client that has declared these capabilities may be asked this; if not, what it would
 /// have to declare, as `requiredCapabilities` (2026-07-28; 2025-11-25, capability negotiation).
-pub(super) fn lacking(capabilities: &[u8], method: &str, params: &[u8]) -> Option<Value> {
+pub(crate) fn lacking(capabilities: &[u8], method: &str, params: &[u8]) -> Option<Value> {
     let has: Value = serde_json::from_slice(capabilities).unwrap_or_default();
     let params: Value = serde_json::from_slice(params).unwrap_or_default();
     match method {

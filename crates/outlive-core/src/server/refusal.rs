@@ -25,10 +25,10 @@ fn short(name: &str) -> &str {
 
 /// An error of ours.
 #[derive(Clone, Debug)]
-pub(super) struct Refusal {
+pub(crate) struct Refusal {
     /// The word for it in logs.
-    pub(super) kind: &'static str,
-    pub(super) error: RpcError,
+    pub(crate) kind: &'static str,
+    pub(crate) error: RpcError,
 }
 
 impl Refusal {
@@ -60,27 +60,27 @@ impl Refusal {
         Refusal::known(&error, Outcome::Rejected, sentence)
     }
 
-    pub(super) fn defect(defect: &Defect) -> Refusal {
+    pub(crate) fn defect(defect: &Defect) -> Refusal {
         Refusal::protocol(&defect.detail, defect.what != DefectKind::Ambiguous)
     }
 
-    pub(super) fn duplicate_id() -> Refusal {
+    pub(crate) fn duplicate_id() -> Refusal {
         Refusal::protocol("a request with the same id is still in flight", false)
     }
 
-    pub(super) fn long_id() -> Refusal {
+    pub(crate) fn long_id() -> Refusal {
         let words = format!("its id is longer than {LONGEST_ID} bytes");
         Refusal::protocol(&words, false)
     }
 
-    pub(super) fn initialized_before() -> Refusal {
+    pub(crate) fn initialized_before() -> Refusal {
         let words = "this connection is initialized already, and goes on as it is";
         Refusal::protocol(words, false)
     }
 
     /// 2026-07-28 wants −32602 for a request without its metadata; earlier revisions want no code
     /// in particular for one that comes before the handshake.
-    pub(super) fn uninitialized(method: &str) -> Refusal {
+    pub(crate) fn uninitialized(method: &str) -> Refusal {
         Refusal::invalid_params(format!(
             "{} was not executed: the connection is not initialized. Send `initialize` first, or \
              name a protocol version and the client's capabilities in `params._meta` of each request ({MODERN}).",
@@ -88,7 +88,7 @@ impl Refusal {
         ))
     }
 
-    pub(super) fn too_large(limit: usize) -> Refusal {
+    pub(crate) fn too_large(limit: usize) -> Refusal {
         let error = Error::TooLarge {
             limit,
             answer: false,
@@ -99,7 +99,7 @@ impl Refusal {
         Refusal::known(&error, Outcome::Rejected, sentence)
     }
 
-    pub(super) fn overloaded(what: &str) -> Refusal {
+    pub(crate) fn overloaded(what: &str) -> Refusal {
         let sentence = format!(
             "The server has as many requests as it can hold, so {} was not accepted. It was not \
              executed; call again later.",
@@ -108,7 +108,7 @@ impl Refusal {
         Refusal::known(&Error::Overloaded, Outcome::Rejected, sentence)
     }
 
-    pub(super) fn shutting_down(what: &str, started: bool) -> Refusal {
+    pub(crate) fn shutting_down(what: &str, started: bool) -> Refusal {
         let what = short(what);
         let outcome = match started {
             true => Outcome::Unknown,
@@ -123,7 +123,7 @@ impl Refusal {
         Refusal::known(&Error::ShuttingDown { outcome }, outcome, sentence)
     }
 
-    pub(super) fn timeout(what: &str, after: Duration) -> Refusal {
+    pub(crate) fn timeout(what: &str, after: Duration) -> Refusal {
         let error = Error::Timeout {
             after,
             bound: Bound::Total,
@@ -136,7 +136,7 @@ impl Refusal {
         Refusal::known(&error, Outcome::Unknown, sentence)
     }
 
-    pub(super) fn method_not_found(method: &str) -> Refusal {
+    pub(crate) fn method_not_found(method: &str) -> Refusal {
         Refusal {
             kind: "method_not_found",
             error: RpcError::new(
@@ -146,7 +146,7 @@ impl Refusal {
         }
     }
 
-    pub(super) fn invalid_params(sentence: String) -> Refusal {
+    pub(crate) fn invalid_params(sentence: String) -> Refusal {
         Refusal {
             kind: "invalid_params",
             error: RpcError::new(RpcError::INVALID_PARAMS, sentence),
@@ -154,7 +154,7 @@ impl Refusal {
     }
 
     /// 2026-07-28, versioning: the versions that will do are listed.
-    pub(super) fn unsupported_version(requested: &str) -> Refusal {
+    pub(crate) fn unsupported_version(requested: &str) -> Refusal {
         let data = json!({ "supported": [MODERN], "requested": requested });
         Refusal {
             kind: "unsupported_version",
@@ -167,7 +167,7 @@ impl Refusal {
     }
 
     /// What a client carried for us leads nowhere: it was changed, used before, or is too old.
-    pub(super) fn unknown_state() -> Refusal {
+    pub(crate) fn unknown_state() -> Refusal {
         Refusal::invalid_params(
             "The request was not executed: nothing waits for its `requestState`. It was used before, \
              is too old, or belongs to another request. Call again without it."
@@ -176,7 +176,7 @@ impl Refusal {
     }
 
     /// The fault is ours; what exactly happened is for our log and not for the client's.
-    pub(super) fn fault(what: &str, how: &str) -> Refusal {
+    pub(crate) fn fault(what: &str, how: &str) -> Refusal {
         Refusal {
             kind: "internal",
             error: RpcError::new(

@@ -103,7 +103,7 @@ pub(super) fn response(id_json: &[u8], result: &[u8], marks: Marks, info: &[u8])
 }
 
 /// The response with this error object.
-pub(super) fn failure(id_json: &[u8], error: &str) -> Bytes {
+pub(crate) fn failure(id_json: &[u8], error: &str) -> Bytes {
     let mut line = BytesMut::with_capacity(error.len() + id_json.len() + 40);
     line.put_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
     line.put_slice(id_json);
@@ -114,7 +114,7 @@ pub(super) fn failure(id_json: &[u8], error: &str) -> Bytes {
 }
 
 /// A notification, or a request if it has an id.
-pub(super) fn call(id: Option<&str>, method: &str, params: &[u8]) -> Bytes {
+pub(crate) fn call(id: Option<&str>, method: &str, params: &[u8]) -> Bytes {
     let mut line = BytesMut::with_capacity(params.len() + method.len() + 80);
     line.put_slice(b"{\"jsonrpc\":\"2.0\",");
     if let Some(id) = id {

@@ -9,6 +9,7 @@ use bytes::{Bytes, BytesMut};
 use hyper::body::{Body, Incoming};
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::{Method, Request, StatusCode};
+use memchr::memmem;
 use outlive_core::message::{Defect, DefectKind, Kind as MessageKind};
 use outlive_core::server::{LEGACY_VERSIONS, RpcError};
 use outlive_core::{Frame, Message};
@@ -332,7 +333,11 @@ impl Exchange<'_> {
                 (reply::json(StatusCode::OK, line), shaken)
             }
             Beginning::Silence | Beginning::Stream => {
-                (reply::busy("The server has not answered."), false)
+                let sentence = match self.mouth.is_sealed() {
+                    true => "The server is shutting down.",
+                    false => "The server has not answered.",
+                };
+                (reply::busy(sentence), false)
             }
         }
     }
@@ -389,6 +394,12 @@ fn error_code(line: &Bytes) -> Option<i32> {
     Some(error.code)
 }
 
+/// Whether this error says that the server knows no modern requests: then a client that knows both
+/// eras has to see a status that makes it fall back (2026-07-28, versioning).
+fn is_unsupported(line: &Bytes) -> bool {
+    memmem::find(line, br#""outlive":{"kind":"unsupported""#).is_some()
+}
+
 /// The status that 2026-07-28 wants for an answer. What the request itself got wrong is found out
 /// before anything runs, so those errors are there at once; the same code from a handler is a
 /// matter between it and its caller.
@@ -399,6 +410,7 @@ fn modern_status(line: &Bytes, at_once: bool) -> StatusCode {
             StatusCode::BAD_REQUEST
         }
         Some(RpcError::INVALID_PARAMS | -32600 | -32700) if at_once => StatusCode::BAD_REQUEST,
+        Some(-32600) if is_unsupported(line) => StatusCode::BAD_REQUEST,
         _ => StatusCode::OK,
     }
 }

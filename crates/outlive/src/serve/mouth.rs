@@ -343,6 +343,12 @@ impl Mouth {
         self.single && main.is_some_and(|speech| speech.overrun)
     }
 
+    /// Whether somebody reads this channel.
+    pub(crate) fn is_read(&self, channel: Channel) -> bool {
+        let inner = self.lock();
+        inner.channels.get(&channel).is_some_and(|it| it.attached)
+    }
+
     /// Whether somebody reads.
     pub(crate) fn has_readers(&self) -> bool {
         self.lock().readers > 0

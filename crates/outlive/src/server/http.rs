@@ -26,6 +26,8 @@ use super::pool::{Pool, Reader as Attendant, TICK};
 use super::registry::Registry;
 use super::wire::Sink;
 use super::{Inside, Server, key, policy};
+#[cfg(feature = "gateway")]
+use crate::gateway::Gateway;
 use crate::serve::{Backend, Front, Guard, Kind, Limits, Mirrored, Mouth, Party};
 
 /// Threads that read connections.
@@ -56,28 +58,46 @@ impl Server {
 
     /// Settings for serving over HTTP.
     pub fn http(&self) -> Http {
-        Http {
-            server: self.clone(),
-            guard: Guard::default(),
-            limits: Limits::default(),
-            path: "/mcp".into(),
-        }
+        Http::of(Served::Server(self.clone()))
     }
 }
 
-/// How a server is served over HTTP. See [`Server::http`].
+/// What is served.
+#[derive(Clone)]
+enum Served {
+    Server(Server),
+    #[cfg(feature = "gateway")]
+    Gateway(Gateway),
+}
+
+/// How a server is served over HTTP. See [`Server::http`], and `Gateway::http` for servers that are not made with
+/// this crate.
 ///
 /// Without settings it is for clients on this machine: [`bind`](Http::bind) refuses an address that
 /// others can reach, and requests that a web page from elsewhere has caused are refused.
 #[derive(Clone)]
 pub struct Http {
-    server: Server,
+    served: Served,
     guard: Guard,
     limits: Limits,
     path: String,
 }
 
 impl Http {
+    fn of(served: Served) -> Http {
+        Http {
+            served,
+            guard: Guard::default(),
+            limits: Limits::default(),
+            path: "/mcp".into(),
+        }
+    }
+
+    #[cfg(feature = "gateway")]
+    pub(crate) fn of_gateway(gateway: Gateway) -> Http {
+        Http::of(Served::Gateway(gateway))
+    }
+
     /// The token every client has to show (`Authorization: Bearer …`).
     #[must_use]
     pub fn token(mut self, token: impl Into<String>) -> Http {
@@ -190,38 +210,42 @@ impl HttpServer {
         self.local
     }
 
-    /// Serves whoever comes, until the server is [shut down](super::ServerHandle::shutdown). Dropping
+    /// Serves whoever comes, until the server is [shut down](super::ServerHandle::shutdown), or the gateway is. Dropping
     /// the future shuts it down.
     pub async fn serve(self) -> io::Result<()> {
         let Http {
-            server,
+            served,
             guard,
             limits,
             path,
         } = self.settings;
-        let inside = Inside::new()?;
-        let pool = Pool::new(inside.handle(), server.registry.policy.concurrency * 2);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(thread::available_parallelism().map_or(1, |n| n.get().min(READERS)))
             .thread_name("outlive-http")
             .enable_all()
             .build()?;
-        let grace = server.registry.policy.grace + LEEWAY;
+        // Dropped when all is over: handlers run in it.
+        let mut inside = None;
+        let (backend, grace): (Box<dyn Backend>, Duration) = match served {
+            Served::Server(Server { registry, .. }) => {
+                let handlers = inside.insert(Inside::new()?).handle();
+                let pool = Pool::new(handlers, registry.policy.concurrency * 2);
+                runtime.spawn(tend(pool.clone()));
+                let grace = registry.policy.grace + LEEWAY;
+                (Box::new(Offered { registry, pool }), grace)
+            }
+            #[cfg(feature = "gateway")]
+            Served::Gateway(gateway) => gateway.backend(),
+        };
         let (front, listener) = {
             let _inside = runtime.enter();
-            tokio::spawn(tend(pool.clone()));
-            let backend = Offered {
-                registry: server.registry,
-                pool: pool.clone(),
-            };
-            let front = Front::new(Box::new(backend), guard, limits, path);
+            let front = Front::new(backend, guard, limits, path);
             (front, TcpListener::from_std(self.listener)?)
         };
         let serving = Serving(front.clone());
         let (ended, has_ended) = oneshot::channel::<()>();
         let run = move || {
             runtime.block_on(front.serve(listener, grace));
-            pool.close();
             runtime.shutdown_background();
             drop(ended);
         };
@@ -248,6 +272,12 @@ impl Drop for Serving {
 struct Offered {
     registry: Arc<Registry>,
     pool: Pool,
+}
+
+impl Drop for Offered {
+    fn drop(&mut self) {
+        self.pool.close();
+    }
 }
 
 impl Backend for Offered {

@@ -1,0 +1,343 @@
+//! A message from a client.
+
+use bytes::{Bytes, BytesMut};
+use memchr::memchr2;
+
+use crate::framer::Frame;
+use crate::message::{Defect, DefectKind, Id, Kind, Message, read_batch};
+use crate::server::handshake::Introduction;
+use crate::server::refusal::Refusal;
+use crate::server::{Channel, Level, result};
+use crate::session::LONGEST_ID;
+
+use super::table::{Call, Scope, What};
+use super::{Client, Output, Sharing, Switch};
+
+impl Switch {
+    pub(super) fn on_frame(&mut self, client: Client, channel: Channel, frame: Frame) {
+        // Held while it is looked at, so that it is done once, whatever is in it.
+        self.hold(channel);
+        match frame {
+            Frame::Line(line) => match Message::read(on_one_line(line)) {
+                Ok(message) => self.on_message(client, channel, message),
+                Err(defect) if defect.what == DefectKind::Batch => {
+                    for element in read_batch(&defect.line).unwrap_or_default() {
+                        match element {
+                            Ok(message) => self.on_message(client, channel, message),
+                            Err(defect) => self.on_defect(client, channel, &defect),
+                        }
+                    }
+                }
+                Err(defect) => self.on_defect(client, channel, &defect),
+            },
+            Frame::TooLong(line) => {
+                if line.id.is_some() && line.has_method {
+                    let refusal = Refusal::too_large(usize::try_from(line.len).unwrap_or(0));
+                    self.refuse(client, channel, &line.id_json, &refusal);
+                }
+            }
+        }
+        self.release(client, channel);
+    }
+
+    /// A request whose id can be read is always answered, whatever is wrong with it; and what was
+    /// meant as an answer is one.
+    fn on_defect(&mut self, client: Client, channel: Channel, defect: &Defect) {
+        let Some(id) = &defect.id else { return };
+        if defect.has_method {
+            self.refuse(client, channel, &defect.id_json, &Refusal::defect(defect));
+        } else if self.asks.get(id).is_some_and(|ask| ask.client == client) {
+            self.asks.remove(id);
+            self.answer_ask(id, "The client's answer cannot be read.");
+        }
+    }
+
+    fn on_message(&mut self, client: Client, channel: Channel, message: Message) {
+        if self.sharing != Sharing::Modern {
+            self.guests.entry(client).or_default();
+        }
+        match message.kind() {
+            Kind::Request => self.on_request(client, channel, message),
+            Kind::Response => self.on_answer(client, &message),
+            // 2026-07-28 has none over HTTP; there is nobody they could be of.
+            Kind::Notification if self.sharing == Sharing::Modern => {}
+            Kind::Notification => match message.method() {
+                "notifications/cancelled" => self.on_cancel(client, message),
+                "notifications/progress" => self.on_progress(client, &message),
+                "notifications/initialized" if self.initialized => {}
+                "notifications/initialized" => {
+                    self.initialized = true;
+                    self.notify(message.into_bytes());
+                }
+                _ => self.notify(message.into_bytes()),
+            },
+        }
+    }
+
+    fn notify(&mut self, line: Bytes) {
+        self.out.push_back(Output::Notify(line));
+    }
+
+    fn on_request(&mut self, client: Client, channel: Channel, message: Message) {
+        if let Some(refusal) = self.objection(client, channel, &message) {
+            return self.refuse(client, channel, message.id_json(), &refusal);
+        }
+        if self.sharing == Sharing::Modern {
+            return self.modern_request(client, channel, &message);
+        }
+        let introduced = |guest: &super::Guest| guest.introduced;
+        match message.method() {
+            "initialize" => self.initialize(client, channel, &message),
+            "ping" => self.forward(client, channel, &message, What::Plain),
+            method if !self.guests.get(&client).is_some_and(introduced) => {
+                let refusal = Refusal::uninitialized(method);
+                self.refuse(client, channel, message.id_json(), &refusal);
+            }
+            "logging/setLevel" => self.set_level(client, channel, &message),
+            "resources/subscribe" => self.subscribe(client, channel, &message),
+            "resources/unsubscribe" => self.unsubscribe(client, channel, &message),
+            _ => {
+                let what = match message.has_task() {
+                    true => What::Task,
+                    false => What::Plain,
+                };
+                self.forward(client, channel, &message, what);
+            }
+        }
+    }
+
+    /// Why a request cannot be accepted, if it cannot.
+    fn objection(&self, client: Client, channel: Channel, message: &Message) -> Option<Refusal> {
+        if self.ended {
+            return Some(Refusal::shutting_down(message.method(), false));
+        }
+        if message.id_json().len() > LONGEST_ID
+            || message
+                .meta_progress_token_json()
+                .is_some_and(|it| it.len() > LONGEST_ID)
+        {
+            return Some(Refusal::long_id());
+        }
+        let id = message.id()?;
+        if self.table.named(self.scope(client, channel), id).is_some() {
+            return Some(Refusal::duplicate_id());
+        }
+        let size = message.bytes().len();
+        let full = self.table.len() >= self.limits.calls
+            || self.in_flight_of(client) >= self.limits.calls_each
+            || self.table.len() > 0 && self.table.bytes() + size > self.limits.bytes;
+        full.then(|| Refusal::overloaded(message.method()))
+    }
+
+    fn scope(&self, client: Client, channel: Channel) -> Scope {
+        match self.sharing {
+            Sharing::Modern => Scope::Channel(channel),
+            _ => Scope::Client(client),
+        }
+    }
+
+    fn modern_request(&mut self, client: Client, channel: Channel, message: &Message) {
+        let introduction = match message.is_modern() {
+            true => Introduction::read(message.meta().unwrap_or_default()),
+            false => Err(Refusal::uninitialized(message.method())),
+        };
+        let log = match introduction {
+            Ok(introduction) => introduction.log_level,
+            Err(refusal) => return self.refuse(client, channel, message.id_json(), &refusal),
+        };
+        if let Some(refusal) = self.legacy_refusal(message.method()) {
+            return self.refuse(client, channel, message.id_json(), &refusal);
+        }
+        let what = match message.is("subscriptions/listen") {
+            true => What::Listen,
+            false => What::Plain,
+        };
+        let (id, frame) = self.accept(client, channel, message, what, log);
+        self.call_if_modern(id, frame, message);
+    }
+
+    /// Passes a request on.
+    pub(super) fn forward(
+        &mut self,
+        client: Client,
+        channel: Channel,
+        message: &Message,
+        what: What,
+    ) {
+        let (id, frame) = self.accept(client, channel, message, what, None);
+        self.out.push_back(Output::Call(id, frame));
+    }
+
+    /// Enters a request, under the id and with the token that the session is to know.
+    pub(super) fn accept(
+        &mut self,
+        client: Client,
+        channel: Channel,
+        message: &Message,
+        what: What,
+        log: Option<Level>,
+    ) -> (Id, Bytes) {
+        let order = self.table.next();
+        let own_id = message.id().cloned().unwrap_or(Id::Null);
+        let token = message.meta_progress_token().zip(
+            message
+                .meta_progress_token_json()
+                .map(Bytes::copy_from_slice),
+        );
+        let (id, frame) = match self.renames() {
+            false => (own_id.clone(), message.bytes().clone()),
+            true => {
+                let number = order.to_string();
+                let mut renamed = message.with_id(number.as_bytes());
+                if token.is_some() {
+                    renamed = renamed.with_meta_progress_token(number.as_bytes());
+                }
+                (Id::Int(order as i64), renamed.into_bytes())
+            }
+        };
+        let call = Call {
+            client,
+            channel,
+            name: (self.scope(client, channel), own_id),
+            id_json: Bytes::copy_from_slice(message.id_json()),
+            token,
+            what,
+            log,
+            orphan: false,
+            bytes: frame.len(),
+            order,
+        };
+        self.enter(id.clone(), call);
+        (id, frame)
+    }
+
+    /// Sends a request of our own.
+    pub(super) fn send_own(&mut self, method: &str, params: &str, what: What) {
+        let order = self.table.next();
+        let name = format!("outlive-switch-{order}");
+        let frame = result::call(Some(&name), method, params.as_bytes());
+        let id = Id::text(name);
+        let call = Call {
+            client: Client(u64::MAX),
+            channel: Channel::MAIN,
+            name: (Scope::Own, id.clone()),
+            id_json: Bytes::new(),
+            token: None,
+            what,
+            log: None,
+            orphan: true,
+            bytes: frame.len(),
+            order,
+        };
+        self.enter(id.clone(), call);
+        self.out.push_back(Output::Call(id, frame));
+    }
+
+    pub(super) fn refuse(
+        &mut self,
+        client: Client,
+        channel: Channel,
+        id_json: &[u8],
+        refusal: &Refusal,
+    ) {
+        let line = result::failure(id_json, &refusal.error.to_json());
+        self.send(client, channel, line);
+    }
+
+    /// Answers a request of legacy times with the empty result.
+    pub(super) fn answer_plainly(&mut self, client: Client, channel: Channel, message: &Message) {
+        let id = String::from_utf8_lossy(message.id_json());
+        let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
+        self.send(client, channel, line.into());
+    }
+
+    /// A client answers a request of the server's: only if it was the one who was asked.
+    fn on_answer(&mut self, client: Client, message: &Message) {
+        let id = message.id().cloned().unwrap_or(Id::Null);
+        let asked = |id: &Id| self.asks.get(id).is_some_and(|ask| ask.client == client);
+        let known = match asked(&id) {
+            true => Some(id),
+            // FM-61: some answer 7 with "7".
+            false => id.other_type().filter(asked),
+        };
+        if let Some(known) = known {
+            self.asks.remove(&known);
+            self.answer(message.bytes().clone());
+        }
+    }
+
+    /// A client tells how far it is with what the server asked.
+    fn on_progress(&mut self, client: Client, message: &Message) {
+        let token = message.progress_token();
+        let mut asks = self.asks.values();
+        if token.is_some() && asks.any(|ask| ask.client == client && ask.token == token) {
+            self.notify(message.bytes().clone());
+        }
+    }
+
+    /// A legacy client no longer waits for a request. What it names may be unknown, finished or
+    /// cancelled before; all that is harmless.
+    fn on_cancel(&mut self, client: Client, message: Message) {
+        let Some(id) = message.request_id() else {
+            return;
+        };
+        let Some(known) = self.table.named(Scope::Client(client), &id).cloned() else {
+            return;
+        };
+        let cancellable = |call: &Call| call.what != What::Initialize;
+        if !self.table.get(&known).is_some_and(cancellable) {
+            return;
+        }
+        if let Some(call) = self.take(&known) {
+            self.abandon(&known, &call, Some(message));
+            self.release(call.client, call.channel);
+        }
+    }
+
+    /// A client closed a channel: what is modern on it is cancelled.
+    pub(super) fn on_left(&mut self, _client: Client, channel: Channel) {
+        if self.sharing != Sharing::Modern || channel == Channel::MAIN {
+            return;
+        }
+        for id in self.table.ids_of(|call| call.channel == channel) {
+            if let Some(call) = self.take(&id) {
+                self.abandon(&id, &call, None);
+            }
+        }
+        // Nobody reads it any more, so nobody is told that it is done.
+        self.held.remove(&channel);
+    }
+
+    /// The session is told that nobody waits for a request any more, in its client's words or ours.
+    pub(super) fn abandon(&mut self, id: &Id, call: &Call, words: Option<Message>) {
+        if self.is_waiting_here(id) {
+            return;
+        }
+        if let What::Subscribe(uri) = &call.what {
+            self.forget_subscription(call.client, &uri.clone());
+        }
+        let id_json = id.to_json();
+        let line = match words {
+            Some(words) if *id == call.name.1 => words.into_bytes(),
+            Some(words) => words.with_request_id(id_json.as_bytes()).into_bytes(),
+            None => {
+                let params = format!(r#"{{"requestId":{id_json},"reason":"the client has left"}}"#);
+                result::call(None, "notifications/cancelled", params.as_bytes())
+            }
+        };
+        self.out.push_back(Output::Cancel(id.clone(), line));
+    }
+}
+
+/// A body may have line breaks between its tokens; a message to a server is one line. Inside of
+/// strings JSON has them escaped.
+fn on_one_line(line: Bytes) -> Bytes {
+    if memchr2(b'\r', b'\n', &line).is_none() {
+        return line;
+    }
+    let mut flat = BytesMut::from(line);
+    for byte in flat.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n')) {
+        *byte = b' ';
+    }
+    flat.freeze()
+}

@@ -1,0 +1,275 @@
+//! One handshake for all legacy clients; and which era the server is of.
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Refusal as SessionRefusal};
+use crate::message::{Id, Message};
+use crate::server::refusal::Refusal;
+use crate::server::{Channel, RpcError};
+
+use super::table::What;
+use super::{Client, Output, Switch};
+
+/// What has become of the handshake with the server.
+#[derive(Debug)]
+pub(super) enum Welcome {
+    None,
+    /// This request is on its way; these wait for its answer.
+    Underway {
+        id: Id,
+        waiting: Vec<(Id, Bytes)>,
+    },
+    /// The server's answer, a JSON object.
+    Done(Bytes),
+}
+
+/// Whether modern requests may be sent to the server.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    /// Nobody has asked.
+    Open,
+    /// It is being asked; these requests wait.
+    Probing(Vec<(Id, Bytes)>),
+    Modern,
+    /// They may not, for this reason.
+    Legacy(String),
+}
+
+impl Switch {
+    /// A legacy client shakes hands.
+    pub(super) fn initialize(&mut self, client: Client, channel: Channel, message: &Message) {
+        #[derive(Default, Deserialize)]
+        struct Params<'a> {
+            #[serde(borrow)]
+            capabilities: Option<&'a RawValue>,
+        }
+        let params = message.params().unwrap_or(b"{}");
+        let params: Params<'_> = serde_json::from_slice(params).unwrap_or_default();
+        let guest = self.guests.entry(client).or_default();
+        if std::mem::replace(&mut guest.introduced, true) {
+            let refusal = Refusal::initialized_before();
+            return self.refuse(client, channel, message.id_json(), &refusal);
+        }
+        guest.capabilities = params.capabilities.map_or(Bytes::new(), |it| {
+            Bytes::copy_from_slice(it.get().as_bytes())
+        });
+        match &mut self.welcome {
+            Welcome::None => {
+                let (id, frame) = self.accept(client, channel, message, What::Initialize, None);
+                self.shake(id, frame, Vec::new());
+            }
+            Welcome::Underway { .. } => self.wait_for_welcome(client, channel, message),
+            Welcome::Done(answer) => {
+                guest.ready = true;
+                let line = welcoming(message.id_json(), answer);
+                self.send(client, channel, line);
+            }
+        }
+    }
+
+    fn shake(&mut self, id: Id, frame: Bytes, waiting: Vec<(Id, Bytes)>) {
+        self.welcome = Welcome::Underway {
+            id: id.clone(),
+            waiting,
+        };
+        self.out.push_back(Output::Call(id, frame));
+    }
+
+    /// Another client's handshake is under way: its answer will do for this one too.
+    fn wait_for_welcome(&mut self, client: Client, channel: Channel, message: &Message) {
+        // Under a name of ours: where ids are kept, the one under way may have the same.
+        let name = Id::text(format!("outlive-switch-{}", self.table.next()));
+        let (id, frame) = self.accept(client, channel, message, What::Initialize, None);
+        let Some(call) = self.take(&id) else { return };
+        let frame = Message::read(frame).map_or(Bytes::new(), |message| {
+            message.with_id(name.to_json().as_bytes()).into_bytes()
+        });
+        self.release(client, channel);
+        self.enter(name.clone(), call);
+        if let Welcome::Underway { waiting, .. } = &mut self.welcome {
+            waiting.push((name, frame));
+        }
+    }
+
+    /// Whether this request waits here and has not reached the session.
+    pub(super) fn is_waiting_here(&self, id: &Id) -> bool {
+        let waiting = match (&self.welcome, &self.verdict) {
+            (Welcome::Underway { waiting, .. }, _) => waiting,
+            (_, Verdict::Probing(waiting)) => waiting,
+            _ => return false,
+        };
+        waiting.iter().any(|(waiting, _)| waiting == id)
+    }
+
+    /// The server has taken the handshake. Whoever waits for the same gets the same.
+    pub(super) fn handshake_done(&mut self, client: Client, answer: &[u8]) {
+        self.welcome_guest(client);
+        let answer = Bytes::copy_from_slice(answer);
+        let welcome = std::mem::replace(&mut self.welcome, Welcome::Done(answer.clone()));
+        let Welcome::Underway { waiting, .. } = welcome else {
+            return;
+        };
+        for (id, _) in waiting {
+            if let Some(call) = self.take(&id) {
+                self.welcome_guest(call.client);
+                let line = welcoming(&call.id_json, &answer);
+                self.settle(&call, line);
+            }
+        }
+    }
+
+    fn welcome_guest(&mut self, client: Client) {
+        if let Some(guest) = self.guests.get_mut(&client) {
+            guest.ready = true;
+        }
+    }
+
+    /// The server has not taken this handshake: the next client tries its own.
+    pub(super) fn handshake_failed(&mut self, failed: &Id) {
+        let is_it =
+            |welcome: &Welcome| matches!(welcome, Welcome::Underway { id, .. } if id == failed);
+        if !is_it(&self.welcome) {
+            return;
+        }
+        let Welcome::Underway { mut waiting, .. } =
+            std::mem::replace(&mut self.welcome, Welcome::None)
+        else {
+            return;
+        };
+        waiting.retain(|(id, _)| self.table.get(id).is_some());
+        if !waiting.is_empty() {
+            let (id, frame) = waiting.remove(0);
+            self.shake(id, frame, waiting);
+        }
+    }
+
+    /// Sends a modern request if the server is known to be a modern one; if that is not known, finds out
+    /// first.
+    pub(super) fn call_if_modern(&mut self, id: Id, frame: Bytes, message: &Message) {
+        match &mut self.verdict {
+            Verdict::Modern | Verdict::Legacy(_) => self.out.push_back(Output::Call(id, frame)),
+            Verdict::Probing(waiting) => waiting.push((id, frame)),
+            Verdict::Open => {
+                self.verdict = Verdict::Probing(vec![(id, frame)]);
+                let params = format!(r#"{{"_meta":{}}}"#, identity(message));
+                self.send_own("server/discover", &params, What::Probe);
+            }
+        }
+    }
+
+    /// The refusal of a modern request if the server is a legacy one.
+    pub(super) fn legacy_refusal(&self, method: &str) -> Option<Refusal> {
+        match &self.verdict {
+            Verdict::Legacy(why) => Some(legacy_only(method, why)),
+            _ => None,
+        }
+    }
+
+    /// The server has answered the probe. Any result, and an error that only a modern server knows, is
+    /// a modern server's (2026-07-28, stdio, backward compatibility).
+    pub(super) fn probe_answered(&mut self, answer: &Message) {
+        #[derive(Deserialize)]
+        struct Coded {
+            code: i64,
+        }
+        let coded = answer
+            .error()
+            .map(|error| serde_json::from_slice::<Coded>(error).ok());
+        let modern = match &coded {
+            None => true,
+            Some(Some(error)) => (-32029..=-32020).contains(&error.code),
+            Some(None) => false,
+        };
+        if !modern {
+            let code = coded.flatten().map_or(0, |error| error.code);
+            return self.is_legacy(format!(
+                "The server does not take `server/discover` (it answered with error {code})"
+            ));
+        }
+        for (id, frame) in self.take_probing(Verdict::Modern) {
+            if self.table.get(&id).is_some() {
+                self.out.push_back(Output::Call(id, frame));
+            }
+        }
+    }
+
+    fn is_legacy(&mut self, why: String) {
+        for (id, _) in self.take_probing(Verdict::Legacy(why.clone())) {
+            if let Some(call) = self.take(&id) {
+                self.fail(&call, &legacy_only("the request", &why));
+            }
+        }
+    }
+
+    /// The session has answered the probe for the server.
+    pub(super) fn probe_refused(&mut self, refusal: &SessionRefusal) {
+        if matches!(refusal.error, Error::Unsupported { .. }) {
+            return self.is_legacy("The server does not answer `server/discover`".into());
+        }
+        // There is no server; whoever needs it next asks again.
+        for (id, _) in self.take_probing(Verdict::Open) {
+            if let Some(call) = self.take(&id) {
+                let refusal = SessionRefusal {
+                    id_json: call.id_json.clone(),
+                    what: "the request".into(),
+                    ..refusal.clone()
+                };
+                self.settle(&call, refusal.to_response());
+            }
+        }
+    }
+
+    fn take_probing(&mut self, verdict: Verdict) -> Vec<(Id, Bytes)> {
+        match std::mem::replace(&mut self.verdict, verdict) {
+            Verdict::Probing(waiting) => waiting,
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// The answer to `initialize`.
+fn welcoming(id_json: &[u8], answer: &[u8]) -> Bytes {
+    [
+        b"{\"jsonrpc\":\"2.0\",\"id\":",
+        id_json,
+        b",\"result\":",
+        answer,
+        b"}",
+    ]
+    .concat()
+    .into()
+}
+
+/// Who a modern request says it is from, as a `_meta` object.
+fn identity(message: &Message) -> String {
+    const IDENTITY: [&str; 3] = [
+        "io.modelcontextprotocol/protocolVersion",
+        "io.modelcontextprotocol/clientInfo",
+        "io.modelcontextprotocol/clientCapabilities",
+    ];
+    let meta = message.meta().unwrap_or(b"{}");
+    let mut meta: Map<String, Value> = serde_json::from_slice(meta).unwrap_or_default();
+    meta.retain(|key, _| IDENTITY.contains(&key.as_str()));
+    Value::Object(meta).to_string()
+}
+
+/// In the words, and with the code, that make a client which knows both eras fall back to `initialize`:
+/// not an error that only modern servers know.
+fn legacy_only(method: &str, why: &str) -> Refusal {
+    let sentence = format!(
+        "{method} was not executed. {why}: it speaks revisions of the protocol before 2026-07-28 only. \
+         Send `initialize`, and no protocol version in `_meta`."
+    );
+    let data = r#"{"outlive":{"kind":"unsupported","outcome":"rejected","retryable":false}}"#;
+    Refusal {
+        kind: "unsupported",
+        error: RpcError {
+            code: -32600,
+            message: sentence.into(),
+            data: Some(data.into()),
+        },
+    }
+}

@@ -1,0 +1,360 @@
+//! The switch: several clients before one session.
+//!
+//! A [`Session`](crate::Session) has one host. Over HTTP there are many clients, and each speaks on
+//! many channels. The switch is what makes them one host: it remembers for every request who sent it
+//! and on which channel, and leads what the server says back to whom it belongs.
+//!
+//! ```text
+//!  client ─┐ Frame, Left, Gone                 Call, Cancel, Answer, Notify
+//!  client ─┼───────────────────► Switch ────────────────────────► Session
+//!  client ─┘ ◄─────────────────         ◄────────────────────────
+//!            Send, Done                       Said, Refused
+//! ```
+//!
+//! - **A request is in one table and leaves it once**, with its answer, with an error of ours, or
+//!   because its client no longer waits. So it is answered once, on its own channel.
+//! - **Ids are given anew where two clients could have chosen the same one** (FM-34), and progress tokens
+//!   with them. A client that has a server to itself is passed through byte for byte.
+//! - **What names its owner goes there**: answers by id, progress by token, subscriptions by their
+//!   request (2026-07-28) or their URI (before). What is about the server goes to everybody.
+//! - **What does not name its owner belongs to the only client that could have caused it**, or to nobody:
+//!   a pipe does not say which call a question of the server's is about. With two candidates the
+//!   question is refused rather than put to the wrong person.
+//! - **One handshake serves all.** The first client's reaches the server; whoever comes later is given the
+//!   same answer, and is not asked what it cannot do.
+//! - **A modern request reaches a modern server only**: the server is asked `server/discover` before the
+//!   first one (2026-07-28, versioning), because some legacy servers would execute it.
+//!
+//! The switch knows no time: bounds in time are the session's.
+//!
+//! | file | what happens there |
+//! |---|---|
+//! | `client` | a message from a client |
+//! | `server` | a message from the server |
+//! | `handshake` | one handshake for all; which era the server is of |
+//! | `guest` | what is known about a legacy client |
+//! | `table` | the requests that are waited for |
+
+mod client;
+mod guest;
+mod handshake;
+mod server;
+mod table;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+use rustc_hash::FxHashMap;
+
+use crate::error::{Error, Refusal as SessionRefusal};
+use crate::framer::Frame;
+use crate::message::Id;
+use crate::server::refusal::Refusal;
+use crate::server::{Channel, Level, result};
+
+use guest::Guest;
+use handshake::{Verdict, Welcome};
+use table::{Call, Table, What};
+
+/// One of the clients. The driver chooses the number and never uses it twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Client(pub u64);
+
+/// Who is before the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// One legacy client, whose ids pass as they are.
+    Alone,
+    /// Any number of legacy clients.
+    Legacy,
+    /// Everybody whose requests speak for themselves. Each channel is somebody else, so they are
+    /// one [`Client`].
+    Modern,
+}
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// A client sent a frame on a channel that was not used before, or on the main one.
+    Frame(Client, Channel, Frame),
+    /// A client closed a channel. Modern requests on it are cancelled by that (2026-07-28), legacy
+    /// ones are not (2025-11-25).
+    Left(Client, Channel),
+    /// A client is gone for good.
+    Gone(Client),
+    /// The session says this to its host.
+    Said(Bytes),
+    /// The session refuses a request.
+    Refused(Box<SessionRefusal>),
+    /// There is no session any more.
+    Ended,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// The session's host sends this request, which has this id.
+    Call(Id, Bytes),
+    /// The session's host cancels that request with this message.
+    Cancel(Id, Bytes),
+    /// The session's host answers a request of the server's.
+    Answer(Bytes),
+    /// The session's host sends this notification.
+    Notify(Bytes),
+    /// Send this message to a client on this channel.
+    Send(Client, Channel, Bytes),
+    /// Send this message to a client on its main channel if somebody reads that, else on this one.
+    Offer(Client, Channel, Bytes),
+    /// Nothing more will be sent on this channel.
+    Done(Client, Channel),
+}
+
+/// Bounds by count and bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests that are waited for.
+    pub calls: usize,
+    /// Their bytes. One request always fits.
+    pub bytes: usize,
+    /// Of these, what one legacy client may have.
+    pub calls_each: usize,
+    /// Resource subscriptions.
+    pub subscriptions: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            calls: 32_768,
+            bytes: 256 << 20,
+            calls_each: 8192,
+            subscriptions: 4096,
+        }
+    }
+}
+
+/// What stands between clients and a session. See the [module](self).
+#[derive(Debug)]
+pub struct Switch {
+    sharing: Sharing,
+    limits: Limits,
+    out: VecDeque<Output>,
+    table: Table,
+    /// How many hold each channel: it is done when the last lets go.
+    held: FxHashMap<Channel, usize>,
+    guests: BTreeMap<Client, Guest>,
+    /// The server's requests that are not answered.
+    asks: FxHashMap<Id, Ask>,
+    /// Progress tokens of requests that became tasks, as far as they are known.
+    tasks: VecDeque<(Id, Client, Bytes)>,
+    welcome: Welcome,
+    /// The server has been told `notifications/initialized`.
+    initialized: bool,
+    /// The level of log messages the server was asked for.
+    level: Option<Level>,
+    verdict: Verdict,
+    ended: bool,
+}
+
+/// A request of the server's.
+#[derive(Clone, Debug)]
+struct Ask {
+    client: Client,
+    channel: Channel,
+    token: Option<Id>,
+}
+
+impl Switch {
+    /// A switch without clients.
+    pub fn new(sharing: Sharing, limits: Limits) -> Switch {
+        Switch {
+            sharing,
+            limits,
+            out: VecDeque::new(),
+            table: Table::new(sharing != Sharing::Alone),
+            held: FxHashMap::default(),
+            guests: BTreeMap::new(),
+            asks: FxHashMap::default(),
+            tasks: VecDeque::new(),
+            welcome: Welcome::None,
+            initialized: false,
+            level: None,
+            verdict: Verdict::Open,
+            ended: false,
+        }
+    }
+
+    /// Takes note of what happened. Then call [`Switch::poll`] until it returns `None` and carry out
+    /// each [`Output`] in that order.
+    pub fn handle(&mut self, input: Input) {
+        match input {
+            Input::Frame(client, channel, frame) => self.on_frame(client, channel, frame),
+            Input::Left(client, channel) => self.on_left(client, channel),
+            Input::Gone(client) => self.on_gone(client),
+            Input::Said(line) if !self.ended => self.on_said(line),
+            Input::Refused(refusal) if !self.ended => self.on_refused(*refusal),
+            Input::Said(_) | Input::Refused(_) => {}
+            Input::Ended => self.on_ended(),
+        }
+    }
+
+    /// The next thing to do, if there is one.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.out.pop_front()
+    }
+
+    /// Requests that are waited for.
+    pub fn in_flight(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Requests that this legacy client waits for.
+    pub fn in_flight_of(&self, client: Client) -> usize {
+        self.guests.get(&client).map_or(0, |guest| guest.calls)
+    }
+
+    /// Legacy clients there are.
+    pub fn clients(&self) -> usize {
+        self.guests.len()
+    }
+
+    /// The server turned out to speak legacy revisions only: modern requests are refused.
+    pub fn is_legacy_only(&self) -> bool {
+        matches!(self.verdict, Verdict::Legacy(_))
+    }
+
+    /// The handshake of a client that has left is still under way, so the next one can have its answer.
+    pub fn is_shaking_hands(&self) -> bool {
+        matches!(self.welcome, Welcome::Underway { .. })
+    }
+
+    fn renames(&self) -> bool {
+        self.sharing != Sharing::Alone
+    }
+
+    fn send(&mut self, client: Client, channel: Channel, line: Bytes) {
+        self.out.push_back(Output::Send(client, channel, line));
+    }
+
+    fn answer(&mut self, line: impl Into<Bytes>) {
+        self.out.push_back(Output::Answer(line.into()));
+    }
+
+    fn hold(&mut self, channel: Channel) {
+        if channel != Channel::MAIN {
+            *self.held.entry(channel).or_default() += 1;
+        }
+    }
+
+    fn release(&mut self, client: Client, channel: Channel) {
+        if let Some(count) = self.held.get_mut(&channel) {
+            *count -= 1;
+            if *count == 0 {
+                self.held.remove(&channel);
+                self.out.push_back(Output::Done(client, channel));
+            }
+        }
+    }
+
+    /// Puts a request into the table.
+    fn enter(&mut self, id: Id, call: Call) {
+        self.hold(call.channel);
+        if let Some(guest) = self.guests.get_mut(&call.client) {
+            guest.calls += 1;
+        }
+        self.table.insert(id, call);
+    }
+
+    /// Takes a request out of the table. Its channel is still held.
+    fn take(&mut self, id: &Id) -> Option<Call> {
+        let call = self.table.remove(id)?;
+        if let Some(guest) = self.guests.get_mut(&call.client) {
+            guest.calls -= 1;
+        }
+        Some(call)
+    }
+
+    /// Sends the answer to a request that was taken out of the table.
+    fn settle(&mut self, call: &Call, line: Bytes) {
+        if !call.orphan {
+            self.send(call.client, call.channel, line);
+        }
+        self.release(call.client, call.channel);
+    }
+
+    /// Answers a request that was taken out of the table with an error.
+    fn fail(&mut self, call: &Call, refusal: &Refusal) {
+        let line = result::failure(&call.id_json, &refusal.error.to_json());
+        self.settle(call, line);
+    }
+
+    /// There is no session: everything is settled.
+    fn on_ended(&mut self) {
+        self.ended = true;
+        for id in self.table.ids() {
+            let Some(call) = self.take(&id) else { continue };
+            match call.what {
+                What::Listen => self.end_stream(&call),
+                _ => self.fail(&call, &Refusal::shutting_down("the request", true)),
+            }
+        }
+        self.asks.clear();
+    }
+
+    /// A stream of notifications ends from our side, gracefully (2026-07-28, subscriptions).
+    fn end_stream(&mut self, call: &Call) {
+        let id = String::from_utf8_lossy(&call.id_json);
+        let line = format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"result":{{"resultType":"complete","_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}}}"#
+        );
+        self.settle(call, line.into());
+    }
+
+    /// The session has refused a request.
+    fn on_refused(&mut self, mut refusal: SessionRefusal) {
+        let id = Id::read(&refusal.id_json);
+        let Some((id, call)) = id.and_then(|id| Some((id.clone(), self.take(&id)?))) else {
+            return;
+        };
+        let ending = matches!(refusal.error, Error::ShuttingDown { .. });
+        match &call.what {
+            What::Probe => return self.probe_refused(&refusal),
+            What::Initialize => self.handshake_failed(&id),
+            What::Subscribe(uri) => self.forget_subscription(call.client, &uri.clone()),
+            What::Listen if ending => return self.end_stream(&call),
+            _ => {}
+        }
+        refusal.id_json = call.id_json.clone();
+        self.settle(&call, refusal.to_response());
+    }
+}
+
+/// The sizes of everything that could grow, for tests of the bounds.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// Requests in the table, and their bytes.
+    pub table: (usize, usize),
+    /// Channels that are not done.
+    pub channels: usize,
+    /// Requests of the server that are not answered.
+    pub asks: usize,
+    /// Resource subscriptions.
+    pub subscriptions: usize,
+    /// Remembered tokens of tasks.
+    pub tasks: usize,
+}
+
+impl Switch {
+    /// The sizes of everything that could grow.
+    #[doc(hidden)]
+    pub fn sizes(&self) -> Sizes {
+        Sizes {
+            table: (self.table.len(), self.table.bytes()),
+            channels: self.held.len(),
+            asks: self.asks.len(),
+            subscriptions: self.subscriptions(),
+            tasks: self.tasks.len(),
+        }
+    }
+}

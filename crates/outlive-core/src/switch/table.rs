@@ -1,0 +1,162 @@
+//! The requests that are waited for.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use rustc_hash::FxHashMap;
+
+use crate::message::Id;
+use crate::server::{Channel, Level};
+
+use super::Client;
+
+/// What a request is for, as far as its answer is treated in its own way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    Plain,
+    /// It becomes a task: progress goes on after the answer.
+    Task,
+    Initialize,
+    /// `logging/setLevel`.
+    Level(Level),
+    Subscribe(Box<str>),
+    /// `subscriptions/listen`.
+    Listen,
+    /// Of our own: whether the server is a modern one.
+    Probe,
+    /// Of our own, and nobody wants the answer.
+    Own,
+}
+
+/// A request that is waited for.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    pub(super) client: Client,
+    pub(super) channel: Channel,
+    /// Where its id is unique, and the id.
+    pub(super) name: (Scope, Id),
+    /// The id as its client wrote it.
+    pub(super) id_json: Bytes,
+    /// Its progress token and how its client wrote it.
+    pub(super) token: Option<(Id, Bytes)>,
+    pub(super) what: What,
+    /// The log messages it asks for (2026-07-28).
+    pub(super) log: Option<Level>,
+    /// Its client is gone, but it must not be cancelled.
+    pub(super) orphan: bool,
+    pub(super) bytes: usize,
+    /// The order in which requests came.
+    pub(super) order: u64,
+}
+
+/// Where a client's id must be unique: a legacy client counts its requests over all channels; modern
+/// requests know nothing of each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Scope {
+    Client(Client),
+    Channel(Channel),
+    /// Our own requests.
+    Own,
+}
+
+#[derive(Debug)]
+pub(super) struct Table {
+    /// By the id the session knows them by. Either we chose that, or the only client there is.
+    calls: FxHashMap<Id, Call>,
+    /// By the id their client knows them by. Clients choose these, and one that chooses them for
+    /// their hashes would slow down the others: so there are no hashes.
+    names: BTreeMap<(Scope, Id), Id>,
+    /// By progress token. Where ids are given anew, a request's token is its id.
+    tokens: Option<FxHashMap<Id, Id>>,
+    bytes: usize,
+    next: u64,
+}
+
+impl Table {
+    /// A table for requests that are given an id anew, or that keep theirs.
+    pub(super) fn new(renames: bool) -> Table {
+        Table {
+            calls: FxHashMap::default(),
+            names: BTreeMap::new(),
+            tokens: (!renames).then(FxHashMap::default),
+            bytes: 0,
+            next: 0,
+        }
+    }
+
+    /// The next number; requests that are given a new id have it for that.
+    pub(super) fn next(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn get(&self, id: &Id) -> Option<&Call> {
+        self.calls.get(id)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Id, &Call)> {
+        self.calls.iter()
+    }
+
+    /// The ids of all requests, oldest first.
+    pub(super) fn ids(&self) -> Vec<Id> {
+        self.ids_of(|_| true)
+    }
+
+    /// The ids of such requests, oldest first.
+    pub(super) fn ids_of(&self, fits: impl Fn(&Call) -> bool) -> Vec<Id> {
+        let mut found: Vec<(u64, &Id)> = self
+            .calls
+            .iter()
+            .filter(|(_, call)| fits(call))
+            .map(|(id, call)| (call.order, id))
+            .collect();
+        found.sort_unstable();
+        found.into_iter().map(|(_, id)| id.clone()).collect()
+    }
+
+    /// The request its client knows by this name.
+    pub(super) fn named(&self, scope: Scope, id: &Id) -> Option<&Id> {
+        self.names.get(&(scope, id.clone()))
+    }
+
+    /// The request that has this progress token on the session's side.
+    pub(super) fn by_token(&self, token: &Id) -> Option<&Call> {
+        let id = match &self.tokens {
+            Some(tokens) => tokens.get(token)?,
+            None => token,
+        };
+        self.calls.get(id).filter(|call| call.token.is_some())
+    }
+
+    pub(super) fn insert(&mut self, id: Id, call: Call) {
+        self.bytes += call.bytes;
+        self.names.insert(call.name.clone(), id.clone());
+        if let (Some(tokens), Some((token, _))) = (&mut self.tokens, &call.token) {
+            tokens.insert(token.clone(), id.clone());
+        }
+        self.calls.insert(id, call);
+    }
+
+    pub(super) fn remove(&mut self, id: &Id) -> Option<Call> {
+        let call = self.calls.remove(id)?;
+        self.bytes -= call.bytes;
+        if self.names.get(&call.name) == Some(id) {
+            self.names.remove(&call.name);
+        }
+        if let (Some(tokens), Some((token, _))) = (&mut self.tokens, &call.token)
+            && tokens.get(token) == Some(id)
+        {
+            tokens.remove(token);
+        }
+        Some(call)
+    }
+}

@@ -1,0 +1,408 @@
+//! One server, the session with it, and the clients that use it.
+//!
+//! Clients come on the tasks of their connections, the server on the task of its driver. Both meet
+//! in the [`Switch`], under a lock that is held for as long as it takes to read a message: what is
+//! for the session goes into an inbox, what is for clients into their mouths.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use outlive_core::error::{Error, Refusal};
+use outlive_core::link::Generation;
+use outlive_core::policy::Limits;
+use outlive_core::server::Channel;
+use outlive_core::switch::{self, Client, Input, Output, Sharing, Switch};
+use outlive_core::{Event, Frame, Id, Input as SessionInput, State, Time};
+
+use super::shared::Shared;
+use crate::client::inbox::{self, Inbox};
+use crate::downstream::Downstream;
+use crate::serve::Mouth;
+
+/// Wishes that are seen to in one turn.
+const TURN: usize = 1024;
+
+/// The clients of modern requests, who are not told apart.
+pub(super) const EVERYBODY: Client = Client(0);
+
+/// What clients want of the session.
+#[derive(Debug)]
+enum Wish {
+    Call(Id, Bytes),
+    Cancel(Id, Bytes),
+    Answer(Bytes),
+    Notify(Bytes),
+    Restart,
+    Stop,
+}
+
+impl inbox::Wish for Wish {
+    fn call(&self) -> Option<usize> {
+        match self {
+            Wish::Call(_, frame) | Wish::Notify(frame) => Some(frame.len()),
+            Wish::Cancel(..) | Wish::Answer(_) | Wish::Restart | Wish::Stop => None,
+        }
+    }
+}
+
+/// One server and its clients.
+pub(super) struct Hub {
+    pub(super) number: u64,
+    pub(super) sharing: Sharing,
+    inside: Mutex<Inside>,
+    inbox: Inbox<Wish>,
+}
+
+struct Inside {
+    switch: Switch,
+    mouths: BTreeMap<Client, Arc<Mouth>>,
+    /// Clients whose readers are to be woken.
+    dirty: BTreeSet<Client>,
+    /// When somebody last had a use for it.
+    used: Instant,
+    state: State,
+    /// How often it was told to stop.
+    stops: u32,
+    ended: bool,
+    /// What its one client began the handshake with.
+    opening: Option<Bytes>,
+}
+
+impl Hub {
+    pub(super) fn new(number: u64, sharing: Sharing, limits: &Limits) -> Hub {
+        let bounds = switch::Limits::default();
+        let inside = Inside {
+            switch: Switch::new(sharing, bounds),
+            mouths: BTreeMap::new(),
+            dirty: BTreeSet::new(),
+            used: Instant::now(),
+            state: State::Connecting { attempt: 1 },
+            stops: 0,
+            ended: false,
+            opening: None,
+        };
+        // Room for whatever the switch lets in.
+        let room = Limits {
+            in_flight: bounds.calls,
+            held_bytes: 2 * bounds.bytes,
+            ..*limits
+        };
+        Hub {
+            number,
+            sharing,
+            inside: Mutex::new(inside),
+            inbox: Inbox::new(&room),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A client comes; it is told things through its mouth.
+    pub(super) fn join(&self, client: Client, mouth: &Arc<Mouth>) {
+        let mut inside = self.lock();
+        inside.used = Instant::now();
+        match inside.ended {
+            true => mouth.seal(),
+            false => drop(inside.mouths.insert(client, mouth.clone())),
+        }
+    }
+
+    /// The one client there is will begin the handshake with this.
+    pub(super) fn begin_with(&self, params: Bytes) {
+        self.lock().opening = Some(params);
+    }
+
+    /// What the handshake was begun with, if it is still under way and its client has left.
+    pub(super) fn opening(&self) -> Option<Bytes> {
+        let inside = self.lock();
+        let left = inside.mouths.is_empty() && inside.switch.is_shaking_hands() && !inside.ended;
+        inside.opening.clone().filter(|_| left)
+    }
+
+    pub(super) fn is_shaking_hands(&self) -> bool {
+        self.lock().switch.is_shaking_hands()
+    }
+
+    /// A client says something.
+    pub(super) fn hear(&self, client: Client, channel: Channel, frame: Frame) {
+        let mut inside = self.lock();
+        inside.used = Instant::now();
+        self.feed(&mut inside, Input::Frame(client, channel, frame));
+        inside.flush();
+    }
+
+    /// A client closed a channel.
+    pub(super) fn left(&self, client: Client, channel: Channel) {
+        self.feed(&mut self.lock(), Input::Left(client, channel));
+    }
+
+    /// A client is gone for good, and reads nothing any more.
+    pub(super) fn gone(&self, client: Client) {
+        let mut inside = self.lock();
+        inside.used = Instant::now();
+        self.feed(&mut inside, Input::Gone(client));
+        if let Some(mouth) = inside.mouths.remove(&client) {
+            mouth.seal();
+        }
+    }
+
+    /// Tells the session to stop: the first time gracefully, the second time at once. Being told the
+    /// same time again changes nothing.
+    pub(super) fn stop(&self, time: u32) {
+        let mut inside = self.lock();
+        while inside.stops < time {
+            inside.stops += 1;
+            // If it is closed, it has stopped.
+            let _ = self.inbox.push(Wish::Stop);
+        }
+    }
+
+    /// Puts a new server under the session.
+    pub(super) fn restart(&self) {
+        let _ = self.inbox.push(Wish::Restart);
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.lock().state.clone()
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.lock().switch.in_flight()
+    }
+
+    pub(super) fn in_flight_of(&self, client: Client) -> usize {
+        self.lock().switch.in_flight_of(client)
+    }
+
+    pub(super) fn clients(&self) -> usize {
+        self.lock().mouths.len()
+    }
+
+    pub(super) fn is_legacy_only(&self) -> bool {
+        self.lock().switch.is_legacy_only()
+    }
+
+    /// How long nobody has had a use for it.
+    pub(super) fn idle(&self) -> Duration {
+        let mut inside = self.lock();
+        let joined = self.sharing != Sharing::Modern && !inside.mouths.is_empty();
+        if joined || inside.switch.in_flight() > 0 {
+            inside.used = Instant::now();
+        }
+        inside.used.elapsed()
+    }
+
+    /// Hands an input to the switch and does what it says.
+    fn feed(&self, inside: &mut Inside, input: Input) {
+        inside.switch.handle(input);
+        while let Some(output) = inside.switch.poll() {
+            let wish = match output {
+                Output::Send(client, channel, line) => {
+                    inside.send(client, channel, line);
+                    continue;
+                }
+                Output::Offer(client, channel, line) => {
+                    let mouth = inside.mouths.get(&client);
+                    let heard = mouth.is_some_and(|mouth| mouth.is_read(Channel::MAIN));
+                    let channel = if heard { Channel::MAIN } else { channel };
+                    inside.send(client, channel, line);
+                    continue;
+                }
+                Output::Done(client, channel) => {
+                    if let Some(mouth) = inside.mouths.get(&client) {
+                        mouth.done(channel);
+                    }
+                    continue;
+                }
+                Output::Call(id, frame) => {
+                    let id_json = id.to_json();
+                    if let Err(error) = self.inbox.push(Wish::Call(id, frame)) {
+                        let refusal = refusal(id_json, error);
+                        inside.switch.handle(Input::Refused(refusal.into()));
+                    }
+                    continue;
+                }
+                Output::Cancel(id, frame) => Wish::Cancel(id, frame),
+                Output::Answer(frame) => Wish::Answer(frame),
+                Output::Notify(frame) => Wish::Notify(frame),
+            };
+            // What finds no room, or nobody who reads it, is not waited for.
+            let _ = self.inbox.push(wish);
+        }
+    }
+
+    /// The session is over, however that came about.
+    fn end(&self) {
+        drop(self.inbox.close());
+        let mut inside = self.lock();
+        inside.ended = true;
+        inside.state = State::Closed;
+        self.feed(&mut inside, Input::Ended);
+        inside.flush();
+        if self.sharing != Sharing::Modern {
+            for mouth in std::mem::take(&mut inside.mouths).into_values() {
+                mouth.seal();
+            }
+        }
+    }
+}
+
+impl Inside {
+    fn send(&mut self, client: Client, channel: Channel, line: Bytes) {
+        if let Some(mouth) = self.mouths.get(&client) {
+            mouth.send(channel, line);
+            self.dirty.insert(client);
+        }
+    }
+
+    /// Wakes whoever has something to read.
+    fn flush(&mut self) {
+        for client in std::mem::take(&mut self.dirty) {
+            if let Some(mouth) = self.mouths.get(&client) {
+                mouth.flush();
+            }
+        }
+    }
+}
+
+/// A refusal of a request that never reached the session.
+fn refusal(id_json: String, error: Error) -> Refusal {
+    Refusal {
+        id_json: id_json.into(),
+        what: "the request".into(),
+        error,
+        generation: Generation::FIRST,
+    }
+}
+
+/// The clients' side of the driver.
+pub(super) struct Desk {
+    hub: Arc<Hub>,
+    shared: Weak<Shared>,
+    /// Wishes that were taken out of the inbox and not yet seen to.
+    wishes: VecDeque<Wish>,
+    /// How many more wishes are seen to before the server has its turn.
+    turn: usize,
+}
+
+impl Desk {
+    pub(super) fn new(hub: Arc<Hub>, shared: &Arc<Shared>) -> Desk {
+        Desk {
+            hub,
+            shared: Arc::downgrade(shared),
+            wishes: VecDeque::new(),
+            turn: TURN,
+        }
+    }
+
+    /// A request that has not reached the session is simply not sent.
+    fn cancel(&mut self, id: &Id, frame: Bytes) -> Option<SessionInput> {
+        let is_it = |wish: &Wish| matches!(wish, Wish::Call(call, _) if call == id);
+        if let Some(at) = self.wishes.iter().position(is_it) {
+            self.wishes.remove(at);
+            return None;
+        }
+        Some(SessionInput::Host(Frame::Line(frame)))
+    }
+}
+
+impl Downstream for Desk {
+    fn begin(&mut self) {
+        self.turn = TURN;
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>, open: bool) -> Poll<Option<SessionInput>> {
+        loop {
+            if self.turn == 0 {
+                return Poll::Ready(None);
+            }
+            self.turn -= 1;
+            let wish = match inbox::next(&mut self.wishes, open) {
+                Some(wish) => wish,
+                None => match self.hub.inbox.take(cx, &mut self.wishes) {
+                    Poll::Ready(()) => continue,
+                    Poll::Pending => return Poll::Pending,
+                },
+            };
+            let input = match wish {
+                Wish::Call(_, frame) | Wish::Answer(frame) | Wish::Notify(frame) => {
+                    Some(SessionInput::Host(Frame::Line(frame)))
+                }
+                Wish::Cancel(id, frame) => self.cancel(&id, frame),
+                Wish::Restart => Some(SessionInput::Restart),
+                Wish::Stop => Some(SessionInput::Stop),
+            };
+            if input.is_some() {
+                return Poll::Ready(input);
+            }
+        }
+    }
+
+    fn send(&mut self, frame: Bytes) {
+        let hub = &self.hub;
+        hub.feed(&mut hub.lock(), Input::Said(frame));
+    }
+
+    fn refuse(&mut self, refusal: Refusal) {
+        let hub = &self.hub;
+        hub.feed(&mut hub.lock(), Input::Refused(refusal.into()));
+    }
+
+    fn event(&mut self, now: Time, event: &Event) -> Option<SessionInput> {
+        if let Event::State(state) = event {
+            self.hub.lock().state = state.clone();
+        }
+        if let Some(shared) = self.shared.upgrade() {
+            shared.watcher.event(self.hub.number, now, event);
+        }
+        None
+    }
+
+    fn stderr(&mut self, line: &str) {
+        if let Some(shared) = self.shared.upgrade() {
+            shared.watcher.stderr(self.hub.number, line);
+        }
+    }
+
+    fn flush(&mut self, _cx: &mut Context<'_>) -> Option<SessionInput> {
+        let mut inside = self.hub.lock();
+        inside.flush();
+        let modern = inside.mouths.get(&EVERYBODY);
+        let lost = modern.map_or(Vec::new(), |mouth| mouth.take_lost());
+        drop(inside);
+        if !lost.is_empty()
+            && let Some(shared) = self.shared.upgrade()
+        {
+            // A modern client that does not read is one that has left, whichever server it is with.
+            lost.into_iter().for_each(|channel| shared.left(channel));
+        }
+        None
+    }
+
+    fn backlog(&self) -> usize {
+        0
+    }
+
+    fn is_blocked(&self) -> bool {
+        false
+    }
+
+    fn is_told(&self) -> bool {
+        true
+    }
+}
+
+/// However the task that owned the session ended: nobody is left waiting.
+impl Drop for Desk {
+    fn drop(&mut self) {
+        self.hub.end();
+        if let Some(shared) = self.shared.upgrade() {
+            shared.ended(&self.hub);
+        }
+    }
+}

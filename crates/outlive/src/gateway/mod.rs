@@ -1,0 +1,273 @@
+//! A server behind HTTP: what `outlive serve` does.
+//!
+//! # Theory
+//!
+//! In front stands the same HTTP as before a server of this crate ([`Http`]); behind it, any MCP server: a command or an
+//! address. Between the two is a *hub*: a [session](crate) with one server, as `outlive run` has it, and a
+//! [switch](outlive_core::switch) that makes several clients look like the one host a session has.
+//!
+//! ```text
+//!  legacy client ── Visitor ──┐
+//!  legacy client ── Visitor ──┼─► Hub (Switch) ◄─► Desk ─ driver ─ Session ─► server
+//!  modern requests ── Crowd ──┘
+//! ```
+//!
+//! - A legacy client has a server to itself for as long as its session lasts; with [`share`](Builder::share), all legacy
+//!   clients have one together.
+//! - Modern requests need no session. They share a [pool](Builder::pool): each goes to the server with the least
+//!   to do.
+//! - A server is started with the first message that needs it. One that is shared is stopped when nobody
+//!   [needs it any more](Builder::idle_stop), and started again.
+//! - A server that dies is replaced under its session: the call in flight gets an error that says so, the next one works, and
+//!   no client has to connect again.
+//!
+//! | file | what happens there |
+//! |---|---|
+//! | `party` | clients come in and leave |
+//! | `shared` | servers are started and stopped |
+//! | `hub` | one server and its clients |
+
+mod hub;
+mod party;
+mod shared;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use outlive_core::policy::Policy;
+use outlive_core::{Event, State, Time};
+
+use crate::command::Command;
+use crate::http::Remote;
+use crate::secrets::Secrets;
+use crate::serve::Backend;
+use crate::server::Http;
+
+use party::Doors;
+use shared::Shared;
+
+/// What is added to the time a server may take to stop before the end does without it.
+const LEEWAY: Duration = Duration::from_secs(2);
+
+/// A server that is served over HTTP, under supervision.
+///
+/// ```no_run
+/// use outlive::{Command, Gateway};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let gateway = Gateway::command(Command::new("uvx", ["mcp-server-time"])).build();
+/// gateway.http().bind("127.0.0.1:8000").await?.serve().await
+/// # }
+/// ```
+///
+/// It is a handle: clones are the same gateway, and [`shutdown`](Gateway::shutdown) ends `serve`. A gateway is
+/// served once. What happens to its servers is told to a [`Watcher`]; where they stand now is told by
+/// [`upstreams`](Gateway::upstreams).
+#[derive(Clone)]
+pub struct Gateway {
+    shared: Arc<Shared>,
+}
+
+impl Gateway {
+    /// Serves what this command starts.
+    pub fn command(command: Command) -> Builder {
+        let secrets = Secrets::of(&command);
+        let label = command.label(&secrets);
+        Builder::new(Target::Command(command, secrets), label)
+    }
+
+    /// Serves a server that is reached over HTTP.
+    pub fn remote(remote: Remote) -> Builder {
+        let label = remote.label();
+        Builder::new(Target::Remote(remote), label)
+    }
+
+    /// Settings for serving it over HTTP.
+    pub fn http(&self) -> Http {
+        Http::of_gateway(self.clone())
+    }
+
+    /// What stands behind a front, and how long its sessions may take to end.
+    pub(crate) fn backend(self) -> (Box<dyn Backend>, Duration) {
+        let policy = &self.shared.policy;
+        let grace = policy.drain + policy.stop_grace + policy.term_grace + LEEWAY;
+        (Box::new(Doors(self.shared)), grace)
+    }
+
+    /// Where each of its servers stands. There are none before somebody needs one.
+    pub fn upstreams(&self) -> Vec<Upstream> {
+        self.shared.upstreams()
+    }
+
+    /// Puts new servers under all sessions.
+    pub fn restart(&self) {
+        self.shared.restart();
+    }
+
+    /// Ends it. The first time gracefully: no new session is begun, what is in flight has the policy's
+    /// drain to finish, then servers are stopped and streams ended. The second time at once.
+    pub fn shutdown(&self) {
+        self.shared.shutdown();
+    }
+
+    /// Whether it is ending.
+    pub fn is_shutting_down(&self) -> bool {
+        self.shared.is_stopping()
+    }
+}
+
+impl fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gateway")
+            .field("label", &self.shared.policy.label)
+            .field("stops", &self.shared.stops.load(Ordering::Relaxed))
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where servers come from.
+#[derive(Clone, Debug)]
+enum Target {
+    Command(Command, Secrets),
+    Remote(Remote),
+}
+
+/// How a gateway is set up.
+pub struct Builder {
+    target: Target,
+    label: String,
+    policy: Policy,
+    share: bool,
+    pool: usize,
+    idle_stop: Option<Duration>,
+    watcher: Box<dyn Watcher>,
+}
+
+impl Builder {
+    fn new(target: Target, label: String) -> Builder {
+        Builder {
+            target,
+            label,
+            policy: Policy::default(),
+            share: false,
+            pool: 1,
+            idle_stop: None,
+            watcher: Box::new(()),
+        }
+    }
+
+    /// How the session with each server behaves. Its label is taken from the command or address.
+    #[must_use]
+    pub fn policy(mut self, policy: Policy) -> Builder {
+        self.policy = policy;
+        self
+    }
+
+    /// One server for all legacy clients, rather than one for each.
+    #[must_use]
+    pub fn share(mut self, share: bool) -> Builder {
+        self.share = share;
+        self
+    }
+
+    /// How many servers there are for modern requests (1).
+    #[must_use]
+    pub fn pool(mut self, servers: usize) -> Builder {
+        self.pool = servers.max(1);
+        self
+    }
+
+    /// Stops a shared server, or one of the pool, that nobody has used for this long (never). It is started again
+    /// when it is needed.
+    #[must_use]
+    pub fn idle_stop(mut self, after: Duration) -> Builder {
+        self.idle_stop = Some(after);
+        self
+    }
+
+    /// Who is told what happens to its servers.
+    #[must_use]
+    pub fn watcher(mut self, watcher: impl Watcher) -> Builder {
+        self.watcher = Box::new(watcher);
+        self
+    }
+
+    /// The gateway. Nothing is started yet.
+    pub fn build(self) -> Gateway {
+        let mut policy = self.policy;
+        policy.label = self.label.into();
+        Gateway {
+            shared: Arc::new(Shared {
+                target: self.target,
+                policy,
+                share: self.share,
+                idle_stop: self.idle_stop,
+                watcher: self.watcher,
+                hubs: Default::default(),
+                pool: (0..self.pool).map(|_| Default::default()).collect(),
+                common: Default::default(),
+                waiting: Default::default(),
+                modern: Default::default(),
+                clients: Default::default(),
+                numbers: Default::default(),
+                stops: Default::default(),
+            }),
+        }
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("label", &self.label)
+            .field("share", &self.share)
+            .field("pool", &self.pool)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whoever watches the servers of a gateway. Called from several threads, and waited for.
+pub trait Watcher: Send + Sync + 'static {
+    /// The session with the server of this number did or noticed something. Its last event is that its
+    /// state is [closed](State::Closed).
+    fn event(&self, upstream: u64, now: Time, event: &Event);
+
+    /// The server of this number wrote a line to its standard error; secrets are masked.
+    fn stderr(&self, _upstream: u64, _line: &str) {}
+}
+
+/// Nobody.
+impl Watcher for () {
+    fn event(&self, _upstream: u64, _now: Time, _event: &Event) {}
+}
+
+/// One server of a gateway, as it was when it was looked at.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Upstream {
+    /// Counted from 1 in the order they were started; a server that is replaced under its session
+    /// keeps its number.
+    pub number: u64,
+    /// Whom it is for.
+    pub used_by: Use,
+    /// Where its session stands.
+    pub state: State,
+    /// Requests that are waited for.
+    pub in_flight: usize,
+    /// Legacy clients that use it.
+    pub clients: usize,
+}
+
+/// Whom a server is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// One legacy session.
+    OneSession,
+    /// All legacy sessions.
+    AllSessions,
+    /// Modern requests.
+    ModernRequests,
+}

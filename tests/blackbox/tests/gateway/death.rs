@@ -1,0 +1,62 @@
+//! The server dies; its clients stay.
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::gate::{Gate, kind, text};
+use crate::rig::{tree, until};
+use crate::wire::modern_call;
+
+#[test]
+fn a_death_costs_a_legacy_client_one_call_and_not_its_session() {
+    let gate = Gate::new();
+    let client = gate.client();
+    let lost = client.call(1, "crash", json!({"say": "goodbye"})).answer();
+    assert_eq!(kind(&lost), "connection_lost");
+    assert_eq!(lost["id"], 1);
+    assert_eq!(lost["error"]["data"]["outlive"]["outcome"], "unknown");
+    assert_eq!(text(&client.call(2, "ping", json!({})).answer()), "pong");
+    assert_eq!(gate.setup.tap().pids().len(), 2);
+    assert_eq!(gate.setup.tap().method("initialize").len(), 2);
+}
+
+#[test]
+fn a_death_costs_a_modern_client_one_call() {
+    let gate = Gate::new();
+    let lost = gate.modern(&modern_call(1, "crash", json!({}))).answer();
+    assert_eq!(kind(&lost), "connection_lost");
+    let next = gate.modern(&modern_call(1, "ping", json!({}))).answer();
+    assert_eq!(text(&next), "pong");
+}
+
+#[test]
+fn a_death_between_calls_is_not_noticed() {
+    let gate = Gate::new();
+    let client = gate.client();
+    assert_eq!(text(&client.call(1, "ping", json!({})).answer()), "pong");
+    let first = gate.processes();
+    for pid in &first {
+        tree::kill(*pid, Signal::KILL);
+    }
+    until("another server", || {
+        let now = gate.processes();
+        (!now.is_empty() && now != first).then_some(())
+    });
+    assert_eq!(text(&client.call(2, "ping", json!({})).answer()), "pong");
+}
+
+#[test]
+fn nothing_stays_behind() {
+    let gate = Gate::new();
+    let clients: Vec<_> = (0..5).map(|_| gate.client()).collect();
+    assert_eq!(gate.modern(&modern_call(1, "ping", json!({}))).status, 200);
+    assert_eq!(gate.processes().len(), 6);
+    assert_eq!(clients[0].leave().status, 200);
+    until("its server ends", || {
+        (gate.processes().len() == 5).then_some(())
+    });
+    assert_eq!(clients[0].call(9, "ping", json!({})).status, 404);
+    gate.gateway.shutdown();
+    gate.join();
+    assert!(gate.processes().is_empty());
+}

@@ -1,0 +1,14 @@
+//! A server behind a gateway: what its clients see, whatever happens to it.
+//!
+//! The server is the fake, over pipes; the clients speak HTTP by hand ([`wire`]), over real sockets.
+//! `fm_NN_…` is the test of failure mode NN.
+#![cfg(target_os = "linux")]
+
+mod death;
+mod gate;
+mod legacy;
+mod modern;
+#[path = "../rig/mod.rs"]
+#[allow(dead_code, unused_imports)] // The rig serves other tests too.
+mod rig;
+mod wire;
