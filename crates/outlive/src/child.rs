@@ -144,6 +144,10 @@ impl Link for ChildLink {
         self.outbox.sent(self.unread)
     }
 
+    fn is_visible(&self) -> bool {
+        self.stdout.is_some()
+    }
+
     fn look_closely(&mut self) {
         if let Some(stdout) = &mut self.stdout {
             stdout.look_closely();

@@ -6,6 +6,17 @@ use bytes::Bytes;
 use outlive_core::error::Refusal;
 use outlive_core::{Event, Input, Time};
 
+/// Who else may want the thread a driver runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Thread {
+    /// Nobody, or only those for whom there are others.
+    Own,
+    /// Tasks that have no other.
+    Shared,
+    /// Somebody who probably waits for it.
+    Wanted,
+}
+
 /// Who uses a session: another process behind two pipes, or a part of this one.
 pub trait Downstream {
     /// Another turn begins.
@@ -15,11 +26,13 @@ pub trait Downstream {
     /// more of its messages are taken in unless `open`.
     fn poll_next(&mut self, cx: &mut Context<'_>, open: bool) -> Poll<Option<Input>>;
 
-    /// Makes the next look for what the host says ask its end itself, whatever the runtime knows
-    /// about it. False if that cannot be done, or if others wait for this thread.
-    fn look_closely(&mut self) -> bool {
-        false
+    /// All has been done: whose thread is this?
+    fn thread(&mut self) -> Thread {
+        Thread::Wanted
     }
+
+    /// Makes the next read ask the host's end itself before it asks the runtime.
+    fn look_closely(&mut self) {}
 
     /// The host is sent a message.
     fn send(&mut self, frame: Bytes);

@@ -5,8 +5,8 @@
 //! one turn, without a channel or another task in between. Between two pipes a message costs three
 //! system calls on its way through: waiting for it, reading it, writing it.
 //!
-//! While messages come in quick succession, the driver of a process of its own looks for the next
-//! one for a moment before it sleeps: see [`Linger`].
+//! While messages come in quick succession, the driver looks for the next one for a moment before
+//! it sleeps, unless somebody waits for its thread: see [`Linger`].
 //!
 //! Reading never waits for writing: what a peer does not take is queued. While a queue is long,
 //! its source is not read, so that a slow peer slows down the other one rather than fill memory.
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use outlive_core::{Event, Generation, Input, LinkInput, LinkOrder, Output, Policy, Session, Time};
 use tokio::time::Sleep;
 
-use crate::downstream::Downstream;
+use crate::downstream::{Downstream, Thread};
 use crate::linger::Linger;
 use crate::upstream::{Link, Read, Upstream};
 
@@ -129,8 +129,13 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
             if again {
                 continue;
             }
-            if !self.lingers() {
+            let thread = self.down.thread();
+            if !self.lingers(thread) {
                 return Poll::Pending;
+            }
+            if thread == Thread::Shared {
+                // The others have their turn between two looks.
+                break;
             }
         }
         cx.waker().wake_by_ref();
@@ -138,9 +143,11 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
     }
 
     /// All has been done: whether to look for news once more before sleeping.
-    fn lingers(&mut self) -> bool {
-        let lingers = self.linger.goes_on() && self.down.look_closely();
+    fn lingers(&mut self, thread: Thread) -> bool {
+        let visible = self.links.iter().any(Link::is_visible);
+        let lingers = self.linger.goes_on(visible && thread != Thread::Wanted);
         if lingers {
+            self.down.look_closely();
             self.links.iter_mut().for_each(Link::look_closely);
         }
         lingers

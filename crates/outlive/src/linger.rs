@@ -1,20 +1,24 @@
 //! Whether to look for news a little longer, or to sleep until woken.
 //!
-//! A process that sleeps is woken within tens of microseconds, and waking it costs its peer as much
-//! again. Many servers answer sooner than that. So while messages come in quick succession, they
-//! are looked for. The length of one wait says a good deal about the next; virtual machines decide
-//! by the same rule whether to halt. A look in vain costs [`LINGER`], and each makes the next one
-//! rarer: a session at rest sleeps, so does one whose server takes its time, and on a busy machine
-//! the processor is left to those who have work for it.
+//! Whoever sleeps has to be woken, which on a machine at rest takes tens of microseconds and costs
+//! its peer as much again. Many servers answer sooner than that, so while messages come in quick
+//! succession they are looked for, up to [`LINGER`]. On a busy machine it is the other way round:
+//! who looks may hold the very processor its peer waits for. Which of the two it is cannot be
+//! known, but it can be measured: waits are timed both ways, the way that is shorter is taken, and
+//! the other is tried now and then. If both take long, there is nothing to be gained: a session at
+//! rest sleeps, and so does one whose server takes its time.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long news is looked for. Waits shorter than this are followed by a look.
+/// How long news is looked for. Only a wait shorter than this is followed by a look.
 const LINGER: Duration = Duration::from_micros(50);
 
-/// Waits without a look after many looks in vain.
-const MOST_SKIPPED: u32 = 1024;
+/// Waits until the way that is not usual is tried, after it last proved better …
+const FIRST_TRY: u32 = 32;
+
+/// … and after many tries in vain.
+const LAST_TRY: u32 = 1024;
 
 #[derive(Debug)]
 pub(crate) struct Linger {
@@ -24,12 +28,27 @@ pub(crate) struct Linger {
     heard: Option<Instant>,
     /// Since when all has been done that could be.
     idle_since: Instant,
-    /// News is being looked for.
-    looking: bool,
-    /// Waits that are slept through after the next look in vain; doubled by it.
-    penalty: u32,
-    /// Waits still to be slept through.
-    skip: u32,
+    /// How the time since then is spent.
+    way: Way,
+    /// How long waits are on average when they are slept through, and when news is looked for.
+    slept: Duration,
+    looked: Duration,
+    /// Looking is usual.
+    looks: bool,
+    /// Waits until the other way is tried, this time and the next.
+    until_try: u32,
+    pause: u32,
+}
+
+/// How a wait is spent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Looking,
+    /// Looking was in vain.
+    Looked,
+    Sleeping,
+    /// Others have this thread.
+    Away,
 }
 
 impl Linger {
@@ -38,9 +57,12 @@ impl Linger {
             parallel: thread::available_parallelism().is_ok_and(|n| n.get() > 1),
             heard: None,
             idle_since: now,
-            looking: false,
-            penalty: 1,
-            skip: 0,
+            way: Way::Away,
+            slept: LINGER,
+            looked: Duration::ZERO,
+            looks: true,
+            until_try: FIRST_TRY,
+            pause: FIRST_TRY,
         }
     }
 
@@ -58,27 +80,52 @@ impl Linger {
         self.heard.is_some()
     }
 
-    /// All has been done: whether to look for news once more.
-    pub(crate) fn goes_on(&mut self) -> bool {
-        self.goes_on_at(Instant::now())
+    /// All has been done: whether to look for news once more. `free`: nobody else waits for this
+    /// thread.
+    pub(crate) fn goes_on(&mut self, free: bool) -> bool {
+        self.goes_on_at(Instant::now(), free)
     }
 
-    fn goes_on_at(&mut self, now: Instant) -> bool {
+    fn goes_on_at(&mut self, now: Instant, free: bool) -> bool {
         if let Some(heard) = self.heard.take() {
-            if self.looking {
-                self.penalty = (self.penalty / 2).max(1);
-            }
-            let brisk = heard.duration_since(self.idle_since) < LINGER;
-            self.looking = self.parallel && brisk && self.skip == 0;
-            self.skip = self.skip.saturating_sub(1);
+            let wait = heard.saturating_duration_since(self.idle_since).min(LINGER);
+            self.learn(wait);
+            self.way = match free {
+                false => Way::Away,
+                true if self.parallel && wait < LINGER && self.chooses_to_look() => Way::Looking,
+                true => Way::Sleeping,
+            };
             self.idle_since = now;
         }
-        if self.looking && now.duration_since(self.idle_since) >= LINGER {
-            self.looking = false;
-            self.skip = self.penalty;
-            self.penalty = (self.penalty * 2).min(MOST_SKIPPED);
+        if self.way == Way::Looking && now.duration_since(self.idle_since) >= LINGER {
+            self.way = Way::Looked;
         }
-        self.looking
+        free && self.way == Way::Looking
+    }
+
+    fn learn(&mut self, wait: Duration) {
+        let mean = match self.way {
+            Way::Looking | Way::Looked => &mut self.looked,
+            Way::Sleeping => &mut self.slept,
+            Way::Away => return,
+        };
+        *mean = (*mean * 7 + wait) / 8;
+        // It costs processor time, so it has to be worth it.
+        let looks = self.looked * 4 < self.slept * 3;
+        if looks != self.looks {
+            self.looks = looks;
+            (self.until_try, self.pause) = (FIRST_TRY, FIRST_TRY);
+        }
+    }
+
+    fn chooses_to_look(&mut self) -> bool {
+        if self.until_try > 0 {
+            self.until_try -= 1;
+            return self.looks;
+        }
+        self.pause = (self.pause * 2).min(LAST_TRY);
+        self.until_try = self.pause;
+        !self.looks
     }
 }
 
@@ -86,61 +133,130 @@ impl Linger {
 mod tests {
     use super::*;
 
-    /// Lets news come after each of `waits`; tells for each whether it was looked for.
-    fn looks(linger: &mut Linger, now: &mut Instant, waits: &[Duration]) -> Vec<bool> {
-        let mut looked = Vec::new();
-        for wait in waits {
-            looked.push(linger.goes_on_at(*now));
-            *now += *wait;
-            linger.goes_on_at(*now);
-            linger.heard = Some(*now);
-        }
-        looked
+    /// A peer, and what it takes to hear it.
+    #[derive(Clone, Copy)]
+    struct Peer {
+        /// Until it says something, if it is looked at.
+        looked: Duration,
+        /// Until it is heard by somebody who has to be woken.
+        slept: Duration,
     }
 
-    fn linger(now: Instant) -> Linger {
-        Linger {
-            parallel: true,
-            ..Linger::new(now)
-        }
+    const QUIET: Peer = Peer {
+        looked: Duration::from_micros(10),
+        slept: Duration::from_micros(40),
+    };
+    /// Whoever looks keeps it from its processor.
+    const BUSY: Peer = Peer {
+        looked: Duration::from_micros(200),
+        slept: Duration::from_micros(15),
+    };
+    const SLOW: Peer = Peer {
+        looked: Duration::from_millis(10),
+        slept: Duration::from_millis(10),
+    };
+
+    struct Rig {
+        linger: Linger,
+        now: Instant,
     }
 
-    const SHORT: Duration = Duration::from_micros(10);
-    const LONG: Duration = Duration::from_millis(10);
+    impl Rig {
+        fn new() -> Rig {
+            let now = Instant::now();
+            let linger = Linger {
+                parallel: true,
+                ..Linger::new(now)
+            };
+            Rig { linger, now }
+        }
+
+        /// Waits for the peer: whether it was looked for, and how long.
+        fn wait(&mut self, peer: Peer, free: bool) -> (bool, Duration) {
+            let looks = self.linger.goes_on_at(self.now, free);
+            let wait = if looks { peer.looked } else { peer.slept };
+            let looked = wait.min(LINGER + Duration::from_nanos(1));
+            assert!(!self.linger.goes_on_at(self.now + looked, free) || wait < LINGER);
+            self.now += wait;
+            self.linger.heard = Some(self.now);
+            (looks, looked)
+        }
+
+        /// The share of waits that were looked for, and of the time that was spent on it.
+        fn shares(&mut self, peer: Peer, waits: u32) -> (f64, f64) {
+            let (begun, mut looks, mut spent) = (self.now, 0, Duration::ZERO);
+            for _ in 0..waits {
+                let (looked, time) = self.wait(peer, true);
+                looks += u32::from(looked);
+                spent += if looked { time } else { Duration::ZERO };
+            }
+            let share = spent.as_secs_f64() / (self.now - begun).as_secs_f64();
+            (f64::from(looks) / f64::from(waits), share)
+        }
+    }
 
     #[test]
     fn quick_news_is_looked_for_from_the_second_wait_on() {
-        let mut now = Instant::now();
-        let mut linger = linger(now);
-        let looked = looks(&mut linger, &mut now, &[SHORT; 5]);
+        let mut rig = Rig::new();
+        let looked: Vec<bool> = (0..5).map(|_| rig.wait(QUIET, true).0).collect();
         assert_eq!(looked, [false, true, true, true, true]);
+        assert!(rig.shares(QUIET, 10_000).0 > 0.95);
     }
 
     #[test]
     fn slow_news_is_slept_for() {
-        let mut now = Instant::now();
-        let mut linger = linger(now);
-        assert_eq!(looks(&mut linger, &mut now, &[LONG; 5]), [false; 5]);
-        assert!(!linger.goes_on_at(now + LONG));
+        let mut rig = Rig::new();
+        assert_eq!(rig.shares(SLOW, 100).0, 0.0);
+        rig.shares(QUIET, 100);
+        // The one look that nobody could know to be in vain.
+        assert!(rig.wait(SLOW, true).0);
+        assert_eq!(rig.shares(SLOW, 100).0, 0.0);
     }
 
     #[test]
     fn looks_in_vain_become_rare() {
-        let mut now = Instant::now();
-        let mut linger = linger(now);
-        let waits = [SHORT, LONG].repeat(10_000);
-        let looked = looks(&mut linger, &mut now, &waits);
-        let count = looked.iter().filter(|looked| **looked).count();
-        assert!((10..100).contains(&count), "{count}");
+        let mut rig = Rig::new();
+        let mut looks = 0;
+        for _ in 0..10_000 {
+            rig.wait(QUIET, false);
+            looks += u32::from(rig.wait(SLOW, true).0);
+        }
+        assert!((5..100).contains(&looks), "{looks}");
+    }
+
+    #[test]
+    fn a_peer_that_needs_our_processor_gets_it() {
+        let mut rig = Rig::new();
+        rig.shares(BUSY, 1000);
+        let (_, time) = rig.shares(BUSY, 10_000);
+        assert!((0.0001..0.02).contains(&time), "{time}");
+    }
+
+    #[test]
+    fn it_is_noticed_when_looking_begins_or_ceases_to_pay() {
+        let mut rig = Rig::new();
+        for _ in 0..3 {
+            rig.shares(BUSY, 20_000);
+            rig.shares(QUIET, 20_000);
+            assert!(rig.shares(QUIET, 1000).0 > 0.95);
+            rig.shares(BUSY, 2000);
+            assert!(rig.shares(BUSY, 1000).0 < 0.05);
+        }
+    }
+
+    #[test]
+    fn nobody_looks_while_others_wait_for_the_thread() {
+        let mut rig = Rig::new();
+        rig.shares(QUIET, 100);
+        for _ in 0..100 {
+            assert!(!rig.wait(QUIET, false).0);
+        }
     }
 
     #[test]
     fn one_processor_is_left_to_the_peers() {
-        let mut now = Instant::now();
-        let mut linger = Linger {
-            parallel: false,
-            ..Linger::new(now)
-        };
-        assert_eq!(looks(&mut linger, &mut now, &[SHORT; 5]), [false; 5]);
+        let mut rig = Rig::new();
+        rig.linger.parallel = false;
+        assert_eq!(rig.shares(QUIET, 1000).0, 0.0);
     }
 }

@@ -8,7 +8,7 @@ use outlive_core::error::Refusal;
 use outlive_core::{Event, Framer, Input, State, Time};
 
 use crate::Observer;
-use crate::downstream::Downstream;
+use crate::downstream::{Downstream, Thread};
 use crate::driver::{FAREWELL, READS};
 use crate::host::Host;
 use crate::outbox::Outbox;
@@ -125,12 +125,15 @@ impl<O: Observer> Downstream for Stdio<O> {
         }
     }
 
-    fn look_closely(&mut self) -> bool {
-        let alone = self.signals.is_some();
-        if alone {
-            self.host.input.look_closely();
+    fn thread(&mut self) -> Thread {
+        match self.signals {
+            Some(_) => Thread::Own,
+            None => Thread::Wanted,
         }
-        alone
+    }
+
+    fn look_closely(&mut self) {
+        self.host.input.look_closely();
     }
 
     fn send(&mut self, frame: Bytes) {

@@ -46,7 +46,7 @@ pub(crate) struct Source {
     kind: Kind,
     /// A read of this many bytes shows that the pipe was full.
     capacity: usize,
-    /// The next read asks the pipe itself, whatever the runtime knows about it.
+    /// The next read asks the pipe itself before it asks the runtime.
     eager: bool,
 }
 
@@ -61,8 +61,7 @@ impl Source {
         })
     }
 
-    /// Makes the next read ask the pipe itself. It does not see to being woken: that was done when
-    /// the runtime had nothing to read here.
+    /// Makes the next read ask the pipe itself before it asks the runtime.
     pub(crate) fn look_closely(&mut self) {
         self.eager = true;
     }
@@ -73,15 +72,12 @@ impl Source {
         cx: &mut Context<'_>,
         buf: &mut BytesMut,
     ) -> Poll<io::Result<usize>> {
-        if std::mem::take(&mut self.eager) {
-            return match read(&self.fd, self.kind, buf) {
-                Ok(n) => {
-                    self.note_size(n);
-                    Poll::Ready(Ok(n))
-                }
-                // A true error will come up again.
-                Err(_) => Poll::Pending,
-            };
+        // A true error will come up again.
+        if std::mem::take(&mut self.eager)
+            && let Ok(n) = read(&self.fd, self.kind, buf)
+        {
+            self.note_size(n);
+            return Poll::Ready(Ok(n));
         }
         loop {
             let mut guard = ready!(self.fd.poll_read_ready(cx))?;

@@ -64,7 +64,12 @@ pub(crate) trait Link {
     /// How many of the frames queued here the server can have read.
     fn sent(&self) -> u64;
 
-    /// Makes the next read ask the server's end itself, whatever the runtime knows about it.
+    /// Whether it can be read without the runtime's help.
+    fn is_visible(&self) -> bool {
+        false
+    }
+
+    /// Makes the next read ask the server's end itself before it asks the runtime.
     fn look_closely(&mut self) {}
 
     /// Reads what the server says.

@@ -12,7 +12,7 @@ use outlive_core::error::{Error, Outcome, Refusal};
 use outlive_core::event::List;
 use outlive_core::message::Kind;
 use outlive_core::{Event as CoreEvent, Frame, Id, Input, Message, Time};
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
@@ -23,7 +23,7 @@ use super::handler::Handlers;
 use super::inbox::{self, Command};
 use super::news::Reporter;
 use super::wire;
-use crate::downstream::Downstream;
+use crate::downstream::{Downstream, Thread};
 use crate::model::Progress;
 
 /// Wishes that are seen to in one turn.
@@ -91,10 +91,19 @@ pub(crate) struct Desk {
     reporter: Reporter,
     /// How many more wishes are seen to before the server has its turn.
     turn: usize,
+    /// News may be looked for while calls are out.
+    lingers: bool,
+    /// Somebody was told something and may wait for this thread to go on.
+    told: bool,
 }
 
 impl Desk {
-    pub(super) fn new(shared: Arc<Shared>, handlers: Handlers, runtime: Handle) -> Desk {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        handlers: Handlers,
+        runtime: Handle,
+        lingers: bool,
+    ) -> Desk {
         Desk {
             shared,
             handlers,
@@ -104,6 +113,8 @@ impl Desk {
             asks: HashMap::new(),
             reporter: Reporter::new(),
             turn: TURN,
+            lingers,
+            told: false,
         }
     }
 
@@ -111,6 +122,7 @@ impl Desk {
         let waiting =
             |command: &Command| matches!(command, Command::Call { id: call, .. } if *call == id);
         if let Some(at) = self.commands.iter().position(waiting) {
+            self.told = true;
             // It never reached the session.
             if let Some(Command::Call { pending, .. }) = self.commands.remove(at) {
                 pending.settle(Err(Error::CancelledByCaller));
@@ -118,6 +130,7 @@ impl Desk {
             return None;
         }
         let pending = self.pending.remove(&id)?;
+        self.told = true;
         pending.settle(Err(Error::CancelledByCaller));
         Some(Input::Host(Frame::Line(wire::cancelled(id, reason))))
     }
@@ -280,7 +293,17 @@ impl Downstream for Desk {
         }
     }
 
+    fn thread(&mut self) -> Thread {
+        let told = std::mem::take(&mut self.told);
+        match self.lingers && !told && !self.pending.is_empty() {
+            false => Thread::Wanted,
+            true if self.runtime.runtime_flavor() == RuntimeFlavor::CurrentThread => Thread::Shared,
+            true => Thread::Own,
+        }
+    }
+
     fn send(&mut self, frame: Bytes) {
+        self.told = true;
         let told = self.reporter.catch_up(&self.shared.news);
         // The session has read it before; it cannot be junk.
         let Ok(message) = Message::read(frame) else {
@@ -294,6 +317,7 @@ impl Downstream for Desk {
     }
 
     fn refuse(&mut self, refusal: Refusal) {
+        self.told = true;
         self.reporter.catch_up(&self.shared.news);
         let id = std::str::from_utf8(&refusal.id_json).unwrap_or_default();
         if let Some(pending) = id.parse().ok().and_then(|id: u64| self.pending.remove(&id)) {
@@ -302,6 +326,7 @@ impl Downstream for Desk {
     }
 
     fn event(&mut self, now: Time, event: &CoreEvent) -> Option<Input> {
+        self.told = true;
         self.reporter.report(&self.shared.news, now, event);
         None
     }

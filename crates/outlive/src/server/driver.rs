@@ -22,6 +22,7 @@ use tokio::time::Sleep;
 use super::connection::{After, Connection, close_kind};
 use super::pool::{Reader, TICK};
 use super::wire::Reading;
+use crate::linger::Linger;
 
 /// Reads of the client before it is written to.
 const READS: usize = 8;
@@ -151,6 +152,7 @@ struct Driver {
     framer: Framer,
     connection: Arc<Connection>,
     seat: Weak<Seat>,
+    linger: Linger,
     /// The pool has been told who looks after it.
     attended: bool,
     /// There are handlers to be run before anything else is read.
@@ -173,6 +175,7 @@ impl Driver {
         Driver {
             reader,
             framer: Framer::new(connection.message_limit),
+            linger: Linger::new(Instant::now()),
             seat: Weak::new(),
             attended: false,
             helps: false,
@@ -201,12 +204,26 @@ impl Driver {
                 return Poll::Ready(Turn::End);
             }
             again |= self.watch_clock(cx);
-            if !again {
+            if !again && !self.lingers() {
                 return Poll::Pending;
             }
         }
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// All has been done: looks for what the client says next before sleeping. True if it has said
+    /// something.
+    fn lingers(&mut self) -> bool {
+        let reads = !self.ended && !self.connection.lock().paused;
+        let visible = self.connection.registry.lingers && self.reader.is_visible();
+        while self.linger.goes_on(reads && visible) {
+            if self.reader.read_now(self.framer.spare()) > 0 {
+                self.linger.hear();
+                return true;
+            }
+        }
+        false
     }
 
     /// Introduces this thread, and those that may take its place: all have the same waker.
@@ -241,7 +258,9 @@ impl Driver {
             match self.reader.poll_read(cx, self.framer.spare()) {
                 Poll::Pending => return false,
                 Poll::Ready(Ok(0)) => self.ended = true,
-                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Ok(_)) => {
+                    self.linger.hear();
+                }
                 Poll::Ready(Err(error)) => {
                     self.tell_end(close_kind(&error));
                     return true;

@@ -126,6 +126,8 @@ pub(crate) struct Registry {
     pub(crate) declared: Declared,
     /// Items on a page of a list; 0: all.
     pub(crate) page: usize,
+    /// What clients say next may be looked for.
+    pub(crate) lingers: bool,
     connections: Mutex<Vec<Weak<Connection>>>,
 }
 
@@ -149,6 +151,7 @@ impl Registry {
             policy,
             declared,
             page,
+            lingers: true,
             connections: Mutex::default(),
         }
     }

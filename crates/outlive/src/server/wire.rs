@@ -21,6 +21,17 @@ use crate::stream::Source;
 pub(crate) trait Reading: Send {
     /// Appends what is there to `buf`, which has room; 0 is the end.
     fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut BytesMut) -> Poll<io::Result<usize>>;
+
+    /// Whether it can be read without the runtime's help.
+    fn is_visible(&self) -> bool {
+        false
+    }
+
+    /// Appends what is there to `buf`, if it can be read without the runtime's help; 0 may be the
+    /// end.
+    fn read_now(&mut self, _buf: &mut BytesMut) -> usize {
+        0
+    }
 }
 
 /// Where the client is written to.
@@ -141,6 +152,14 @@ impl<S: AsyncRead + Send> Reading for ReadHalf<S> {
 impl Reading for Source {
     fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut BytesMut) -> Poll<io::Result<usize>> {
         Source::poll_read(self, cx, buf)
+    }
+
+    fn is_visible(&self) -> bool {
+        true
+    }
+
+    fn read_now(&mut self, buf: &mut BytesMut) -> usize {
+        Source::read_now(self, buf)
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod answers;
 mod asks;
+mod brisk;
 mod bytes;
 mod close;
 mod crowds;
