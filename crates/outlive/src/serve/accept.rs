@@ -17,6 +17,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::mouth::Mouth;
+use super::patience::Patience;
 use super::session::Sessions;
 use super::{Backend, Guard, Kind, Limits, Party};
 
@@ -134,9 +135,10 @@ impl Front {
             .timer(TokioTimer::new())
             .header_read_timeout(self.limits.head_time)
             .max_buf_size(self.limits.head);
+        let patience = Arc::new(Patience::default());
         let service = service_fn(move |request| {
-            let front = self.clone();
-            async move { Ok::<_, Infallible>(front.answer(request).await) }
+            let (front, patience) = (self.clone(), patience.clone());
+            async move { Ok::<_, Infallible>(front.answer(request, &patience).await) }
         });
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
         let stop = async {

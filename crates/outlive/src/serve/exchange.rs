@@ -19,6 +19,7 @@ use super::accept::Front;
 use super::guard::header;
 use super::head::{self, HEADER_MISMATCH, VERSION};
 use super::mouth::{Beginning, Mouth};
+use super::patience::Patience;
 use super::reader::{Reader, read_id};
 use super::reply::{self, Reply, SESSION_ID};
 use super::session::{Session, Use};
@@ -45,17 +46,25 @@ pub(super) type Refused<T> = Result<T, Box<Reply>>;
 
 impl Front {
     /// Answers a request.
-    pub(crate) async fn answer(self: &Arc<Front>, request: Request<Incoming>) -> Reply {
-        match self.admit(request).await {
+    pub(crate) async fn answer(
+        self: &Arc<Front>,
+        request: Request<Incoming>,
+        patience: &Patience,
+    ) -> Reply {
+        match self.admit(request, patience).await {
             Ok(reply) => reply,
             Err(refusal) => *refusal,
         }
     }
 
-    async fn admit(self: &Arc<Front>, request: Request<Incoming>) -> Refused<Reply> {
+    async fn admit(
+        self: &Arc<Front>,
+        request: Request<Incoming>,
+        patience: &Patience,
+    ) -> Refused<Reply> {
         self.guard.check(request.headers(), request.uri())?;
         match request.uri().path() {
-            path if path == self.path => self.endpoint(request).await,
+            path if path == self.path => self.endpoint(request, patience).await,
             sse::STREAM => self.sse_stream(&request),
             sse::MESSAGES => self.sse_message(request).await,
             _ => {
@@ -65,16 +74,16 @@ impl Front {
         }
     }
 
-    async fn endpoint(&self, request: Request<Incoming>) -> Refused<Reply> {
+    async fn endpoint(&self, request: Request<Incoming>, patience: &Patience) -> Refused<Reply> {
         match *request.method() {
-            Method::POST => self.post(request).await,
+            Method::POST => self.post(request, patience).await,
             Method::GET => self.get(request.headers()),
             Method::DELETE => self.delete(request.headers()),
             _ => Ok(reply::only("POST, GET, DELETE")),
         }
     }
 
-    async fn post(&self, request: Request<Incoming>) -> Refused<Reply> {
+    async fn post(&self, request: Request<Incoming>, patience: &Patience) -> Refused<Reply> {
         let (parts, body) = request.into_parts();
         let headers = &parts.headers;
         must_be_json(headers)?;
@@ -88,8 +97,8 @@ impl Front {
         let modern = message.as_ref().is_ok_and(Message::is_modern)
             || header(headers, VERSION).is_some_and(|version| !legacy(version));
         match modern {
-            true => self.modern(headers, body, message).await,
-            false => self.legacy(headers, body, message).await,
+            true => self.modern(headers, body, message, patience).await,
+            false => self.legacy(headers, body, message, patience).await,
         }
     }
 
@@ -98,6 +107,7 @@ impl Front {
         headers: &HeaderMap,
         body: Bytes,
         message: Result<Message, Defect>,
+        patience: &Patience,
     ) -> Refused<Reply> {
         if let Ok(message) = &message
             && message.kind() == MessageKind::Request
@@ -115,7 +125,7 @@ impl Front {
             primed: false,
         };
         let defect = defect(&message);
-        Ok(exchange.run(body, defect).await)
+        Ok(exchange.run(body, defect, patience).await)
     }
 
     async fn legacy(
@@ -123,6 +133,7 @@ impl Front {
         headers: &HeaderMap,
         body: Bytes,
         message: Result<Message, Defect>,
+        patience: &Patience,
     ) -> Refused<Reply> {
         let first = message
             .as_ref()
@@ -146,7 +157,7 @@ impl Front {
             primed: is_primed(headers),
         };
         let defect = defect(&message);
-        Ok(exchange.run(body, defect).await)
+        Ok(exchange.run(body, defect, patience).await)
     }
 
     /// A new session, if there may be one more.
@@ -297,12 +308,12 @@ struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    async fn run(&self, body: Bytes, defect: Option<&Defect>) -> Reply {
+    async fn run(&self, body: Bytes, defect: Option<&Defect>, patience: &Patience) -> Reply {
         if self.mouth.is_sealed() {
             return reply::busy("The server is shutting down.");
         }
         let (reader, at_once) = self.hear(body);
-        match reader.beginning(PROMPT).await {
+        match reader.beginning(Some((patience, PROMPT))).await {
             Beginning::Silence if self.mouth.is_sealed() => {
                 reply::busy("The server is shutting down.")
             }
@@ -327,7 +338,7 @@ impl Exchange<'_> {
     async fn handshake(&self, body: Bytes) -> (Reply, bool) {
         let (reader, _) = self.hear(body);
         // However long the party takes: there is no stream before there is a session.
-        match reader.beginning(Duration::MAX).await {
+        match reader.beginning(None).await {
             Beginning::Answer(line) => {
                 let shaken = error_code(&line).is_none();
                 (reply::json(StatusCode::OK, line), shaken)

@@ -28,12 +28,14 @@
 //! | `session` | legacy clients |
 //! | `sse` | clients of 2024-11-05: a stream to read, an address to write to |
 //! | `mouth`, `reader` | what is sent, kept and read |
+//! | `patience` | how long an answer is waited for |
 
 mod accept;
 mod exchange;
 mod guard;
 mod head;
 mod mouth;
+mod patience;
 mod reader;
 mod reply;
 mod session;

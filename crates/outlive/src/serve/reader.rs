@@ -12,6 +12,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::Party;
 use super::mouth::{Beginning, Mouth, Said, Turn};
+use super::patience::Patience;
 
 /// What a client is told to wait before it comes back for the rest of a stream, in milliseconds.
 const RETRY: u32 = 500;
@@ -76,14 +77,17 @@ impl Reader {
         self
     }
 
-    /// How the channel begins; a stream, if nothing is said for so long.
-    pub(crate) async fn beginning(&self, patience: Duration) -> Beginning {
-        let mut patience = std::pin::pin!(tokio::time::sleep(patience));
+    /// How the channel begins; a stream, if there is a bound and nothing is said for so long.
+    pub(crate) async fn beginning(&self, bound: Option<(&Patience, Duration)>) -> Beginning {
+        let mut waiting = bound.map(|(patience, bound)| patience.wait(bound));
         poll_fn(|cx| {
             if let Some(beginning) = self.mouth.beginning(self.turn, cx.waker()) {
                 return Poll::Ready(beginning);
             }
-            patience.as_mut().poll(cx).map(|()| Beginning::Stream)
+            match &mut waiting {
+                Some(waiting) => waiting.poll(cx).map(|()| Beginning::Stream),
+                None => Poll::Pending,
+            }
         })
         .await
     }

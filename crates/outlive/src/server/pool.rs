@@ -147,7 +147,9 @@ impl Pool {
     pub(crate) fn push_all(&self, tasks: impl IntoIterator<Item = Arc<Task>>) {
         let mut state = self.0.lock();
         state.queue.extend(tasks);
-        self.0.rouse(&mut state);
+        let calls = self.0.rouse(&mut state);
+        drop(state);
+        self.0.call(calls);
     }
 
     /// Queues tasks that the thread that reads has come across. True if it is to
@@ -157,9 +159,9 @@ impl Pool {
         // An idle thread is needed to watch.
         let helps = state.idle > 0 && state.queue.is_empty() && state.cost < QUICK;
         state.queue.extend(tasks);
-        if !helps {
-            self.0.rouse(&mut state);
-        }
+        let calls = !helps && self.0.rouse(&mut state);
+        drop(state);
+        self.0.call(calls);
         helps
     }
 
@@ -188,7 +190,9 @@ impl Pool {
             }
             state.help.inside = None;
         }
-        self.0.rouse(&mut state);
+        let calls = self.0.rouse(&mut state);
+        drop(state);
+        self.0.call(calls);
     }
 
     /// Whether [`Pool::tend`] is to be called when a tick has passed.
@@ -235,18 +239,28 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gets a thread for the queue's head. One at a time: whoever comes calls the next.
-    fn rouse(self: &Arc<Inner>, state: &mut State) {
+    /// Gets a thread for the queue's head. One at a time: whoever comes calls the next. True if one is
+    /// to be [called](Inner::call), which is best done without the lock: it would only wait for that.
+    #[must_use]
+    fn rouse(self: &Arc<Inner>, state: &mut State) -> bool {
         if state.queue.is_empty() || state.rousing {
-            return;
+            return false;
         }
         if state.idle > 0 {
             state.rousing = true;
+            return true;
+        }
+        match state.threads < self.few {
+            true => self.start(state),
+            false => self.need_tick(state),
+        }
+        false
+    }
+
+    /// Calls an idle thread.
+    fn call(&self, calls: bool) {
+        if calls {
             self.work.notify_one();
-        } else if state.threads < self.few {
-            self.start(state);
-        } else {
-            self.need_tick(state);
         }
     }
 
@@ -338,7 +352,8 @@ impl Inner {
         let stuck = !moved && help.inside.is_some();
         if stuck && self.reader.get().is_some_and(|reader| (reader.relieve)()) {
             state.help.inside = None;
-            self.rouse(state);
+            let calls = self.rouse(state);
+            self.call(calls);
         }
     }
 
@@ -370,7 +385,8 @@ impl Inner {
     fn take(self: &Arc<Inner>, state: &mut State) -> Option<Arc<Task>> {
         let task = state.queue.pop_front()?;
         state.taken += 1;
-        self.rouse(state);
+        let calls = self.rouse(state);
+        self.call(calls);
         if state.help.inside.is_some() {
             // It may have been this thread that watched.
             self.have_watched(state);
