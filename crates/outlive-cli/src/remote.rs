@@ -1,10 +1,13 @@
 //! The settings of `outlive run URL` that concern the address.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use outlive::client;
 use outlive::{Remote, Transport};
+
+use crate::units::duration;
 
 /// How a server over HTTP is reached.
 #[derive(Args, Clone, Debug)]
@@ -48,6 +51,17 @@ pub struct RemoteSettings {
         help_heading = "Servers over HTTP"
     )]
     pub transport: Way,
+
+    /// Give up an answer that stops in the middle for this long.
+    #[arg(
+        long,
+        env = "OUTLIVE_STALL_TIMEOUT",
+        value_name = "DURATION",
+        default_value = "60s",
+        value_parser = duration,
+        help_heading = "Servers over HTTP"
+    )]
+    pub stall_timeout: Duration,
 
     /// Which era of the protocol is spoken.
     #[arg(
@@ -94,6 +108,7 @@ impl RemoteSettings {
             if let Some(file) = &self.ca_file {
                 remote = remote.ca_file(file);
             }
+            remote = remote.stall_timeout(self.stall_timeout);
             remote = match self.transport {
                 Way::Auto => remote,
                 Way::Http => remote.transport(Transport::Streamable),

@@ -64,6 +64,8 @@ pub enum LinkInput {
     Unmade(StartFailure),
     /// The server sent a frame.
     Frame(Frame),
+    /// The server was heard, and said nothing: a sign of life.
+    Alive,
     /// The server wrote a line to its standard error (text without its line end;
     /// the driver has masked secrets, the core escapes control characters).
     Stderr(String),

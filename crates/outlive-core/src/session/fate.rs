@@ -155,6 +155,11 @@ impl Session {
             return self.listen_again(now, &host_id);
         }
         let poison = deaths >= POISON;
+        if poison && self.is_unproven_discover(entry) {
+            // Not even an error: no modern server would (FM-42).
+            let why = format!("The server {} twice; use `initialize`.", cause.predicate());
+            return self.give_up(now, id, &Error::Unsupported { why });
+        }
         if self.is_safe_here(entry) && !poison {
             // If this link ends before it is sent, the next server has to say so too.
             let verify = entry.message.is("tools/call") && self.retry_of(entry) == Retry::Safe;

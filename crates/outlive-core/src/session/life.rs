@@ -48,6 +48,7 @@ impl Session {
                 link.pulse.heard = now;
                 self.on_server(now, frame);
             }
+            LinkInput::Alive => link.pulse.heard = now,
             LinkInput::Stderr(line) => {
                 link.pulse.heard = now;
                 link.stderr.push(&line);

@@ -75,6 +75,23 @@ fn a_request_of_another_era_is_refused_unexecuted_and_alone() {
 }
 
 #[test]
+fn a_probe_for_the_modern_era_that_breaks_off_twice_is_answered_for_the_server() {
+    let mut p = Pair::new(outlive_core::Policy::default());
+    p.up();
+    p.host(&modern_request(7, "server/discover", ""));
+    for _ in 0..2 {
+        unanswered(&mut p, 7, Fate::Lost("connection reset".into()));
+    }
+    let failure = p.failure();
+    assert_eq!(failure.kind(), "unsupported");
+    assert!(
+        failure.message.contains("use `initialize`"),
+        "{}",
+        failure.message
+    );
+}
+
+#[test]
 fn a_request_that_is_refused_fails_alone() {
     let mut p = Pair::ready();
     p.call(7, "any");

@@ -73,6 +73,23 @@ fn a_server_that_answers_neither_probe_is_unresponsive() {
 }
 
 #[test]
+fn a_server_that_is_heard_is_alive_though_it_says_nothing() {
+    let mut p = Pair::ready();
+    for _ in 0..10 {
+        p.advance(29_999);
+        p.link(LinkInput::Alive);
+    }
+    assert_eq!(p.at_link(), [""; 0], "nobody had to ask");
+    p.advance(30_000);
+    assert_eq!(p.at_link(), [ping(1, 1)]);
+    p.advance(29_999);
+    p.link(LinkInput::Alive);
+    p.forget();
+    p.advance(29_999);
+    assert_eq!((p.at_link(), p.states()), (vec![], vec![]));
+}
+
+#[test]
 fn a_server_that_knows_no_ping_is_not_asked_again() {
     let mut p = Pair::ready();
     p.advance(60_000);

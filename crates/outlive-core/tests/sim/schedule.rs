@@ -62,6 +62,7 @@ pub enum Step {
     ServerNotification,
     ServerJunk,
     Stderr,
+    Alive,
     /// The server closes its output; this many of the last frames had not been written.
     Eof(u8),
     /// Writing to the server fails.
@@ -182,6 +183,7 @@ fn draw_step(dice: &mut Dice, modern: bool) -> Step {
         71 if dice.below(2) == 0 => Step::ServerJunk,
         71 => Step::Disconnected(n),
         72 if dice.below(3) == 0 => Step::Stderr,
+        72 if dice.below(6) == 0 => Step::Alive,
         72 => Step::Unanswered(n, dice.below(8) as u8),
         73 => Step::Eof(n),
         74 => Step::WriteFails(n),

@@ -8,7 +8,7 @@ use reqwest::Response;
 use tokio::time::timeout;
 
 use super::exchange::is_stream;
-use super::report::{Report, Reports};
+use super::report::{self, Report, Reports};
 use super::session::{Failure, Session};
 use super::sse::{Event, Events};
 
@@ -65,7 +65,9 @@ async fn address(session: &Session, mut response: Response) -> Result<Channel, S
     }
     let mut events = Events::new(session.limit);
     while let Some(bytes) = session.chunk(&mut response).await? {
-        let mut begun = events.read(&bytes).into_iter();
+        let mut begun = events.read(&bytes);
+        begun.retain(|event| *event != Event::Comment);
+        let mut begun = begun.into_iter();
         let Some(event) = begun.next() else { continue };
         let Event::Endpoint(address) = event else {
             return Err("the first event was no `endpoint`".into());
@@ -92,10 +94,7 @@ impl Channel {
         let mut events = std::mem::take(&mut self.begun);
         let error = loop {
             for event in events.drain(..) {
-                if let Event::Message(frame) = event {
-                    let report = Report::Input(LinkInput::Frame(frame));
-                    let _ = reports.send(report).await;
-                }
+                report::pass_on(&reports, event).await;
             }
             match session.chunk(&mut self.response).await {
                 Ok(Some(bytes)) => events = self.events.read(&bytes),

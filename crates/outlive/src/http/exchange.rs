@@ -17,14 +17,13 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use serde::Deserialize;
 use tokio::time::{sleep, timeout};
 
-use super::report::{Report, Reports};
+use super::report::{self, Report, Reports};
+use super::rhythm::Rhythm;
 use super::session::{Failure, Session};
 use super::sse::{Event, Events};
 use super::verdict::{Refusal, is_lost_answer, one_line, retry_after};
 use super::{era, listing};
 
-/// A body that stops for longer than this will not go on.
-const STALL: Duration = Duration::from_secs(60);
 /// How long the words of a refusal are waited for, and how many of them are read.
 const REFUSAL: Duration = Duration::from_secs(5);
 const REFUSAL_BYTES: usize = 64 << 10;
@@ -185,12 +184,16 @@ impl Exchange {
     /// The answer is the body.
     async fn body(&self, id: &Id, mut response: Response) -> End {
         let mut framer = Framer::new(self.session.limit);
+        let stall = self.session.stall();
         loop {
-            let chunk = match timeout(STALL, self.session.chunk(&mut response)).await {
+            let chunk = match timeout(stall, self.session.chunk(&mut response)).await {
                 Ok(Ok(Some(chunk))) => chunk,
                 Ok(Ok(None)) => break,
                 Ok(Err(words)) => return lost(id, words),
-                Err(_) => return lost(id, format!("its answer stopped for {} s", STALL.as_secs())),
+                Err(_) => {
+                    self.session.note_break();
+                    return lost(id, format!("its answer stopped for {} s", stall.as_secs()));
+                }
             };
             framer.spare().extend_from_slice(&one_line(&chunk));
             let whole = framer.next_frame();
@@ -242,20 +245,27 @@ impl Exchange {
         events: &mut Events,
     ) -> Result<(), String> {
         let mut answered = false;
+        let listens = self.message.is("subscriptions/listen");
+        let mut rhythm = Rhythm::new();
         loop {
-            let chunk = self.session.chunk(response);
-            let chunk = match answered {
-                false => chunk.await,
-                true => match timeout(TAIL, chunk).await {
+            let chunk = match (answered, listens) {
+                (false, false) => self.session.chunk(response).await,
+                (false, true) => rhythm.chunk(&self.session, response).await,
+                (true, _) => match timeout(TAIL, self.session.chunk(response)).await {
                     Ok(chunk) => chunk,
                     Err(_) => return Ok(()),
                 },
             };
             match chunk {
                 Ok(Some(bytes)) => {
-                    for event in events.read(&bytes) {
-                        if let Event::Message(frame) = event {
-                            answered |= self.deliver(id, frame, false).await;
+                    let read = events.read(&bytes);
+                    rhythm.note(&read);
+                    for event in read {
+                        match event {
+                            Event::Message(frame) => {
+                                answered |= self.deliver(id, frame, false).await;
+                            }
+                            other => report::pass_on(&self.reports, other).await,
                         }
                     }
                 }

@@ -12,9 +12,10 @@ use reqwest::Response;
 use tokio::time::sleep;
 
 use super::exchange::is_stream;
-use super::report::{Report, Reports};
+use super::report::{self, Report, Reports};
+use super::rhythm::Rhythm;
 use super::session::{Failure, Session};
-use super::sse::{Event, Events};
+use super::sse::Events;
 
 /// The pause after a stream that was short, …
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -66,12 +67,12 @@ pub(super) async fn run(session: Arc<Session>, reports: Reports) {
 }
 
 async fn read(session: &Session, mut response: Response, events: &mut Events, reports: &Reports) {
-    while let Ok(Some(bytes)) = session.chunk(&mut response).await {
-        for event in events.read(&bytes) {
-            if let Event::Message(frame) = event {
-                let report = Report::Input(LinkInput::Frame(frame));
-                let _ = reports.send(report).await;
-            }
+    let mut rhythm = Rhythm::new();
+    while let Ok(Some(bytes)) = rhythm.chunk(session, &mut response).await {
+        let read = events.read(&bytes);
+        rhythm.note(&read);
+        for event in read {
+            report::pass_on(reports, event).await;
         }
     }
 }

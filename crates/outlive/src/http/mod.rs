@@ -19,6 +19,7 @@
 //! | `verdict` | what a response without an answer means |
 //! | `get_stream` | the stream on which a legacy server speaks unasked |
 //! | `channel` | the stream of an HTTP+SSE server |
+//! | `rhythm` | how long a stream may be silent |
 //! | `sse` | server-sent events out of bytes |
 //! | `mirror` | what a modern request says in its headers |
 //! | `headers` | what the user wants on every request |
@@ -38,6 +39,7 @@ mod listing;
 mod mirror;
 mod remote;
 mod report;
+mod rhythm;
 mod session;
 mod sse;
 mod tls;

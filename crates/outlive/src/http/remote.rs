@@ -3,19 +3,25 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use outlive_core::Generation;
 use outlive_core::cause::{Exit, StartFailure};
 use reqwest::Url;
+use reqwest::header::{AUTHORIZATION, HeaderValue};
 
 use super::headers::Headers;
 use super::known::Known;
 use super::link::HttpLink;
 use super::session::{Session, Wiring};
 use super::tls;
+use crate::base64;
 use crate::client::Era;
 use crate::secrets::Secrets;
 use crate::upstream::{Link, Upstream};
+
+/// Longer than any network stops that still goes on.
+const STALL: Duration = Duration::from_secs(60);
 
 /// How messages travel over HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +43,7 @@ pub struct Remote {
     ca_file: Option<PathBuf>,
     transport: Option<Transport>,
     era: Option<Era>,
+    stall: Duration,
 }
 
 impl Remote {
@@ -49,6 +56,7 @@ impl Remote {
             ca_file: None,
             transport: None,
             era: None,
+            stall: STALL,
         }
     }
 
@@ -86,6 +94,13 @@ impl Remote {
         self
     }
 
+    /// Gives up an answer that stops in the middle for this long (a minute). A stream of events may be
+    /// silent for as long as it likes.
+    pub fn stall_timeout(mut self, stall: Duration) -> Remote {
+        self.stall = stall;
+        self
+    }
+
     /// What is wrong with it, as far as that can be told without connecting.
     pub fn check(&self) -> Result<(), String> {
         if let Some(why) = &self.header_problem {
@@ -106,7 +121,9 @@ impl Remote {
     pub fn secrets(&self) -> Secrets {
         let mut secrets = Secrets::of_environment();
         if let Ok(url) = &self.url {
-            secrets.reveal_nothing_of(url.password().unwrap_or_default());
+            let password = url.password().unwrap_or_default();
+            secrets.reveal_nothing_of(password);
+            secrets.reveal_nothing_of(&String::from_utf8_lossy(&decoded(password)));
             for (_, value) in url.query_pairs() {
                 secrets.reveal_nothing_of(&value);
             }
@@ -119,12 +136,17 @@ impl Remote {
 
     /// A session to be opened with it.
     fn session(&self, known: Arc<Known>, limit: usize) -> Result<Session, String> {
-        let url = self.url.clone()?;
+        let mut url = self.url.clone()?;
+        let mut headers = self.headers.read()?;
+        if let Some(credentials) = take_credentials(&mut url) {
+            headers.entry(AUTHORIZATION).or_insert(credentials);
+        }
         let wiring = Wiring {
             tls: tls::config(url.scheme() == "https", self.ca_file.as_deref())?,
             local: is_local(&url),
+            stall: self.stall,
         };
-        Session::new(url, self.headers.read()?, wiring, known, limit)
+        Session::new(url, headers, wiring, known, limit)
     }
 }
 
@@ -142,6 +164,37 @@ fn parse(text: &str) -> Result<Url, String> {
             "an address begins with http:// or https://, not with {other}:"
         )),
     }
+}
+
+/// Takes the credentials out of an address, as the header they are sent in.
+fn take_credentials(url: &mut Url) -> Option<HeaderValue> {
+    let pair = match (url.username(), url.password()) {
+        ("", None) => return None,
+        (name, password) => {
+            let password = password.unwrap_or_default();
+            [&decoded(name), b":".as_slice(), &decoded(password)].concat()
+        }
+    };
+    // Neither can fail for an address with a host.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    let mut header = HeaderValue::try_from(format!("Basic {}", base64::encode(&pair))).ok()?;
+    header.set_sensitive(true);
+    Some(header)
+}
+
+/// The bytes that a part of an address stands for.
+fn decoded(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        let code = tail.get(..2).filter(|_| first == b'%');
+        let code = code.and_then(|code| std::str::from_utf8(code).ok());
+        let code = code.and_then(|code| u8::from_str_radix(code, 16).ok());
+        bytes.push(code.unwrap_or(first));
+        rest = if code.is_some() { &tail[2..] } else { tail };
+    }
+    bytes
 }
 
 fn shown(url: &Url) -> String {
@@ -233,6 +286,23 @@ mod tests {
         assert_eq!(masked, "*** *** ***");
         let shown = format!("{remote:?}");
         assert!(!shown.contains("hunter33"), "{shown}");
+    }
+
+    #[test]
+    fn credentials_in_an_address_are_a_header() {
+        for (url, header) in [
+            ("http://a@b/", Some("Basic YTo=")),
+            ("http://user:p%40ss%2@b/", Some("Basic dXNlcjpwQHNzJTI=")),
+            ("http://b/", None),
+        ] {
+            let mut url = Url::parse(url).unwrap();
+            let found = take_credentials(&mut url);
+            assert_eq!(
+                found.as_ref().map(HeaderValue::as_bytes),
+                header.map(str::as_bytes)
+            );
+            assert_eq!(url.as_str(), "http://b/");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use outlive_core::{Id, LinkInput, Message};
 use tokio::sync::mpsc;
 
 use super::channel::Channel;
+use super::sse::Event;
 
 /// How many reports may wait to be heard. While it is full, the server is not read.
 const ROOM: usize = 256;
@@ -33,6 +34,17 @@ pub(super) enum Report {
 
 /// Where reports go.
 pub(super) type Reports = mpsc::Sender<Report>;
+
+/// Passes on what the server says on a stream that answers no request of its own.
+pub(super) async fn pass_on(reports: &Reports, event: Event) {
+    let input = match event {
+        Event::Message(frame) => LinkInput::Frame(frame),
+        Event::Comment => LinkInput::Alive,
+        Event::Endpoint(_) => return,
+    };
+    // Without a link there is nobody to tell.
+    let _ = reports.send(Report::Input(input)).await;
+}
 
 pub(super) fn channel() -> (Reports, mpsc::Receiver<Report>) {
     mpsc::channel(ROOM)

@@ -51,6 +51,8 @@ pub(super) struct Wiring {
     pub(super) tls: rustls::ClientConfig,
     /// The server is on this machine: no proxy is asked.
     pub(super) local: bool,
+    /// An answer that stops for longer will not go on.
+    pub(super) stall: Duration,
 }
 
 impl Wiring {
@@ -139,6 +141,11 @@ impl Session {
 
     pub(super) fn url(&self) -> Url {
         self.state().url.clone()
+    }
+
+    /// How long an answer may stop in the middle.
+    pub(super) fn stall(&self) -> Duration {
+        self.wiring.stall
     }
 
     /// From now on messages go there (HTTP+SSE).

@@ -3,7 +3,7 @@
 //! The stream is read as it comes: a field's name first, then its value. The data of a message goes
 //! straight into a [`Framer`], so that one that is too long is not kept but still known by its id,
 //! as on any other stream. Line ends within data become blanks: in JSON they mean the same, and a
-//! message is one line. Comments are read over; that they came is all they tell.
+//! message is one line. What a comment says is read over; that it came is all it tells.
 //!
 //! What comes out does not depend on how the bytes were cut into reads.
 
@@ -21,6 +21,8 @@ pub(super) enum Event {
     Message(Frame),
     /// Where messages go (HTTP+SSE).
     Endpoint(String),
+    /// Nothing: a sign of life.
+    Comment,
 }
 
 /// Where in a line we are.
@@ -171,6 +173,7 @@ impl Events {
         }
         let text = || String::from_utf8_lossy(&value).into_owned();
         match name.as_slice() {
+            b"" => return Some(Event::Comment),
             b"data" if at != At::Data => self.begin_data(),
             b"event" => self.kind = value,
             b"id" if !value.contains(&0) => self.cursor = Some(text()).filter(|id| !id.is_empty()),
@@ -238,12 +241,20 @@ mod tests {
             "event: message\r\ndata: {\"a\":1}\r\n\r\n",
             "data: {\"a\":1}\r\r",
             "data: {\"a\":1}\nevent: message\nunknown: x\n\n",
-            ": ping\n\n:\n\ndata: {\"a\":1}\n\n",
             "event: other\ndata: x\n\ndata: {\"a\":1}\n\n",
             "event: message\n\ndata: {\"a\":1}\n\n",
         ] {
             assert_eq!(read(stream).0, [message("{\"a\":1}")], "{stream:?}");
         }
+        let comments = read(": ping\n\n:\ndata: {\"a\":1}\n:x\n\n").0;
+        let comment = Event::Comment;
+        let message_last = [
+            comment.clone(),
+            comment.clone(),
+            comment,
+            message("{\"a\":1}"),
+        ];
+        assert_eq!(comments, message_last);
         let two = read("data: {\ndata: \"a\":1}\n\ndata: {}\n\n").0;
         assert_eq!(two, [message("{ \"a\":1}"), message("{}")]);
     }

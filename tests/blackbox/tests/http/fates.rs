@@ -31,6 +31,37 @@ fn fm_03_a_forgotten_session_costs_one_handshake_and_no_call() {
     assert_eq!(lost[0]["cause"]["kind"], "session_expired");
 }
 
+/// FM-03: of what is in flight when the session is gone, what was refused is sent again, and what hangs is settled as
+/// perhaps executed; however many there are, one handshake will do.
+#[test]
+fn fm_03_what_was_not_refused_is_settled_by_its_outcome() {
+    let web = Web::start(|request| match request.tool() {
+        "hang" => Some(vec![stream(), Act::Hang]),
+        _ => None,
+    });
+    let mut host = host(&web.url(), &[]);
+    let hangs = host.call("hang", json!({}));
+    web.wait_for(1, "the call", |request| request.tool() == "hang");
+    web.forget_sessions();
+    let calls: Vec<i64> = (0..50).map(|_| host.call("echo", json!({}))).collect();
+    for id in calls {
+        host.answer(id).result();
+        assert_eq!(host.answers(id), 1);
+    }
+    let lost = host.answer(hangs);
+    let about = lost.refused("connection_lost");
+    assert_eq!(about["outcome"], "unknown");
+    assert_eq!(about["cause"]["kind"], "session_expired");
+    assert_eq!(web.asked("initialize").len(), 2);
+    assert_eq!(
+        web.asked("tools/call")
+            .iter()
+            .filter(|request| request.tool() == "hang")
+            .count(),
+        1
+    );
+}
+
 /// FM-04: a session may be lost in other words than 404.
 #[test]
 fn fm_04_a_session_is_lost_in_many_words() {
@@ -206,6 +237,116 @@ fn fm_24_dead_connections_are_not_used_again() {
     relay.swallow();
     host.ask("echo", json!({})).refused("timeout");
     host.ask("echo", json!({})).result();
+}
+
+/// FM-24: a connection is reset in a call, and all the others are black holes. The call is repeated, since it may be,
+/// and on a connection of its own.
+#[test]
+fn fm_24_a_retry_uses_no_connection_from_before() {
+    let looks = AtomicUsize::new(0);
+    let web = Web::start(move |request| match request.tool() {
+        "look" if looks.fetch_add(1, Ordering::SeqCst) == 0 => Some(vec![Act::Hang]),
+        _ => None,
+    });
+    let relay = Relay::to(web.address());
+    let mut host = host(&relay.url(), &[]);
+    let calls: Vec<i64> = (0..4).map(|_| host.call("echo", json!({}))).collect();
+    for id in calls {
+        host.answer(id).result();
+    }
+    let look = host.call("look", json!({}));
+    web.wait_for(1, "the call", |request| request.tool() == "look");
+    let before = relay.taken();
+    relay.reset_last_and_swallow_the_rest();
+    host.answer(look).result();
+    assert!(relay.taken() > before);
+    assert_eq!(web.asked("initialize").len(), 1);
+}
+
+/// FM-24: an answer that stops in the middle is given up after a while, and so are the connections of that time.
+#[test]
+fn fm_24_an_answer_that_stops_in_the_middle_is_given_up() {
+    let half =
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{\"json";
+    let web = Web::start(move |request| {
+        (request.tool() == "half").then(|| vec![Act::Send(half.into()), Act::Hang])
+    });
+    let relay = Relay::to(web.address());
+    let mut host = host(&relay.url(), &["--stall-timeout", "1s"]);
+    let calls: Vec<i64> = (0..4).map(|_| host.call("echo", json!({}))).collect();
+    for id in calls {
+        host.answer(id).result();
+    }
+    let half = host.call("half", json!({}));
+    crate::rig::until("half an answer", || (web.hanging() == 1).then_some(()));
+    relay.swallow();
+    let lost = host.answer(half);
+    assert_eq!(lost.refused("connection_lost")["outcome"], "unknown");
+    assert!(lost.message().contains("stopped"), "{}", lost.message());
+    host.ask("echo", json!({})).result();
+}
+
+/// A way that is slow is not a dead one.
+#[test]
+fn a_slow_way_costs_no_session() {
+    let web = Web::start(|_| None);
+    let relay = Relay::to(web.address()).delaying(Duration::from_millis(150));
+    let flags = ["--probe-interval", "500ms", "--probe-patience", "20s"];
+    let mut host = host(&relay.url(), &flags);
+    for _ in 0..3 {
+        host.ask("echo", json!({})).result();
+        std::thread::sleep(Duration::from_millis(600));
+    }
+    assert!(!web.asked("ping").is_empty());
+    assert_eq!(web.asked("initialize").len(), 1);
+    host.logged(0, "lost", |_| true);
+}
+
+/// FM-01 without a stream: an idle server that dies is noticed by a probe.
+#[test]
+fn fm_01_an_idle_death_is_noticed_by_a_probe() {
+    let web = Web::start(|_| None);
+    let host = host(&web.url(), &["--probe-interval", "200ms"]);
+    web.wait_for(1, "the stream is refused", |request| {
+        request.method == "GET"
+    });
+    let address = web.kill();
+    let lost = host.event("the loss", |e| e["event"] == "lost");
+    assert_eq!(lost["cause"]["kind"], "unreachable");
+    let _web = Web::start_at(address, |_| None);
+    host.event("ready again", |e| {
+        e["state"] == "ready" && e["generation"] != 1
+    });
+}
+
+/// FM-21 over HTTP: each way in which a call can end has a kind of its own, and the caller's cancellation is none of
+/// them.
+#[test]
+fn fm_21_every_end_has_its_own_kind_over_http() {
+    let denied = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let deny = denied.clone();
+    let web = Web::start(move |request| match request.tool() {
+        _ if deny.load(Ordering::SeqCst) => Some(response(401, &[], "")),
+        "hang" => Some(vec![stream(), Act::Hang]),
+        "reset" => Some(vec![Act::Reset]),
+        "large" => Some(response(413, &[], "")),
+        "wrong" => Some(message(
+            &json!({"jsonrpc": "2.0", "id": request.body["id"], "error": {"code": 7, "message": "no"}}),
+        )),
+        _ => None,
+    });
+    let mut host = host(&web.url(), &["--request-timeout", "3s"]);
+    let cancelled = host.call("hang", json!({}));
+    web.wait_for(1, "the call", |request| request.tool() == "hang");
+    host.cancel(cancelled);
+    assert_eq!(host.ask("wrong", json!({})).error()["code"], 7);
+    assert_eq!(host.ask("wrong", json!({})).kind(), None);
+    host.ask("reset", json!({})).refused("connection_lost");
+    host.ask("large", json!({})).refused("rejected");
+    host.ask("hang", json!({})).refused("timeout");
+    denied.store(true, Ordering::SeqCst);
+    host.ask("echo", json!({})).refused("unavailable");
+    assert_eq!(host.answers(cancelled), 0);
 }
 
 /// A tool's own error, and one of the protocol, pass as they are.

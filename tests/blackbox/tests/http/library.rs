@@ -1,12 +1,17 @@
 //! The same for those who use the crate: `Client::builder().url(…)`.
 
+use std::net::TcpStream;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use outlive::client::Era;
+use outlive::client::{Era, State};
 use outlive::{Client, Error, Remote};
+use rustix::net::sockopt;
 use serde_json::json;
 
-use crate::web::{Act, Web, message, response};
+use crate::web::{Act, Web, message, response, stream};
 
 /// The client finds out the era, calls, survives a death, and ends its session.
 #[tokio::test]
@@ -114,4 +119,66 @@ async fn a_version_is_used_when_the_server_asks_for_it() {
         assert_eq!(client.is_ok(), refusals == 1, "{client:?}");
         assert_eq!(web.asked("server/discover").len(), 2);
     }
+}
+
+/// FM-24: whoever is silent is asked for a sign of life by the operating system, and given up if there is none. (A
+/// relay cannot show this: its own system answers for it.)
+#[tokio::test(flavor = "multi_thread")]
+async fn fm_24_the_system_watches_silent_connections() {
+    let web = Web::start(|request| (request.method == "GET").then(|| vec![stream(), Act::Hang]));
+    let client = Client::builder().url(web.url()).connect().await.unwrap();
+    web.wait_for(1, "the stream", |request| request.method == "GET");
+    let entries = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let ours: Vec<TcpStream> = numbers
+        .filter_map(|number| {
+            // SAFETY: it is borrowed to be duplicated, which fails if it is not open any more.
+            let fd = unsafe { BorrowedFd::borrow_raw(number) };
+            let stream = TcpStream::from(fd.try_clone_to_owned().ok()?);
+            (stream.peer_addr().ok()? == web.address()).then_some(stream)
+        })
+        .collect();
+    assert!(!ours.is_empty());
+    for stream in ours {
+        assert!(sockopt::socket_keepalive(&stream).unwrap());
+        let idle = sockopt::tcp_keepidle(&stream).unwrap();
+        let asked =
+            sockopt::tcp_keepintvl(&stream).unwrap() * sockopt::tcp_keepcnt(&stream).unwrap();
+        assert!(
+            idle + asked <= Duration::from_secs(60),
+            "{idle:?} {asked:?}"
+        );
+        let timeout = sockopt::tcp_user_timeout(&stream).unwrap();
+        assert!((1..=60_000).contains(&timeout), "{timeout}");
+    }
+    client.close().await;
+}
+
+/// The same settings as on the command line: credentials from a file are read again when the server refuses those we have.
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_in_a_file_are_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("headers");
+    std::fs::write(&file, "Authorization: Bearer one\n").unwrap();
+    let valid = Arc::new(Mutex::new("Bearer one"));
+    let wanted = valid.clone();
+    let web = Web::start(move |request| {
+        let valid = request.header("authorization") == Some(*wanted.lock().unwrap());
+        (!valid).then(|| response(401, &[], ""))
+    });
+    let remote = Remote::new(web.url()).header_file(&file);
+    let client = Client::builder().url(remote).connect().await.unwrap();
+    client.call("echo", json!({})).await.unwrap();
+    *valid.lock().unwrap() = "Bearer two";
+    let refused = client.call("echo", json!({})).await.unwrap_err();
+    assert_eq!(refused.kind(), "unavailable");
+    assert!(
+        matches!(client.state(), State::Failed { .. }),
+        "{:?}",
+        client.state()
+    );
+    std::fs::write(&file, "Authorization: Bearer two\n").unwrap();
+    client.reconnect();
+    client.call("echo", json!({})).await.unwrap();
+    client.close().await;
 }

@@ -7,6 +7,7 @@
 mod fates;
 mod library;
 mod modern;
+mod proxy;
 mod relay;
 #[path = "../rig/mod.rs"]
 #[allow(dead_code, unused_imports)] // The rig serves other tests too.

@@ -294,6 +294,107 @@ fn a_subscription_that_is_cut_is_opened_again() {
     assert_eq!(web.asked("subscriptions/listen").len(), 3);
 }
 
+/// A stream of notifications whose comments have stopped is dead, and is opened again.
+#[test]
+fn a_subscription_that_falls_silent_is_opened_again() {
+    let web = Web::start(move |request| {
+        if request.rpc() != "subscriptions/listen" {
+            return modern(request);
+        }
+        let meta = json!({SUBSCRIPTION: request.body["id"]});
+        let acknowledged = json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {"_meta": meta}});
+        let beat = [
+            Act::Send(":\n\n".into()),
+            Act::Wait(std::time::Duration::from_millis(100)),
+        ];
+        let begun = [stream(), event(&acknowledged)];
+        let beats = std::iter::repeat_n(beat, 5).flatten();
+        Some(begun.into_iter().chain(beats).chain([Act::Hang]).collect())
+    });
+    let mut host = host(&web.url());
+    let listen = json!({"notifications": {"toolsListChanged": true}});
+    let id = host.request("subscriptions/listen", params(listen));
+    web.wait_for(2, "the stream again", |request| {
+        request.rpc() == "subscriptions/listen"
+    });
+    assert_eq!(host.answers(id), 0);
+}
+
+/// FM-42, FM-43 over HTTP: a server that breaks off, or never answers, when it is asked `server/discover` is taken for a
+/// legacy one, and can be used.
+#[test]
+fn fm_43_a_server_that_leaves_the_probe_unanswered_is_a_legacy_one() {
+    for act in [Act::Hang, Act::Reset, Act::Close] {
+        let shown = format!("{act:?}");
+        let web = Web::start(move |request| {
+            (request.rpc() == "server/discover").then(|| vec![act.clone()])
+        });
+        let mut host = Setup::new()
+            .flags(&["--discover-timeout", "1s"])
+            .server(&[&web.url()])
+            .start();
+        let id = host.request("server/discover", params(json!({})));
+        let answer = host.answer(id);
+        assert_eq!(answer.kind(), Some("unsupported"), "{shown}");
+        assert!(answer.message().contains("`initialize`"), "{shown}");
+        host.initialize();
+        host.ask("echo", json!({})).result();
+    }
+}
+
+/// FM-45: fields we do not know pass in both directions and in both eras, and so does a question in place of a result.
+#[test]
+fn fm_45_unknown_fields_pass_in_both_directions() {
+    let odd = json!({"x": [1.0, 1e30, null, "\u{2028} é"], "id": 7, "method": "tools/list"});
+    let told = odd.clone();
+    let web = Web::start(move |request| {
+        let meta = json!({"a/b": told});
+        let asks = request.body["params"]["requestState"] != "s t\u{e4}te";
+        let result = match asks {
+            true => {
+                json!({"resultType": "input_required", "requestState": "s t\u{e4}te", "inputRequests": {"q": {"method": "elicitation/create", "params": told}}, "_meta": meta, "odd": told})
+            }
+            false => json!({"content": [], "structuredContent": told, "_meta": meta, "odd": told}),
+        };
+        match request.tool() {
+            "odd" => Some(message(
+                &json!({"jsonrpc": "2.0", "id": request.body["id"], "result": result, "extra": told}),
+            )),
+            _ if request.header("mcp-method").is_some() => modern(request),
+            _ => None,
+        }
+    });
+    for is_modern in [true, false] {
+        let mut host = match is_modern {
+            true => host(&web.url()),
+            false => Host::ready(Setup::new().server(&[&web.url()])),
+        };
+        let mut asked = json!({"name": "odd", "arguments": odd, "odd": odd});
+        if is_modern {
+            asked = params(asked);
+        }
+        asked["_meta"]["a/b"] = odd.clone();
+        for state in [None, Some("s t\u{e4}te")] {
+            if let Some(state) = state {
+                asked["requestState"] = json!(state);
+                asked["inputResponses"] = json!({"q": odd});
+            }
+            let id = host.request("tools/call", asked.clone());
+            let answer = host.answer(id);
+            assert_eq!(answer.result()["odd"], odd);
+            assert_eq!(answer.result()["_meta"]["a/b"], odd);
+            assert_eq!(answer.0["extra"], odd);
+            let asks = answer.result()["resultType"] == "input_required";
+            assert_eq!(asks, state.is_none());
+            let seen = web.asked("tools/call");
+            assert_eq!(
+                seen.last().map(|request| &request.body["params"]),
+                Some(&asked)
+            );
+        }
+    }
+}
+
 /// FM-44: whatever a legacy server says to `server/discover`, the host gets an error and can go on with
 /// `initialize`.
 #[test]

@@ -101,6 +101,48 @@ fn redirects_carry_credentials_to_nobody_else() {
     assert!(other.seen().is_empty());
 }
 
+/// A server that sends a request elsewhere in the middle of a session is not followed either, whatever the request is.
+#[test]
+fn redirects_within_a_session_lead_nowhere() {
+    let other = Web::start(|_| None);
+    let to = other.url();
+    let web = Web::start(move |request| {
+        let away = request.tool() == "echo" || request.method != "POST";
+        away.then(|| response(307, &[("location", &to)], ""))
+    });
+    let flags = ["--header", "Authorization: Bearer hunter22"];
+    let mut host = Host::ready(Setup::new().flags(&flags).server(&[&web.url()]));
+    host.ask("echo", json!({})).refused("rejected");
+    host.ask("look", json!({})).result();
+    host.hang_up();
+    assert_eq!(host.exit().code(), Some(0));
+    assert!(web.seen().iter().any(|request| request.method == "GET"));
+    assert!(web.seen().iter().any(|request| request.method == "DELETE"));
+    assert!(other.seen().is_empty());
+}
+
+/// Credentials in an address are sent as such and never shown, nor are the values of its query.
+#[test]
+fn an_address_keeps_its_secrets() {
+    let web = Web::start(|request| {
+        (request.tool() == "echo").then(|| response(500, &[], "hunter22 hunter33"))
+    });
+    let url = format!("http://me:hunter22@{}/mcp?key=hunter33", web.address());
+    let mut host = Host::ready(Setup::new().server(&[&url]));
+    let lost = host.ask("echo", json!({}));
+    lost.refused("connection_lost");
+    for request in web.seen() {
+        assert_eq!(
+            request.header("authorization"),
+            Some("Basic bWU6aHVudGVyMjI=")
+        );
+        assert_eq!(request.path, "/mcp?key=hunter33");
+    }
+    let log = std::fs::read_to_string(host.setup.path("log.jsonl")).unwrap();
+    let shown = format!("{log}{}{}", lost.0, host.last_stderr());
+    assert!(!shown.contains("hunter"), "{shown}");
+}
+
 /// A proxy is taken from the environment, but not for what is on this machine.
 #[test]
 fn proxies_are_taken_from_the_environment() {

@@ -114,6 +114,36 @@ fn fm_71_both_reasons_are_told_and_no_fault_is_masked() {
     }
 }
 
+/// FM-71: a server that takes connections and says nothing is given up in time, and is not taken for an old one.
+#[test]
+fn fm_71_a_black_hole_is_given_up_in_time() {
+    let web = Web::start(|_| Some(vec![Act::Hang]));
+    let mut host = Setup::new()
+        .flags(&["--start-timeout", "1s", "--breaker-failures", "1"])
+        .server(&[&web.url()])
+        .start();
+    let id = host.request("initialize", json!({}));
+    host.answer(id).refused("unavailable");
+    assert!(web.seen().iter().all(|request| request.method == "POST"));
+}
+
+/// FM-71: a server that speaks both is used by the newer transport, and goes on being used so.
+#[test]
+fn fm_71_of_two_transports_the_newer_is_used() {
+    let web = Web::start(|request| {
+        (request.method == "GET")
+            .then(|| sse_only(request))
+            .flatten()
+    });
+    let mut host = Host::ready(Setup::new().server(&[&web.url()]));
+    assert!(
+        host.ask("echo", json!({}))
+            .text()
+            .starts_with("echo by session-")
+    );
+    assert!(web.seen().iter().all(|request| request.path == "/mcp"));
+}
+
 /// An old server that sends us elsewhere with our messages is not followed.
 #[test]
 fn an_endpoint_at_another_origin_is_refused() {

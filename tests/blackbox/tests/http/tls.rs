@@ -1,6 +1,6 @@
 //! TLS: whom we trust, and what is said of those we do not.
 //!
-//! The certificate in `tls/` is for 127.0.0.1; the key of the authority that has signed it was thrown away.
+//! The certificate in `tls/` is for 127.0.0.1 and outlive.test; the key of the authority that has signed it was thrown away.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -17,10 +17,10 @@ use crate::web::Web;
 
 const CERTIFICATE: &[u8] = include_bytes!("tls/server.pem");
 const KEY: &[u8] = include_bytes!("tls/server.key");
-const AUTHORITY: &str = include_str!("tls/ca.pem");
+pub const AUTHORITY: &str = include_str!("tls/ca.pem");
 
-/// An encrypted way to this server.
-fn encrypted(server: SocketAddr) -> String {
+/// The address of an encrypted way to this server.
+pub fn encrypted(server: SocketAddr) -> SocketAddr {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let certificate = CertificateDer::from_pem_slice(CERTIFICATE).expect("a certificate");
     let key = PrivateKeyDer::from_pem_slice(KEY).expect("a key");
@@ -54,7 +54,7 @@ fn encrypted(server: SocketAddr) -> String {
             });
         }
     });
-    format!("https://{address}/mcp")
+    address
 }
 
 /// A whole request or response.
@@ -80,7 +80,7 @@ fn message(from: &mut impl BufRead) -> std::io::Result<Vec<u8>> {
 #[test]
 fn an_authority_of_ones_own() {
     let web = Web::start(|_| None);
-    let url = encrypted(web.address());
+    let url = format!("https://{}/mcp", encrypted(web.address()));
     let setup = Setup::new();
     let authority = setup.file("ca.pem", AUTHORITY);
     let setup = setup.flags(&["--ca-file", &authority]);

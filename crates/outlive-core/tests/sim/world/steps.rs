@@ -80,6 +80,7 @@ impl World {
             ),
             Step::ServerJunk => self.server_line("Listening on stdio…".into()),
             Step::Stderr => self.server_says(LinkInput::Stderr("a word\u{7}".into())),
+            Step::Alive => self.server_says(LinkInput::Alive),
             Step::Eof(lost) => self.die(lost, |sent| LinkInput::Eof { sent }, false),
             Step::WriteFails(lost) => {
                 if let Some(server) = self.live() {
