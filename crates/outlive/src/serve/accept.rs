@@ -12,13 +12,16 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use outlive_core::server::Channel;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::files::Files;
 use super::mouth::Mouth;
 use super::patience::Patience;
 use super::session::Sessions;
+use super::socket::Patient;
 use super::{Backend, Guard, Kind, Limits, Party};
 
 /// How long accepting rests after an error such as a lack of descriptors.
@@ -37,11 +40,17 @@ pub(crate) struct Front {
     pub(super) limits: Limits,
     pub(super) path: String,
     pub(super) sessions: Sessions,
+    /// Places for clients that only listen.
+    pub(super) streams: Arc<Semaphore>,
     /// What answers modern requests.
     pub(super) party: Arc<dyn Party>,
     pub(super) mouth: Arc<Mouth>,
     channels: AtomicU64,
+    tell: Tell,
 }
+
+/// Who is told in sentences what changes in front.
+pub(crate) type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 
 impl Front {
     /// To be called inside the runtime that is to serve it.
@@ -50,6 +59,7 @@ impl Front {
         guard: Guard,
         limits: Limits,
         path: String,
+        tell: Tell,
     ) -> Arc<Front> {
         let mouth = Arc::new(Mouth::new(false));
         Arc::new(Front {
@@ -60,7 +70,9 @@ impl Front {
             limits,
             path,
             sessions: Sessions::new(limits.sessions, limits.session_ttl),
+            streams: Arc::new(Semaphore::new(limits.streams)),
             channels: AtomicU64::new(1),
+            tell,
         })
     }
 
@@ -74,6 +86,8 @@ impl Front {
         let (stop, stopping) = watch::channel(false);
         let places = Arc::new(Semaphore::new(self.limits.connections));
         let sweeping = tokio::spawn(sweep(self.clone()));
+        let tell = self.tell.clone();
+        let watching = tokio::spawn(Files::of(&self.guard).watch(move |note| tell(note)));
         loop {
             let accepting = async {
                 let place = places.clone().acquire_owned().await.ok();
@@ -99,6 +113,7 @@ impl Front {
         drop(listener);
         self.end_sessions(grace).await;
         sweeping.abort();
+        watching.abort();
         let _ = stop.send(true);
         let all = u32::try_from(self.limits.connections).unwrap_or(u32::MAX);
         let _ = timeout(FAREWELL, places.acquire_many(all)).await;
@@ -128,8 +143,27 @@ impl Front {
         }
     }
 
-    async fn connection(self: Arc<Front>, stream: TcpStream, mut stopping: watch::Receiver<bool>) {
+    async fn connection(self: Arc<Front>, stream: TcpStream, stopping: watch::Receiver<bool>) {
         watch_peer(&stream, self.limits.unread);
+        let stream = Patient::new(stream, self.limits.unread);
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &self.guard.tls {
+            let Some(acceptor) = tls.acceptor() else {
+                return;
+            };
+            let agreed = timeout(self.limits.head_time, encrypted(acceptor, stream)).await;
+            if let Ok(Some(stream)) = agreed {
+                self.talk(stream, stopping).await;
+            }
+            return;
+        }
+        self.talk(stream, stopping).await;
+    }
+
+    async fn talk<S>(self: Arc<Front>, stream: S, mut stopping: watch::Receiver<bool>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let mut builder = http1::Builder::new();
         builder
             .timer(TokioTimer::new())
@@ -150,6 +184,26 @@ impl Front {
             let _ = connection.await;
         }
     }
+}
+
+/// Agrees on keys. A client that does not encrypt is told so in its own language.
+#[cfg(feature = "tls")]
+async fn encrypted(
+    acceptor: tokio_rustls::TlsAcceptor,
+    stream: Patient<TcpStream>,
+) -> Option<tokio_rustls::server::TlsStream<Patient<TcpStream>>> {
+    let mut first = [0];
+    let peeked = stream.inner().peek(&mut first).await.ok()?;
+    if peeked == 1 && first[0].is_ascii_uppercase() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt, copy, sink};
+        let mut stream = stream;
+        let _ = stream.write_all(super::tls::PLAIN.as_bytes()).await;
+        let _ = stream.shutdown().await;
+        // What is left unread when a connection is closed would take the answer with it.
+        let _ = copy(&mut stream.take(64 << 10), &mut sink()).await;
+        return None;
+    }
+    acceptor.accept(stream).await.ok()
 }
 
 /// Ends the sessions nobody uses, now and then.

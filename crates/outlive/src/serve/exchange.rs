@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use hyper::body::{Body, Incoming};
-use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, ORIGIN};
 use hyper::{Method, Request, StatusCode};
 use memchr::memmem;
 use outlive_core::message::{Defect, DefectKind, Kind as MessageKind};
 use outlive_core::server::{LEGACY_VERSIONS, RpcError};
 use outlive_core::{Frame, Message};
 use serde::Deserialize;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::accept::Front;
 use super::guard::header;
@@ -23,7 +24,7 @@ use super::patience::Patience;
 use super::reader::{Reader, read_id};
 use super::reply::{self, Reply, SESSION_ID};
 use super::session::{Session, Use};
-use super::{Kind, Party, sse};
+use super::{Kind, Party, cors, sse};
 
 /// An answer that comes this soon is a plain response; for a later one a stream is opened, so
 /// that everybody on the way sees that something is going on.
@@ -51,10 +52,21 @@ impl Front {
         request: Request<Incoming>,
         patience: &Patience,
     ) -> Reply {
-        match self.admit(request, patience).await {
-            Ok(reply) => reply,
-            Err(refusal) => *refusal,
+        if let Err(refusal) = self.guard.check_names(request.headers(), request.uri()) {
+            return *refusal;
         }
+        let origin = request.headers().get(ORIGIN).cloned();
+        let mut reply = match cors::is_question(request.method(), request.headers()) {
+            true => cors::answer(request.headers()),
+            false => {
+                let admitted = self.admit(request, patience).await;
+                admitted.unwrap_or_else(|refusal| *refusal)
+            }
+        };
+        if let Some(origin) = origin {
+            cors::show(&mut reply, origin);
+        }
+        reply
     }
 
     async fn admit(
@@ -62,7 +74,7 @@ impl Front {
         request: Request<Incoming>,
         patience: &Patience,
     ) -> Refused<Reply> {
-        self.guard.check(request.headers(), request.uri())?;
+        self.guard.check_token(request.headers())?;
         match request.uri().path() {
             path if path == self.path => self.endpoint(request, patience).await,
             sse::STREAM => self.sse_stream(&request),
@@ -74,7 +86,11 @@ impl Front {
         }
     }
 
-    async fn endpoint(&self, request: Request<Incoming>, patience: &Patience) -> Refused<Reply> {
+    async fn endpoint(
+        self: &Arc<Front>,
+        request: Request<Incoming>,
+        patience: &Patience,
+    ) -> Refused<Reply> {
         match *request.method() {
             Method::POST => self.post(request, patience).await,
             Method::GET => self.get(request.headers()),
@@ -160,6 +176,14 @@ impl Front {
         Ok(exchange.run(body, defect, patience).await)
     }
 
+    /// A place for one more client that listens.
+    pub(super) fn stream_place(&self) -> Refused<OwnedSemaphorePermit> {
+        self.streams.clone().try_acquire_owned().map_err(|_| {
+            let sentence = "The server has as many streams as it can hold. Try again later.";
+            reply::busy(sentence).into()
+        })
+    }
+
     /// A new session, if there may be one more.
     pub(super) fn open_session(&self, mouth: Mouth) -> Refused<Arc<Session>> {
         if self.mouth.is_sealed() {
@@ -203,7 +227,7 @@ impl Front {
     }
 
     /// The standalone stream of a legacy client, or one that was cut.
-    fn get(&self, headers: &HeaderMap) -> Refused<Reply> {
+    fn get(self: &Arc<Front>, headers: &HeaderMap) -> Refused<Reply> {
         if !headers.contains_key(SESSION_ID) {
             return Ok(reply::only("POST"));
         }
@@ -212,6 +236,7 @@ impl Front {
             let sentence = "The client must accept text/event-stream.";
             return Ok(reply::refusal(StatusCode::NOT_ACCEPTABLE, sentence));
         }
+        let place = self.stream_place()?;
         let cursor = header(headers, "last-event-id").filter(|id| !id.is_empty());
         let turn = match cursor {
             None => session.mouth.listen(),
@@ -222,7 +247,7 @@ impl Front {
             return Ok(reply::refusal(StatusCode::BAD_REQUEST, sentence));
         };
         let (mouth, party) = (session.mouth.clone(), session.party.clone());
-        let reader = Reader::new(mouth, party, turn, self.limits.keep_alive);
+        let reader = Reader::new(mouth, party, turn, self.limits.keep_alive).binding(place);
         Ok(reply::stream(
             match cursor.is_none() && is_primed(headers) {
                 true => reader.primed(),

@@ -5,13 +5,13 @@
 //! must be one we know, and so must the name we are called by; an address is not a name, and cannot
 //! be rebound. Refusals say what to add where, or people turn the guard off (FM-72).
 
-use std::hint::black_box;
 use std::net::{IpAddr, SocketAddr};
 
 use hyper::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
 use hyper::{StatusCode, Uri};
 
 use super::reply::{self, Reply};
+use super::token::Tokens;
 
 /// The rules for whoever wants to come in.
 #[derive(Clone, Debug, Default)]
@@ -21,40 +21,51 @@ pub(crate) struct Guard {
     /// Pages that may call us, besides those of this machine and our own.
     pub(crate) origins: Vec<String>,
     /// What everybody has to show.
-    pub(crate) token: Option<String>,
+    pub(crate) tokens: Option<Tokens>,
     /// A public address is served without a token.
     pub(crate) anyone: bool,
+    /// Whether settings are flags of a program; else they are methods.
+    pub(crate) flags: bool,
+    /// How connections are encrypted.
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<super::tls::Tls>,
 }
 
 impl Guard {
     /// Whether this address may be served under these rules; if not, a sentence.
     pub(crate) fn allows(&self, address: SocketAddr) -> Result<(), String> {
-        if address.ip().is_loopback() || self.anyone || self.token.is_some() {
+        if address.ip().is_loopback() || self.anyone || self.tokens.is_some() {
             return Ok(());
         }
+        let how = match self.flags {
+            true => {
+                "Set a token (--token-file FILE), listen on 127.0.0.1, or, if somebody else keeps \
+                 strangers out, say --allow-anyone."
+            }
+            false => "Set a token, listen on 127.0.0.1, or allow anyone explicitly.",
+        };
         Err(format!(
-            "{address} can be reached from other machines, and everybody could use the server. Set a token, \
-             listen on 127.0.0.1, or allow anyone explicitly."
+            "{address} can be reached from other machines, and everybody could use the server. {how}"
         ))
     }
 
-    /// Whether a request may come in; if not, the response to it.
-    pub(crate) fn check(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), Box<Reply>> {
+    /// Whether a request comes from where it may; if not, the response to it.
+    pub(crate) fn check_names(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), Box<Reply>> {
         let host = header(headers, HOST.as_str()).or_else(|| uri.authority().map(|it| it.as_str()));
         let Some(host) = host else {
             let sentence = "The request has no Host header.";
             return Err(reply::refusal(StatusCode::BAD_REQUEST, sentence).into());
         };
         if !self.knows_host(host) {
-            return Err(forbidden("Host", host, "allow_host"));
+            return Err(self.forbidden("Host", host));
         }
         if let Some(origin) = headers.get(ORIGIN) {
             let origin = origin.to_str().unwrap_or("?");
             if !self.knows_origin(origin, host) {
-                return Err(forbidden("Origin", origin, "allow_origin"));
+                return Err(self.forbidden("Origin", origin));
             }
         }
-        self.check_token(headers)
+        Ok(())
     }
 
     fn knows_host(&self, host: &str) -> bool {
@@ -64,15 +75,11 @@ impl Guard {
             || self
                 .hosts
                 .iter()
-                .any(|known| known.eq_ignore_ascii_case(host) || known.eq_ignore_ascii_case(name))
+                .any(|known| matches(known, host) || matches(known, name))
     }
 
     fn knows_origin(&self, origin: &str, host: &str) -> bool {
-        if self
-            .origins
-            .iter()
-            .any(|known| known.eq_ignore_ascii_case(origin))
-        {
+        if self.origins.iter().any(|known| matches(known, origin)) {
             return true;
         }
         match origin.split_once("://") {
@@ -84,8 +91,9 @@ impl Guard {
         }
     }
 
-    fn check_token(&self, headers: &HeaderMap) -> Result<(), Box<Reply>> {
-        let Some(token) = &self.token else {
+    /// Whether a request shows a token, where one is needed; if not, the response to it.
+    pub(crate) fn check_token(&self, headers: &HeaderMap) -> Result<(), Box<Reply>> {
+        let Some(tokens) = &self.tokens else {
             return Ok(());
         };
         let Some(shown) = header(headers, AUTHORIZATION.as_str()) else {
@@ -95,19 +103,38 @@ impl Guard {
         let shown = shown
             .split_once(' ')
             .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-        match shown.is_some_and(|(_, shown)| same(shown.trim().as_bytes(), token.as_bytes())) {
+        match shown.is_some_and(|(_, shown)| tokens.is_good(shown.trim())) {
             true => Ok(()),
             false => Err(reply::unauthorized("The token is not the right one.").into()),
         }
     }
+
+    fn forbidden(&self, what: &str, value: &str) -> Box<Reply> {
+        let value: String = value.chars().take(200).collect();
+        let name = what.to_ascii_lowercase();
+        let setting = match self.flags {
+            true => format!("`--allow-{name} {value}`"),
+            false => format!("`allow_{name}({value:?})`"),
+        };
+        let sentence = format!(
+            "The {what} {value:?} is not allowed here. If it should be, whoever runs this server can add it: {setting}."
+        );
+        reply::refusal(StatusCode::FORBIDDEN, sentence).into()
+    }
 }
 
-fn forbidden(what: &str, value: &str, method: &str) -> Box<Reply> {
-    let value: String = value.chars().take(200).collect();
-    let sentence = format!(
-        "The {what} {value:?} is not allowed here. If it should be, whoever runs this server can add it: `{method}({value:?})`."
-    );
-    reply::refusal(StatusCode::FORBIDDEN, sentence).into()
+/// Whether an entry of a list means this. `*` means everything, and `*.example.com` every name
+/// that ends so.
+fn matches(entry: &str, value: &str) -> bool {
+    match entry.strip_prefix('*') {
+        Some("") => true,
+        Some(end) if end.starts_with('.') => {
+            let at = value.len().checked_sub(end.len());
+            let tail = at.filter(|at| *at > 0).and_then(|at| value.get(at..));
+            tail.is_some_and(|tail| tail.eq_ignore_ascii_case(end))
+        }
+        _ => entry.eq_ignore_ascii_case(value),
+    }
 }
 
 /// The one value of a header, if it is text.
@@ -133,16 +160,6 @@ fn is_local(name: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || address(name).is_some_and(|ip| ip.is_loopback())
 }
 
-/// Compares in a time that tells nothing about where the difference is.
-fn same(shown: &[u8], token: &[u8]) -> bool {
-    let mut difference = shown.len() ^ token.len();
-    for (n, byte) in token.iter().enumerate() {
-        let other = shown.get(n).copied().unwrap_or(!byte);
-        difference |= usize::from(black_box(byte ^ other));
-    }
-    black_box(difference) == 0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,7 +169,10 @@ mod tests {
         for (name, value) in headers {
             map.insert(*name, value.parse().expect("a header value"));
         }
-        match guard.check(&map, &Uri::from_static("/mcp")) {
+        let checked = guard
+            .check_names(&map, &Uri::from_static("/mcp"))
+            .and_then(|()| guard.check_token(&map));
+        match checked {
             Ok(()) => 200,
             Err(reply) => reply.status().as_u16(),
         }
@@ -203,9 +223,30 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_compared_as_a_whole() {
+    fn fm_72_a_star_stands_for_many() {
         let guard = Guard {
-            token: Some("secret".into()),
+            hosts: vec!["*.example.com".into()],
+            origins: vec!["*".into()],
+            ..Guard::default()
+        };
+        for (host, expected) in [
+            ("a.example.com", 200),
+            ("a.b.EXAMPLE.com:8080", 200),
+            ("example.com", 403),
+            (".example.com", 403),
+            ("example.com.evil.org", 403),
+            ("a.example.com.evil.org", 403),
+            ("aexample.com", 403),
+        ] {
+            let headers = [("host", host), ("origin", "https://anything")];
+            assert_eq!(checked(&guard, &headers), expected, "{host}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_a_bearers() {
+        let guard = Guard {
+            tokens: Some(Tokens::word("secret".into())),
             ..Guard::default()
         };
         let shown = |value| checked(&guard, &[("host", "localhost"), ("authorization", value)]);
@@ -233,7 +274,7 @@ mod tests {
         guard.anyone = true;
         assert!(guard.allows(public).is_ok());
         guard = Guard {
-            token: Some("t".into()),
+            tokens: Some(Tokens::word("t".into())),
             ..Guard::default()
         };
         assert!(guard.allows(public).is_ok());

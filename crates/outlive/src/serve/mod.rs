@@ -21,8 +21,9 @@
 //!
 //! | file | what happens there |
 //! |---|---|
-//! | `accept` | connections come and, at the end, go |
-//! | `guard` | who may come in: `Host`, `Origin`, token |
+//! | `accept`, `socket`, `tls` | connections come and, at the end, go |
+//! | `guard`, `token`, `cors` | who may come in: `Host`, `Origin`, token |
+//! | `files` | tokens and certificates that change meanwhile |
 //! | `exchange` | one request and its response |
 //! | `head` | the headers of a modern request against its body |
 //! | `session` | legacy clients |
@@ -31,7 +32,9 @@
 //! | `patience` | how long an answer is waited for |
 
 mod accept;
+mod cors;
 mod exchange;
+mod files;
 mod guard;
 mod head;
 mod mouth;
@@ -39,7 +42,11 @@ mod patience;
 mod reader;
 mod reply;
 mod session;
+mod socket;
 mod sse;
+#[cfg(feature = "tls")]
+mod tls;
+mod token;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,9 +54,13 @@ use std::time::Duration;
 use outlive_core::server::Channel;
 use outlive_core::{Frame, Message};
 
-pub(crate) use accept::Front;
+pub(crate) use accept::{Front, Tell};
+pub(crate) use files::{Files, stays};
 pub(crate) use guard::Guard;
 pub(crate) use mouth::Mouth;
+#[cfg(feature = "tls")]
+pub(crate) use tls::Tls;
+pub(crate) use token::Tokens;
 
 /// Whoever answers the messages of a client.
 pub(crate) trait Party: Send + Sync {
@@ -107,6 +118,8 @@ pub(crate) struct Mirrored {
 pub(crate) struct Limits {
     /// Connections at once. More wait to be accepted.
     pub(crate) connections: usize,
+    /// Streams of clients that only listen: those that no request of theirs has opened.
+    pub(crate) streams: usize,
     /// Legacy sessions at once.
     pub(crate) sessions: usize,
     /// A session that was not used for this long is ended.
@@ -119,7 +132,7 @@ pub(crate) struct Limits {
     pub(crate) body_time: Duration,
     /// What is sent this often on a stream that is silent.
     pub(crate) keep_alive: Duration,
-    /// How long a client may leave what we sent unacknowledged, which a slow or vanished reader does.
+    /// How long a client may take nothing of what we have for it, which a slow or vanished reader does.
     pub(crate) unread: Duration,
 }
 
@@ -127,6 +140,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             connections: 16_384,
+            streams: 8192,
             sessions: 4096,
             session_ttl: Duration::from_secs(30 * 60),
             head: 64 << 10,

@@ -37,8 +37,9 @@ impl Front {
             let sentence = "The client must accept text/event-stream.";
             return Ok(reply::refusal(StatusCode::NOT_ACCEPTABLE, sentence));
         }
+        let place = self.stream_place()?;
         let session = self.open_session(Mouth::single())?;
-        let bound = Bound(self.clone(), session.clone());
+        let bound = (Bound(self.clone(), session.clone()), place);
         let Some(turn) = session.mouth.listen() else {
             return Ok(reply::busy("The server is shutting down."));
         };

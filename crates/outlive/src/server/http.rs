@@ -28,7 +28,9 @@ use super::wire::Sink;
 use super::{Inside, Server, key, policy};
 #[cfg(feature = "gateway")]
 use crate::gateway::Gateway;
-use crate::serve::{Backend, Front, Guard, Kind, Limits, Mirrored, Mouth, Party};
+use crate::serve::{
+    Backend, Files, Front, Guard, Kind, Limits, Mirrored, Mouth, Party, Tell, Tokens,
+};
 
 /// Threads that read connections.
 const READERS: usize = 4;
@@ -78,9 +80,10 @@ enum Served {
 #[derive(Clone)]
 pub struct Http {
     served: Served,
-    guard: Guard,
-    limits: Limits,
+    pub(super) guard: Guard,
+    pub(super) limits: Limits,
     path: String,
+    pub(super) tell: Tell,
 }
 
 impl Http {
@@ -90,6 +93,7 @@ impl Http {
             guard: Guard::default(),
             limits: Limits::default(),
             path: "/mcp".into(),
+            tell: Arc::new(|note| tracing::info!("{note}")),
         }
     }
 
@@ -101,7 +105,7 @@ impl Http {
     /// The token every client has to show (`Authorization: Bearer …`).
     #[must_use]
     pub fn token(mut self, token: impl Into<String>) -> Http {
-        self.guard.token = Some(token.into());
+        self.guard.tokens = Some(Tokens::word(token.into()));
         self
     }
 
@@ -172,8 +176,12 @@ impl Http {
     }
 
     /// Listens at this address. Clients can connect from now on, and are answered once it is
-    /// [served](HttpServer::serve).
+    /// [served](HttpServer::serve). A token file or certificate that cannot be used is an error.
     pub async fn bind(self, address: impl ToSocketAddrs) -> io::Result<HttpServer> {
+        let files = Files::of(&self.guard);
+        let wrong =
+            |wrong: Vec<String>| io::Error::new(io::ErrorKind::InvalidData, wrong.join("; "));
+        files.read().map_err(wrong)?;
         let listener = TcpListener::bind(address).await?;
         let local = listener.local_addr()?;
         if let Err(sentence) = self.guard.allows(local) {
@@ -201,7 +209,7 @@ impl fmt::Debug for Http {
 pub struct HttpServer {
     listener: StdListener,
     local: SocketAddr,
-    settings: Http,
+    pub(super) settings: Http,
 }
 
 impl HttpServer {
@@ -218,6 +226,7 @@ impl HttpServer {
             guard,
             limits,
             path,
+            tell,
         } = self.settings;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(thread::available_parallelism().map_or(1, |n| n.get().min(READERS)))
@@ -239,7 +248,7 @@ impl HttpServer {
         };
         let (front, listener) = {
             let _inside = runtime.enter();
-            let front = Front::new(backend, guard, limits, path);
+            let front = Front::new(backend, guard, limits, path, tell);
             (front, TcpListener::from_std(self.listener)?)
         };
         let serving = Serving(front.clone());

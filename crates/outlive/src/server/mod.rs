@@ -60,6 +60,8 @@ mod call;
 mod connection;
 mod ctx;
 mod dispatch;
+#[cfg(feature = "http-server")]
+mod door;
 mod driver;
 mod failure;
 mod handle;

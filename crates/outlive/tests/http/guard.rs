@@ -1,5 +1,7 @@
 //! Who is let in.
 
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 
 use crate::offer::Offer;
@@ -118,4 +120,73 @@ fn what_is_not_asked_for_properly_is_refused() {
     let client = rig.client();
     let answer = client.call(1, "echo", json!({"text": "hi"})).answer();
     assert_eq!(text_of(&answer), "hi");
+}
+
+#[test]
+fn tokens_in_a_file_can_be_replaced_without_a_pause() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("tokens");
+    let offer = Offer::new();
+    std::fs::write(&path, "old\n").expect("written");
+    let rig = Rig::with(&offer.server, |http| http.token_file(&path));
+    let shown = |token: &str| status(&rig, &[("Authorization", &format!("Bearer {token}"))]);
+    assert_eq!((shown("old"), shown("new")), (200, 401));
+    let until_good = |token| {
+        let begun = Instant::now();
+        while shown(token) != 200 {
+            assert!(begun.elapsed() < HANG);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    std::fs::write(&path, "old\nnew\n").expect("written");
+    until_good("new");
+    assert_eq!(shown("old"), 200);
+    // Written anew and moved into place, as most tools do it.
+    let draft = folder.path().join("draft");
+    std::fs::write(&draft, "newest\n").expect("written");
+    std::fs::rename(&draft, &path).expect("renamed");
+    until_good("newest");
+    assert_eq!((shown("old"), shown("new")), (401, 401));
+    // A file that is gone opens nothing and closes nothing.
+    std::fs::remove_file(&path).expect("removed");
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!((shown("newest"), shown("")), (200, 401));
+}
+
+#[test]
+fn fm_72_a_page_that_was_let_in_can_really_use_the_server() {
+    let offer = Offer::new();
+    let rig = Rig::with(&offer.server, |http| {
+        http.token("t").allow_origin("https://app.example.com")
+    });
+    let question = |origin: &str| {
+        let asked = [
+            ("Origin", origin),
+            ("Access-Control-Request-Method", "POST"),
+            (
+                "Access-Control-Request-Headers",
+                "authorization,content-type",
+            ),
+        ];
+        rig.send("OPTIONS", &asked, "")
+    };
+    let page = "https://app.example.com";
+    // A browser asks without the token.
+    let reply = question(page);
+    assert_eq!(reply.status, 204);
+    assert_eq!(reply.header("access-control-allow-origin"), Some(page));
+    let allowed = reply.header("access-control-allow-headers");
+    assert_eq!(allowed, Some("authorization,content-type"));
+    let headers = [("Origin", page), ("Authorization", "Bearer t")];
+    let reply = rig.send("POST", &headers, &initialize().to_string());
+    assert_eq!(reply.status, 200);
+    assert_eq!(reply.header("access-control-allow-origin"), Some(page));
+    let shown = reply.header("access-control-expose-headers");
+    assert!(shown.is_some_and(|it| it.contains("Mcp-Session-Id")));
+
+    let reply = question("https://evil.example.com");
+    assert_eq!(reply.status, 403);
+    assert_eq!(reply.header("access-control-allow-origin"), None);
+    // Who asks for something else is no browser that asks first.
+    assert_eq!(rig.send("OPTIONS", &[], "").status, 401);
 }

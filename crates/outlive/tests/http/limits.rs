@@ -106,3 +106,52 @@ fn connections_over_the_limit_wait() {
         assert_eq!(text_of(&second.answer()), "hi");
     });
 }
+
+#[test]
+fn a_reader_that_only_seems_to_read_is_given_up() {
+    let offer = Offer::new();
+    let rig = Rig::with(&offer.server, |http| {
+        http.write_timeout(Duration::from_secs(2))
+    });
+    let call = modern_call(1, "echo", json!({"text": "x".repeat(16 << 20)}));
+    let mut stream = rig.connect();
+    let body = call.to_string();
+    let head = head("POST", &as_strs(&modern_headers(&call)), body.len());
+    stream.write_all((head + &body).as_bytes()).expect("sent");
+    // A byte now and then: the system sees a peer that is alive.
+    let begun = std::time::Instant::now();
+    let mut byte = [0];
+    while matches!(stream.read(&mut byte), Ok(1)) && begun.elapsed() < Duration::from_secs(6) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let mut rest = Vec::new();
+    let _ = stream.read_to_end(&mut rest);
+    assert!(rest.len() < 16 << 20, "the whole answer was kept for it");
+    assert_eq!(
+        rig.modern(&modern_call(1, "echo", json!({"text": "hi"})))
+            .status,
+        200
+    );
+}
+
+#[test]
+fn clients_that_only_listen_leave_room_for_others() {
+    let offer = Offer::new();
+    let rig = Rig::with(&offer.server, |http| http.max_streams(2));
+    let clients = [rig.client(), rig.client(), rig.client()];
+    let first = clients[0].listen(None);
+    let sse = rig.send_to("/sse", "GET", &[], "");
+    assert_eq!((first.status, sse.status), (200, 200));
+    let refused = clients[2].listen(None);
+    assert_eq!(refused.status, 503);
+    assert!(refused.header("retry-after").is_some());
+    // Streams that a request has opened are not counted.
+    let mut call = clients[2].call(1, "gate", json!({}));
+    assert_eq!(call.message()["params"]["progress"], 1);
+    drop(first);
+    let begun = std::time::Instant::now();
+    while clients[2].listen(None).status != 200 {
+        assert!(begun.elapsed() < HANG);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

@@ -8,3 +8,5 @@ mod modern;
 mod offer;
 mod rig;
 mod sse;
+#[cfg(feature = "tls")]
+mod tls;
