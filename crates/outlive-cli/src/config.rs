@@ -1,6 +1,6 @@
 //! The settings file.
 //!
-//! Its keys are the names of the flags of `outlive run`, and `command`. What it says becomes the
+//! Its keys are the names of the flags of the command it is given to, and `command`. What it says becomes the
 //! default of the flag, so that flags and variables win over it by clap's own rules.
 
 use std::error::Error as _;
@@ -136,6 +136,7 @@ fn distance(a: &str, b: &str) -> usize {
 mod tests {
     use super::*;
     use crate::cli;
+    use crate::listen::ServeSettings;
     use crate::settings::{LogFormat, Settings};
     use clap::{Args, FromArgMatches};
 
@@ -207,7 +208,7 @@ mod tests {
 
     #[test]
     fn every_setting_has_a_variable_of_its_name() {
-        let command = Settings::augment_args(Command::new("run"));
+        let command = ServeSettings::augment_args(Command::new("serve"));
         for arg in command.get_arguments().filter(|arg| !arg.is_positional()) {
             let long = arg.get_long().unwrap();
             let expected = format!("OUTLIVE_{}", long.to_uppercase().replace('-', "_"));

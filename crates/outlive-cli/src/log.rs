@@ -5,8 +5,10 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use outlive::gateway::Watcher;
 use outlive::{Observer, Secrets};
 use outlive_core::{Event, State, Time};
+use serde_json::{Value, json};
 
 use crate::eras::Eras;
 use crate::scribe::Scribe;
@@ -61,33 +63,82 @@ impl Log {
     }
 }
 
-impl Observer for Log {
-    fn event(&mut self, now: Time, event: &Event) {
+impl Log {
+    /// Writes an event of the only server there is, or of one of several.
+    fn write(&self, upstream: Option<u64>, now: Time, event: &Event) {
         if *event == Event::LegacyOnly {
             self.eras.remember();
         }
         if self.wants(event) {
             let line = match self.format {
-                LogFormat::Text => text(event, self.colour),
-                LogFormat::Json => json(event, now, SystemTime::now()),
+                LogFormat::Text => text(event, upstream, self.colour),
+                LogFormat::Json => {
+                    let mut data = event.to_json(now);
+                    if let Some(upstream) = upstream {
+                        data["upstream"] = json!(upstream);
+                    }
+                    dated(&data, SystemTime::now())
+                }
             };
             self.events.line(&self.secrets.mask(&line));
         }
     }
 
-    fn stderr(&mut self, line: &str) {
+    /// Writes something about ourselves: a sentence, and the same as data with its name.
+    pub fn note(&self, sentence: &str, name: &str, mut data: Value) {
+        if self.level == LogLevel::Quiet {
+            return;
+        }
+        let line = match self.format {
+            LogFormat::Text => format!("outlive: {sentence}"),
+            LogFormat::Json => {
+                data["event"] = json!(name);
+                dated(&data, SystemTime::now())
+            }
+        };
+        self.events.line(&self.secrets.mask(&line));
+    }
+
+    fn stderr_line(&self, line: &str) {
         if let Some(stderr) = &self.stderr {
             stderr.line(line);
         }
     }
 }
 
-impl Drop for Log {
-    fn drop(&mut self) {
+impl Observer for Log {
+    fn event(&mut self, now: Time, event: &Event) {
+        self.write(None, now, event);
+    }
+
+    fn stderr(&mut self, line: &str) {
+        self.stderr_line(line);
+    }
+}
+
+impl Watcher for Log {
+    fn event(&self, upstream: u64, now: Time, event: &Event) {
+        self.write(Some(upstream), now, event);
+    }
+
+    fn stderr(&self, _upstream: u64, line: &str) {
+        self.stderr_line(line);
+    }
+}
+
+impl Log {
+    /// Waits until everything is written, but not for ever.
+    pub fn finish(&self) {
         self.events.finish();
         if let Some(stderr) = &self.stderr {
             stderr.finish();
         }
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.finish();
     }
 }
 
@@ -99,23 +150,25 @@ fn scribe(path: &Path) -> Result<Scribe, String> {
         .map_err(|error| format!("cannot write to {}: {error}", path.display()))
 }
 
-/// `outlive: <sentence>`; on a terminal what is bad is red and what is good is green.
-fn text(event: &Event, colour: bool) -> String {
+/// `outlive: <sentence>`, with the number of the server if there are several; on a terminal what is bad
+/// is red and what is good is green.
+fn text(event: &Event, upstream: Option<u64>, colour: bool) -> String {
+    let whose = upstream.map_or(String::new(), |number| format!("[{number}] "));
     let code = match event {
         Event::State(State::Failed { .. }) | Event::Lost { .. } => 31,
         Event::State(State::Ready { .. }) | Event::Connected { .. } => 32,
         _ => 2,
     };
     match colour {
-        true => format!("\x1b[{code}moutlive: {event}\x1b[0m"),
-        false => format!("outlive: {event}"),
+        true => format!("\x1b[{code}moutlive: {whose}{event}\x1b[0m"),
+        false => format!("outlive: {whose}{event}"),
     }
 }
 
-/// The event's data after the time.
-fn json(event: &Event, now: Time, clock: SystemTime) -> String {
-    let data = event.to_json(now).to_string();
-    // The core's data is an object that is never empty: its name is in it.
+/// The data of an event after the time.
+fn dated(data: &Value, clock: SystemTime) -> String {
+    let data = data.to_string();
+    // It is an object that is never empty: its name is in it.
     format!("{{\"time\":\"{}\",{}", timestamp(clock), &data[1..])
 }
 
@@ -172,7 +225,7 @@ mod tests {
         let event = Event::State(State::Ready {
             generation: Generation::FIRST,
         });
-        let line = json(&event, Time::ZERO, at(0));
+        let line = dated(&event.to_json(Time::ZERO), at(0));
         assert!(
             line.starts_with(r#"{"time":"1970-01-01T00:00:00.000Z","#),
             "{line}"
@@ -189,9 +242,16 @@ mod tests {
             generation: Generation::FIRST,
             server: None,
         };
-        assert_eq!(text(&event, false), "outlive: connected (generation 1)");
         assert_eq!(
-            text(&event, true),
+            text(&event, None, false),
+            "outlive: connected (generation 1)"
+        );
+        assert_eq!(
+            text(&event, Some(7), false),
+            "outlive: [7] connected (generation 1)"
+        );
+        assert_eq!(
+            text(&event, None, true),
             "\x1b[32moutlive: connected (generation 1)\x1b[0m"
         );
     }

@@ -1,24 +1,28 @@
 //! The `outlive` command.
 //!
-//! One file per command; the settings of `run` are in [`settings`]. This crate is the only place
-//! that prints.
+//! One file per command; the settings of `run` are in [`settings`], what `serve` has beside them in
+//! [`listen`]. This crate is the only place that prints.
 
 mod check;
 mod config;
 mod demo;
 mod eras;
+mod listen;
 mod log;
 mod remote;
 mod run;
 mod scribe;
+mod serve;
 mod settings;
 mod units;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use listen::ServeSettings;
 use settings::Settings;
 
 /// The usage or a setting was wrong.
@@ -35,7 +39,12 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run an MCP server so that its session outlives it: stdio in, stdio out
+    #[command(override_usage = settings::USAGE, after_long_help = settings::EXAMPLES)]
     Run(Box<Settings>),
+
+    /// Put an MCP server behind HTTP, for many clients, and keep it there
+    #[command(override_usage = listen::USAGE, after_long_help = listen::EXAMPLES)]
+    Serve(Box<ServeSettings>),
 
     /// Watch a session survive its server: killed idle, killed in a call, junk, a hang
     Demo(demo::Args),
@@ -62,14 +71,20 @@ fn main() -> ExitCode {
         Err(error) => return refuse(&error),
     };
     match cli.command {
-        Command::Run(settings) => run::run(&settings).unwrap_or_else(|why| {
-            eprintln!("outlive: {why}");
-            ExitCode::from(USAGE)
-        }),
+        Command::Run(settings) => begun(run::run(&settings)),
+        Command::Serve(settings) => begun(serve::run(&settings)),
         Command::Demo(args) => demo::run(args),
         Command::Check(args) => check::run(args),
         Command::DemoServer => demo::server::main(),
     }
+}
+
+/// How it ended, or that it could not even begin.
+fn begun(ended: Result<ExitCode, String>) -> ExitCode {
+    ended.unwrap_or_else(|why| {
+        eprintln!("outlive: {why}");
+        ExitCode::from(USAGE)
+    })
 }
 
 /// The command line as it is defined, before any file has its say.
@@ -80,22 +95,23 @@ fn cli() -> clap::Command {
 /// Reads the command line, and what it says about a settings file.
 fn parse() -> Result<Cli, clap::Error> {
     let matches = cli().try_get_matches()?;
-    let path = matches
-        .subcommand_matches("run")
-        .and_then(|run| run.get_one::<std::path::PathBuf>("config"));
-    let matches = match path {
-        Some(path) => configured(path)?.try_get_matches()?,
+    let file = matches.subcommand().and_then(|(name, given)| {
+        let path = given.try_get_one::<PathBuf>("config").ok()??;
+        Some((name, path))
+    });
+    let matches = match file {
+        Some((name, path)) => configured(name, path)?.try_get_matches()?,
         None => matches,
     };
     Cli::from_arg_matches(&matches)
 }
 
-fn configured(path: &std::path::Path) -> Result<clap::Command, clap::Error> {
+fn configured(command: &str, path: &Path) -> Result<clap::Command, clap::Error> {
     let mut why = None;
-    let cli = cli().mut_subcommand("run", |run| {
-        config::apply(run.clone(), path).unwrap_or_else(|error| {
+    let cli = cli().mut_subcommand(command, |command| {
+        config::apply(command.clone(), path).unwrap_or_else(|error| {
             why = Some(error);
-            run
+            command
         })
     });
     match why {

@@ -12,19 +12,19 @@ use crate::remote::Era;
 use crate::settings::Settings;
 
 /// The breaker opened, and `--exit-on-failed` was given.
-const FAILED: u8 = 3;
+pub const FAILED: u8 = 3;
 
 /// The command of this program that is not for people: see [`outlive::warden`].
 pub const WARDEN: &str = "__warden";
 
 /// Runs until the host leaves; the reason if it could not even begin.
 pub fn run(settings: &Settings) -> Result<ExitCode, String> {
-    let command = command(settings)?;
+    let command = command(settings, "run")?;
     let mut policy = settings.policy()?;
     let eras = Eras::of(&command);
     policy.refuse_discover = eras.is_legacy_only();
-    if let Some(remote) = settings.remote.remote(&command.program.to_string_lossy()) {
-        return run_remote(settings, remote?, &command, policy, eras);
+    if let Some(remote) = remote(settings, &command)? {
+        return run_remote(settings, remote, policy, eras);
     }
     let log = Log::open(settings, Secrets::of(&command), eras)?;
     let mut run = Run::new(command, policy, log);
@@ -38,13 +38,9 @@ pub fn run(settings: &Settings) -> Result<ExitCode, String> {
 fn run_remote(
     settings: &Settings,
     remote: Remote,
-    command: &Command,
     mut policy: Policy,
     eras: Eras,
 ) -> Result<ExitCode, String> {
-    if !command.args.is_empty() {
-        return Err("an address stands alone: nothing may follow it".into());
-    }
     policy.refuse_discover |= settings.remote.era == Era::Legacy;
     let log = Log::open(settings, remote.secrets(), eras)?;
     let exit_on_failed = settings.exit_on_failed;
@@ -59,9 +55,24 @@ fn code(ended: io::Result<Ended>) -> Result<ExitCode, String> {
     }
 }
 
-fn command(settings: &Settings) -> Result<Command, String> {
-    let (program, args) = settings.command.split_first().ok_or(
-        "no server is given; for example: outlive run -- python server.py, or outlive run https://example.com/mcp",
-    )?;
+/// The command that is given, or the address.
+pub fn command(settings: &Settings, name: &str) -> Result<Command, String> {
+    let (program, args) = settings.command.split_first().ok_or_else(|| {
+        format!(
+            "no server is given; for example: outlive {name} -- python server.py, or outlive {name} https://example.com/mcp"
+        )
+    })?;
     Ok(Command::new(program, args))
+}
+
+/// The server at the address that is given, if it is one.
+pub fn remote(settings: &Settings, command: &Command) -> Result<Option<Remote>, String> {
+    let address = command.program.to_string_lossy();
+    let Some(remote) = settings.remote.remote(&address).transpose()? else {
+        return Ok(None);
+    };
+    match command.args.is_empty() {
+        true => Ok(Some(remote)),
+        false => Err("an address stands alone: nothing may follow it".into()),
+    }
 }

@@ -1,4 +1,4 @@
-//! The settings of `outlive run`: each is defined once, here.
+//! The settings of `outlive run`, which are also settings of `outlive serve`: each is defined once, here.
 //!
 //! A setting `--some-name` is also the variable `OUTLIVE_SOME_NAME` and the key `some-name` of the
 //! file given with `--config`. A flag wins over a variable, a variable over the file, the file over
@@ -18,9 +18,9 @@ use crate::units::{MaybeDuration, duration, duration_or_off, size};
 /// What a flag's value is called in the help.
 const DURATION: &str = "DURATION";
 
-/// Keep a server's session alive, whatever happens to the server.
+// No doc comment and no usage: they would become those of every command these are settings of.
+#[allow(missing_docs)]
 #[derive(Args, Clone, Debug)]
-#[command(override_usage = "outlive run [OPTIONS] -- COMMAND [ARGS]...\n       outlive run [OPTIONS] URL", after_long_help = EXAMPLES)]
 pub struct Settings {
     /// The server: a program and its arguments, or an address.
     #[arg(trailing_var_arg = true, value_name = "COMMAND", num_args = 1..)]
@@ -213,7 +213,12 @@ pub struct Settings {
     pub config: Option<PathBuf>,
 }
 
-const EXAMPLES: &str = "\
+/// The usage of `outlive run`.
+pub const USAGE: &str =
+    "outlive run [OPTIONS] -- COMMAND [ARGS]...\n       outlive run [OPTIONS] URL";
+
+/// What follows the help of `outlive run`.
+pub const EXAMPLES: &str = "\
 Examples:
   outlive run -- npx -y @modelcontextprotocol/server-everything
   outlive run --hold 10s --retry never -- python server.py

@@ -26,9 +26,11 @@
 //! | `party` | clients come in and leave |
 //! | `shared` | servers are started and stopped |
 //! | `hub` | one server and its clients |
+//! | `process` | signals |
 
 mod hub;
 mod party;
+mod process;
 mod shared;
 
 use std::fmt;
@@ -47,6 +49,8 @@ use crate::server::Http;
 
 use party::Doors;
 use shared::Shared;
+
+pub use process::run;
 
 /// What is added to the time a server may take to stop before the end does without it.
 const LEEWAY: Duration = Duration::from_secs(2);

@@ -1,0 +1,347 @@
+//! The settings of `outlive serve`: those of `outlive run`, and how clients are let in.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::BoolishValueParser;
+use outlive::server::Http;
+
+use crate::settings::Settings;
+use crate::units::{MaybeDuration, duration, duration_or_off, size};
+
+/// The usage of `outlive serve`.
+pub const USAGE: &str =
+    "outlive serve [OPTIONS] -- COMMAND [ARGS]...\n       outlive serve [OPTIONS] URL";
+
+/// What follows the help of `outlive serve`.
+pub const EXAMPLES: &str = "\
+Examples:
+  outlive serve -- npx -y @modelcontextprotocol/server-everything
+  outlive serve --listen 127.0.0.1:9000 --share --idle-stop 10m -- python server.py
+  outlive serve --listen 0.0.0.0:443 --tls-cert cert.pem --tls-key key.pem --token-file tokens -- ./server
+  outlive serve --header 'Authorization: Bearer ${TOKEN}' https://example.com/mcp
+
+Addresses:
+  /mcp                 Streamable HTTP, 2025-03-26 to 2026-07-28 (see --path)
+  /sse, /messages      HTTP+SSE (2024-11-05)
+  /                    what is going on, for people; needs the token, if there is one (as a password)
+  /metrics             the same for Prometheus; needs the token, if there is one
+  /health              200 as long as this process answers
+  /ready               200 while calls would be answered, 503 with the cause while they would not
+
+Signals:
+  SIGTERM, SIGINT   stop: no new sessions, accepted requests may finish; a second one stops at once
+  SIGHUP            restart the servers under their sessions; read tokens and certificates again
+
+Exit codes:
+  0   a signal stopped it
+  1   a setting or the usage was wrong, or the address cannot be used
+  3   a server kept failing, and --exit-on-failed was given";
+
+// No doc comment: it would become that of the command.
+#[allow(missing_docs)]
+#[derive(Args, Clone, Debug)]
+pub struct ServeSettings {
+    /// Where to listen; port 0 is any that is free.
+    #[arg(
+        long,
+        env = "OUTLIVE_LISTEN",
+        value_name = "ADDRESS:PORT",
+        default_value = "127.0.0.1:8620",
+        help_heading = "Listening"
+    )]
+    pub listen: String,
+
+    /// The path of the endpoint.
+    #[arg(
+        long,
+        env = "OUTLIVE_PATH",
+        value_name = "PATH",
+        default_value = "/mcp",
+        help_heading = "Listening"
+    )]
+    pub path: String,
+
+    /// Encrypt with the certificate in this PEM file; it is read again when it changes.
+    #[arg(
+        long,
+        env = "OUTLIVE_TLS_CERT",
+        value_name = "FILE",
+        requires = "tls_key",
+        help_heading = "Listening"
+    )]
+    pub tls_cert: Option<PathBuf>,
+
+    /// The certificate's key.
+    #[arg(
+        long,
+        env = "OUTLIVE_TLS_KEY",
+        value_name = "FILE",
+        requires = "tls_cert",
+        help_heading = "Listening"
+    )]
+    pub tls_key: Option<PathBuf>,
+
+    /// What every client has to show (`Authorization: Bearer …`). Others on this machine can see it here:
+    /// use the variable, or a file.
+    #[arg(
+        long,
+        env = "OUTLIVE_TOKEN",
+        value_name = "TOKEN",
+        hide_env_values = true,
+        conflicts_with = "token_file",
+        help_heading = "Clients"
+    )]
+    pub token: Option<String>,
+
+    /// Every client has to show one of the tokens in this file, one in a line; it is read again when it changes.
+    #[arg(
+        long,
+        env = "OUTLIVE_TOKEN_FILE",
+        value_name = "FILE",
+        help_heading = "Clients"
+    )]
+    pub token_file: Option<PathBuf>,
+
+    /// Listen where others can reach us although there is no token: somebody else keeps strangers out.
+    #[arg(long, env = "OUTLIVE_ALLOW_ANYONE", value_parser = BoolishValueParser::new(), help_heading = "Clients")]
+    pub allow_anyone: bool,
+
+    /// Another name clients may call us by (Host), besides localhost and addresses; `*.example.com` is
+    /// any that ends so. May be given more than once.
+    #[arg(
+        long,
+        env = "OUTLIVE_ALLOW_HOST",
+        value_name = "NAME",
+        value_delimiter = ',',
+        help_heading = "Clients"
+    )]
+    pub allow_host: Vec<String>,
+
+    /// Web pages of this origin may call us, besides those of this machine. May be given more than once.
+    #[arg(
+        long,
+        env = "OUTLIVE_ALLOW_ORIGIN",
+        value_name = "ORIGIN",
+        value_delimiter = ',',
+        help_heading = "Clients"
+    )]
+    pub allow_origin: Vec<String>,
+
+    /// One server for all clients with a handshake, rather than one for each.
+    #[arg(long, env = "OUTLIVE_SHARE", value_parser = BoolishValueParser::new(), help_heading = "Sharing")]
+    pub share: bool,
+
+    /// How many servers there are for requests without one (2026-07-28).
+    #[arg(
+        long,
+        env = "OUTLIVE_POOL",
+        value_name = "N",
+        default_value = "1",
+        help_heading = "Sharing"
+    )]
+    pub pool: usize,
+
+    /// Stop a shared server that nobody has used for this long; it is started when it is needed.
+    #[arg(long, env = "OUTLIVE_IDLE_STOP", value_name = "DURATION|off", default_value = "off", value_parser = duration_or_off, help_heading = "Sharing")]
+    pub idle_stop: MaybeDuration,
+
+    /// A session that nobody has used for this long is ended.
+    #[arg(long, env = "OUTLIVE_SESSION_TTL", value_name = "DURATION", default_value = "30m", value_parser = duration, help_heading = "Sharing")]
+    pub session_ttl: Duration,
+
+    /// Sessions at once.
+    #[arg(
+        long,
+        env = "OUTLIVE_MAX_SESSIONS",
+        value_name = "N",
+        default_value = "4096",
+        help_heading = "Limits"
+    )]
+    pub max_sessions: usize,
+
+    /// Connections at once; more wait.
+    #[arg(
+        long,
+        env = "OUTLIVE_MAX_CONNECTIONS",
+        value_name = "N",
+        default_value = "16384",
+        help_heading = "Limits"
+    )]
+    pub max_connections: usize,
+
+    /// Streams of clients that only listen, at once.
+    #[arg(
+        long,
+        env = "OUTLIVE_MAX_STREAMS",
+        value_name = "N",
+        default_value = "8192",
+        help_heading = "Limits"
+    )]
+    pub max_streams: usize,
+
+    /// The longest head of a request.
+    #[arg(long, env = "OUTLIVE_HEAD_LIMIT", value_name = "SIZE", default_value = "64KiB", value_parser = size, help_heading = "Limits")]
+    pub head_limit: usize,
+
+    /// The time a client has to send the head of a request, and then its body.
+    #[arg(long, env = "OUTLIVE_READ_TIMEOUT", value_name = "DURATION", default_value = "60s", value_parser = duration, help_heading = "Limits")]
+    pub read_timeout: Duration,
+
+    /// How long a client may take nothing of what there is for it.
+    #[arg(long, env = "OUTLIVE_WRITE_TIMEOUT", value_name = "DURATION", default_value = "60s", value_parser = duration, help_heading = "Limits")]
+    pub write_timeout: Duration,
+
+    /// How often something is sent on a stream that is silent.
+    #[arg(long, env = "OUTLIVE_KEEP_ALIVE", value_name = "DURATION", default_value = "15s", value_parser = duration, help_heading = "Limits")]
+    pub keep_alive: Duration,
+
+    #[command(flatten)]
+    pub run: Settings,
+}
+
+impl ServeSettings {
+    /// The address to listen at. A port alone is one of this machine's own.
+    pub fn address(&self) -> String {
+        let listen = self.listen.trim();
+        match listen.strip_prefix(':').unwrap_or(listen) {
+            port if port.bytes().all(|byte| byte.is_ascii_digit()) => format!("127.0.0.1:{port}"),
+            _ => listen.to_owned(),
+        }
+    }
+
+    /// These settings for what is to be served, or why they make no sense.
+    pub fn apply(&self, http: Http) -> Result<Http, String> {
+        self.check()?;
+        let mut http = http
+            .set_by_flags()
+            .path(&self.path)
+            .session_ttl(self.session_ttl)
+            .max_sessions(self.max_sessions)
+            .max_connections(self.max_connections)
+            .max_streams(self.max_streams)
+            .head_limit(self.head_limit)
+            .read_timeout(self.read_timeout)
+            .write_timeout(self.write_timeout)
+            .keep_alive(self.keep_alive);
+        http = self.allow_host.iter().fold(http, Http::allow_host);
+        http = self.allow_origin.iter().fold(http, Http::allow_origin);
+        if self.allow_anyone {
+            http = http.allow_anyone();
+        }
+        if let Some(token) = &self.token {
+            http = http.token(token.trim());
+        }
+        if let Some(file) = &self.token_file {
+            http = http.token_file(file);
+        }
+        if let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) {
+            http = http.tls(certificate, key);
+        }
+        Ok(http)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        const OURS: [&str; 6] = ["/", "/sse", "/messages", "/health", "/ready", "/metrics"];
+        let path = self.path.as_str();
+        if !path.starts_with('/') || path.contains(['?', '#', ' ']) {
+            return Err(format!(
+                "path is {path:?}: a path begins with / and has no query"
+            ));
+        }
+        if OURS.contains(&path) {
+            return Err(format!(
+                "path is {path:?}: there is something else at this address"
+            ));
+        }
+        if self
+            .token
+            .as_ref()
+            .is_some_and(|token| token.trim().is_empty())
+        {
+            return Err("token is empty: everybody could show that".into());
+        }
+        let zero = [
+            ("pool", self.pool == 0, "nobody would answer"),
+            (
+                "max-sessions",
+                self.max_sessions == 0,
+                "nobody could connect",
+            ),
+            (
+                "max-connections",
+                self.max_connections == 0,
+                "nobody could connect",
+            ),
+            (
+                "session-ttl",
+                self.session_ttl.is_zero(),
+                "no session would last",
+            ),
+            (
+                "read-timeout",
+                self.read_timeout.is_zero(),
+                "no request arrives in no time",
+            ),
+            (
+                "write-timeout",
+                self.write_timeout.is_zero(),
+                "no answer arrives in no time",
+            ),
+            (
+                "keep-alive",
+                self.keep_alive.is_zero(),
+                "streams would carry nothing else",
+            ),
+            (
+                "idle-stop",
+                self.idle_stop.0 == Some(Duration::ZERO),
+                "use \"off\" to keep servers",
+            ),
+        ];
+        match zero.iter().find(|(_, is_zero, _)| *is_zero) {
+            Some((name, _, why)) => Err(format!("{name} is 0: {why}")),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Command, FromArgMatches};
+
+    fn settings(args: &[&str]) -> ServeSettings {
+        let command = ServeSettings::augment_args(Command::new("serve"));
+        let matches = command.try_get_matches_from([&["serve"], args].concat());
+        ServeSettings::from_arg_matches(&matches.expect("settings")).expect("settings")
+    }
+
+    #[test]
+    fn a_port_alone_is_one_of_this_machine() {
+        let address = |listen: &str| settings(&["--listen", listen, "cat"]).address();
+        assert_eq!(address("9000"), "127.0.0.1:9000");
+        assert_eq!(address(":0"), "127.0.0.1:0");
+        assert_eq!(address("0.0.0.0:80"), "0.0.0.0:80");
+        assert_eq!(address("[::1]:80"), "[::1]:80");
+        assert_eq!(settings(&["cat"]).address(), "127.0.0.1:8620");
+    }
+
+    #[test]
+    fn settings_that_make_no_sense_are_refused() {
+        for (flag, word) in [
+            ("--path=mcp", "begins with /"),
+            ("--path=/ready", "something else"),
+            ("--path=/a?b", "no query"),
+            ("--token= ", "everybody"),
+            ("--pool=0", "pool"),
+            ("--idle-stop=0s", "off"),
+            ("--keep-alive=0s", "keep-alive"),
+        ] {
+            let refusal = settings(&[flag, "cat"]).check().unwrap_err();
+            assert!(refusal.contains(word), "{refusal}");
+        }
+        assert_eq!(settings(&["cat"]).check(), Ok(()));
+    }
+}

@@ -1,0 +1,127 @@
+//! `outlive serve`: the given command or address as a server over HTTP, made immortal.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use outlive::gateway::{self, Builder, Watcher};
+use outlive::{Gateway, Secrets};
+use outlive_core::{Event, State, Time};
+use serde_json::json;
+
+use crate::eras::Eras;
+use crate::listen::ServeSettings;
+use crate::log::Log;
+use crate::remote::Era;
+use crate::run::{self, FAILED};
+
+/// Descriptors that we would like to have: a client takes one, a server of its own three.
+const DESCRIPTORS: u64 = 1 << 16;
+
+/// Serves until a signal stops it; the reason if it could not even begin.
+pub fn run(settings: &ServeSettings) -> Result<ExitCode, String> {
+    let command = run::command(&settings.run, "serve")?;
+    let mut policy = settings.run.policy()?;
+    let eras = Eras::of(&command);
+    policy.refuse_discover = eras.is_legacy_only();
+    let (builder, secrets) = match run::remote(&settings.run, &command)? {
+        Some(remote) => {
+            policy.refuse_discover |= settings.run.remote.era == Era::Legacy;
+            let secrets = remote.secrets();
+            (Gateway::remote(remote), secrets)
+        }
+        None => {
+            let secrets = Secrets::of(&command);
+            (Gateway::command(command), secrets)
+        }
+    };
+    let log = Log::open(&settings.run, secrets, eras)?;
+    let watch = Arc::new(Watch {
+        log,
+        exit_on_failed: settings.run.exit_on_failed,
+        failed: AtomicBool::new(false),
+        gateway: OnceLock::new(),
+    });
+    let gateway = shared(builder.policy(policy), settings)
+        .watcher(Watching(watch.clone()))
+        .build();
+    // It is set once.
+    let _ = watch.gateway.set(gateway.clone());
+    let told = watch.clone();
+    let http = settings
+        .apply(gateway.http())?
+        .notices(move |note| told.log.note(note, "files", json!({ "note": note })));
+    make_room();
+    let address = settings.address();
+    let listening = |local| announce(&watch.log, settings, local);
+    gateway::run(&gateway, http, &address, listening)
+        .map_err(|error| format!("cannot listen at {address}: {error}"))?;
+    watch.log.finish();
+    Ok(match watch.failed.load(Ordering::Acquire) {
+        true => ExitCode::from(FAILED),
+        false => ExitCode::SUCCESS,
+    })
+}
+
+fn shared(builder: Builder, settings: &ServeSettings) -> Builder {
+    let builder = builder.share(settings.share).pool(settings.pool);
+    match settings.idle_stop.0 {
+        Some(after) => builder.idle_stop(after),
+        None => builder,
+    }
+}
+
+/// Says where clients find us.
+fn announce(log: &Log, settings: &ServeSettings, local: SocketAddr) {
+    let scheme = match settings.tls_cert {
+        Some(_) => "https",
+        None => "http",
+    };
+    let url = format!("{scheme}://{local}{}", settings.path);
+    let sse = format!("{scheme}://{local}/sse");
+    let sentence = format!("listening: clients connect to {url} (old ones to {sse})");
+    log.note(&sentence, "listening", json!({ "url": url, "sse": sse }));
+}
+
+/// Asks for as many descriptors as we may have, within reason: the usual limit is that of a program with
+/// one user.
+fn make_room() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    let most = limit.maximum.unwrap_or(DESCRIPTORS).min(DESCRIPTORS);
+    if limit.current.is_some_and(|current| current < most) {
+        limit.current = Some(most);
+        // A wish: without it there is room for fewer clients.
+        let _ = setrlimit(Resource::Nofile, limit);
+    }
+}
+
+/// Writes down what happens to the servers, and ends everything if one of them has failed and that was wanted.
+struct Watch {
+    log: Log,
+    exit_on_failed: bool,
+    failed: AtomicBool,
+    gateway: OnceLock<Gateway>,
+}
+
+/// The gateway's part of it.
+struct Watching(Arc<Watch>);
+
+impl Watcher for Watching {
+    fn event(&self, upstream: u64, now: Time, event: &Event) {
+        let watch = &self.0;
+        Watcher::event(&watch.log, upstream, now, event);
+        if watch.exit_on_failed
+            && matches!(event, Event::State(State::Failed { .. }))
+            && !watch.failed.swap(true, Ordering::AcqRel)
+            && let Some(gateway) = watch.gateway.get()
+        {
+            gateway.shutdown();
+        }
+    }
+
+    fn stderr(&self, upstream: u64, line: &str) {
+        Watcher::stderr(&self.0.log, upstream, line);
+    }
+}

@@ -1,0 +1,42 @@
+//! A gateway as a process of its own: where it listens, and what signals mean to it.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+
+use super::Gateway;
+use crate::server::Http;
+use crate::signals::{Signal, Signals};
+
+/// Serves a gateway at this address until a signal stops it: `SIGTERM` and `SIGINT` end it gracefully, a
+/// second one at once; `SIGHUP` puts new servers under all sessions, and reads tokens and certificates
+/// again. `listening` is told where it listens.
+pub fn run(
+    gateway: &Gateway,
+    http: Http,
+    address: &str,
+    listening: impl FnOnce(SocketAddr),
+) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let mut signals = Signals::new()?;
+        let server = http.bind(address).await?;
+        listening(server.local_addr());
+        let reread = server.rereader();
+        let gateway = gateway.clone();
+        tokio::spawn(async move {
+            loop {
+                match poll_fn(|cx| signals.poll_next(cx)).await {
+                    Signal::Stop => gateway.shutdown(),
+                    Signal::Restart => {
+                        reread();
+                        gateway.restart();
+                    }
+                }
+            }
+        });
+        server.serve().await
+    })
+}
