@@ -88,14 +88,29 @@ class Http(unittest.TestCase):
         seen = self.assert_python_tells_them_apart("2.3.0", "1.30.0", "streamable")
         self.assertEqual(seen["protocol"], "2025-11-25")
 
-    def test_livekit_1_8_9_survives_seed_1_over_streamable_http(self) -> None:
-        with Keeper("1.30.0", "streamable") as keeper:
-            seen = play([python("livekit-1.8.9"), LIVEKIT_HOST], [keeper.url])
+    def test_python_sdk_2_3_0_survives_seed_3_over_http_sse(self) -> None:
+        self.assert_python_tells_them_apart("2.3.0", "1.30.0", "sse")
+
+    def assert_livekit_survives_seed_1(self, version: str, transport: str) -> None:
+        with Keeper("1.30.0", transport) as keeper:
+            seen = play([python(f"livekit-{version}"), LIVEKIT_HOST], [keeper.url])
+        self.assertEqual(seen["livekit-agents"], version)
         for step in ("before", "at once", "a second later", "after the second crash"):
             self.assertIn("pong", seen[step].get("result", ""), f"{step}: {seen[step]}")
         for step in ("crash", "second crash"):
-            self.assertIn("left it without an answer", seen[step]["message"])
+            # Over HTTP+SSE what is lost is the stream, otherwise the answer.
+            self.assertRegex(seen[step]["message"], "left it without an answer|connection|disconnected")
+            self.assertIn("may have taken effect", seen[step]["message"])
         self.assertNotEqual(seen["pid before"], seen["pid after"])
         self.assertTrue(seen["initialized"])
         self.assertFalse(seen["connection task done"])
         self.assertEqual(seen["tools listed again"], seen["tools"])
+
+    def test_livekit_1_6_4_survives_seed_1_over_streamable_http(self) -> None:
+        self.assert_livekit_survives_seed_1("1.6.4", "streamable")
+
+    def test_livekit_1_8_9_survives_seed_1_over_streamable_http(self) -> None:
+        self.assert_livekit_survives_seed_1("1.8.9", "streamable")
+
+    def test_livekit_1_8_9_survives_seed_1_over_http_sse(self) -> None:
+        self.assert_livekit_survives_seed_1("1.8.9", "sse")

@@ -31,6 +31,27 @@ fn headers_are_sent_and_not_shown() {
     assert!(!shown.contains("hunter"), "{shown}");
 }
 
+/// The same from a variable, one per line, and from the settings file.
+#[test]
+fn headers_come_from_a_variable_or_the_settings_file() {
+    let web = Web::start(|_| None);
+    let setup = Setup::new().env("OUTLIVE_HEADER", "X-One: first\nX-Two: second: half");
+    drop(Host::ready(setup.server(&[&web.url()])));
+    let variable = web.seen();
+    let setup = Setup::new();
+    let file = setup.file(
+        "outlive.toml",
+        "header = [\"X-One: first\", \"X-Two: second: half\"]\n",
+    );
+    let setup = setup.flags(&["--config", &file]);
+    drop(Host::ready(setup.server(&[&web.url()])));
+    assert!(web.seen().len() > variable.len());
+    for request in web.seen() {
+        assert_eq!(request.header("x-one"), Some("first"));
+        assert_eq!(request.header("x-two"), Some("second: half"));
+    }
+}
+
 /// What cannot be used is refused before anything starts, in a sentence without secrets.
 #[test]
 fn what_cannot_be_used_is_refused_at_once() {
