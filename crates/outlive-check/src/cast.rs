@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::client::{self, ClientUnderTest};
 use crate::scenario::{Era, Subject};
 use crate::survey::ServerUnderTest;
 
@@ -13,6 +14,8 @@ use crate::survey::ServerUnderTest;
 pub enum Cast {
     /// A server; the check plays its hosts.
     Server(Arc<ServerUnderTest>),
+    /// A client; the check plays its servers.
+    Client(Arc<ClientUnderTest>),
 }
 
 impl Cast {
@@ -20,6 +23,7 @@ impl Cast {
     pub fn subject(&self) -> Subject {
         match self {
             Cast::Server(_) => Subject::Server,
+            Cast::Client(_) => Subject::Client,
         }
     }
 
@@ -27,6 +31,7 @@ impl Cast {
     pub fn name(&self) -> String {
         match self {
             Cast::Server(server) => server.survey.server.clone(),
+            Cast::Client(client) => client.survey.client.clone(),
         }
     }
 
@@ -34,6 +39,7 @@ impl Cast {
     pub fn target(&self) -> String {
         match self {
             Cast::Server(server) => server.target.words(),
+            Cast::Client(client) => client::words(&client.options.driver),
         }
     }
 
@@ -41,6 +47,7 @@ impl Cast {
     pub fn survey(&self) -> Value {
         match self {
             Cast::Server(server) => serde_json::to_value(&server.survey).unwrap_or_default(),
+            Cast::Client(client) => serde_json::to_value(&client.survey).unwrap_or_default(),
         }
     }
 
@@ -48,6 +55,7 @@ impl Cast {
     pub fn survey_in_words(&self) -> String {
         match self {
             Cast::Server(server) => server.survey.words(),
+            Cast::Client(client) => client.survey.words(),
         }
     }
 
@@ -55,6 +63,7 @@ impl Cast {
     pub fn speaks(&self, era: Era) -> bool {
         match self {
             Cast::Server(server) => server.survey.eras.contains(&era),
+            Cast::Client(client) => client.survey.eras.contains(&era),
         }
     }
 
@@ -62,6 +71,7 @@ impl Cast {
     pub fn era(&self) -> Era {
         match self {
             Cast::Server(server) => server.survey.era(),
+            Cast::Client(client) => client.survey.era(),
         }
     }
 
@@ -69,6 +79,7 @@ impl Cast {
     pub fn started_in(&self) -> Duration {
         match self {
             Cast::Server(server) => server.survey.started_in,
+            Cast::Client(client) => client.survey.started_in,
         }
     }
 
@@ -76,6 +87,7 @@ impl Cast {
     pub fn patience(&self) -> Duration {
         match self {
             Cast::Server(server) => server.options.patience,
+            Cast::Client(client) => client.options.patience,
         }
     }
 }

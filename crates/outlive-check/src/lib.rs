@@ -12,7 +12,8 @@
 //!   specification demands ([`Level::Must`]), what it recommends ([`Level::Should`]) and what only
 //!   experience does ([`Level::Advice`]) are kept apart.
 //! - It runs on a [`Stage`], which starts the program under test and hands out the other side: for a
-//!   server a [`Host`] that can do anything a host should not.
+//!   server a [`Host`] that can do anything a host should not, for a client a [server](puppet) that can do
+//!   anything a server should not.
 //! - It ends with a [`Verdict`]: held, broken, or not applicable, and always ends: a hang is a
 //!   verdict, not a hang of the check.
 //! - Everything on the wire is written into a [`Journal`], so that a verdict comes with its
@@ -39,12 +40,14 @@
 //! ```
 
 mod cast;
+pub mod client;
 mod host;
 mod inbox;
 mod journal;
 mod measure;
 mod pipes;
 mod process;
+pub mod puppet;
 mod random;
 mod report;
 mod runner;
@@ -69,5 +72,5 @@ pub use verdict::{Finding, Held, Verdict};
 
 /// Every scenario there is, in the order in which they are listed and run.
 pub fn scenarios() -> impl Iterator<Item = &'static Scenario> {
-    server::scenarios()
+    server::scenarios().chain(client::scenarios())
 }

@@ -73,8 +73,18 @@ impl Stage {
 
     /// The server under test.
     pub fn server(&self) -> Arc<ServerUnderTest> {
-        let Cast::Server(server) = &self.cast;
-        server.clone()
+        match &self.cast {
+            Cast::Server(server) => server.clone(),
+            other => unreachable!(
+                "a scenario for servers, played with a {}",
+                other.subject().word()
+            ),
+        }
+    }
+
+    /// Who is under test.
+    pub(crate) fn cast(&self) -> &Cast {
+        &self.cast
     }
 
     /// The era this scenario is played in.

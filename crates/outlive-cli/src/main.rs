@@ -49,12 +49,16 @@ enum Command {
     /// Watch a session survive its server: killed idle, killed in a call, junk, a hang
     Demo(demo::Args),
 
-    /// Show a server its lifecycle failures: die, hang, babble, cancel, leave
+    /// Show a server or a client its lifecycle failures: die, hang, babble, cancel, leave
     Check(check::Args),
 
     /// The server of the demo
     #[command(hide = true)]
     DemoServer,
+
+    /// The server of `check client` and `check proxy`
+    #[command(hide = true, name = check::PUPPET)]
+    CheckPuppet { address: String },
 }
 
 fn main() -> ExitCode {
@@ -76,6 +80,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(args),
         Command::Check(args) => check::run(args),
         Command::DemoServer => demo::server::main(),
+        Command::CheckPuppet { address } => outlive_check::puppet::main(&address),
     }
 }
 

@@ -2,20 +2,23 @@
 //!
 //! The scenarios are in the crate `outlive-check`; here is what a person gives and gets.
 //!
+//! - `client`: what is asked of a client, and how its driver is named.
 //! - `server`: what is asked of a server, and how it is named.
 //! - `list`: the scenarios, for `--list`.
 //! - `progress`: what is seen while they run.
 //! - `page`: what is read afterwards.
 
+mod client;
 mod list;
 mod page;
 mod progress;
 mod server;
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
-use outlive_check::{Cast, Moment, Over, Plan, Report, Subject, select};
+use outlive_check::{Cast, Era, Moment, Over, Plan, Report, Subject, select};
 
 use page::Paint;
 use progress::Progress;
@@ -38,6 +41,36 @@ pub struct Args {
 enum Under {
     /// Play hostile and unlucky hosts against a server
     Server(Box<server::Args>),
+
+    /// Play dying, hanging and lying servers against a client
+    Client(Box<client::Args>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Spoken {
+    /// With a handshake (up to 2025-11-25)
+    Legacy,
+    /// Every request for itself (2026-07-28)
+    Modern,
+}
+
+impl Spoken {
+    fn era(self) -> Era {
+        match self {
+            Spoken::Legacy => Era::Legacy,
+            Spoken::Modern => Era::Modern,
+        }
+    }
+}
+
+/// The hidden command that is a scripted server.
+pub const PUPPET: &str = "check-puppet";
+
+/// What starts a scripted server, up to the address it is told.
+fn puppet() -> Result<Vec<OsString>, String> {
+    let this = std::env::current_exe();
+    let this = this.map_err(|error| format!("this program does not know its own name: {error}"))?;
+    Ok(vec![this.into(), PUPPET.into()])
 }
 
 /// What is the same for every subject.
@@ -71,11 +104,21 @@ struct Common {
 
 /// Runs the command.
 pub fn run(args: Args) -> ExitCode {
-    let Under::Server(args) = args.subject;
-    let over = args.over();
-    if args.common.list {
-        let scenarios = select(Subject::Server, over, &args.common.only);
-        return done(print(&list::list(&scenarios, args.common.json)));
+    match args.subject {
+        Under::Server(args) => play(&args.common, Subject::Server, args.over(), args.cast()),
+        Under::Client(args) => play(&args.common, Subject::Client, args.over(), args.cast()),
+    }
+}
+
+fn play(
+    common: &Common,
+    subject: Subject,
+    over: Over,
+    cast: impl Future<Output = Result<Cast, String>>,
+) -> ExitCode {
+    if common.list {
+        let scenarios = select(subject, over, &common.only);
+        return done(print(&list::list(&scenarios, common.json)));
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -87,14 +130,14 @@ pub fn run(args: Args) -> ExitCode {
     };
     let played = runtime.block_on(async {
         tokio::select! {
-            played = check(&args.common, Subject::Server, over, args.cast()) => Some(played),
+            played = check(common, subject, over, cast) => Some(played),
             _ = tokio::signal::ctrl_c() => None,
         }
     });
     // Whatever still runs is dropped with it, and the programs under test with that.
     drop(runtime);
     match played {
-        Some(Ok(report)) => done(show(&args.common, &report).map(|()| report.breaks_a_must())),
+        Some(Ok(report)) => done(show(common, &report).map(|()| report.breaks_a_must())),
         Some(Err(why)) => refuse(&why),
         None => ExitCode::from(INTERRUPTED),
     }

@@ -2,11 +2,10 @@
 
 use std::ffi::OsString;
 
-use clap::ValueEnum;
-use outlive_check::{Cast, Era, Options, Over, ServerUnderTest, Target};
+use outlive_check::{Cast, Options, Over, ServerUnderTest, Target};
 use serde_json::Value;
 
-use super::Common;
+use super::{Common, Spoken};
 
 /// Options of `outlive check server`.
 #[derive(Debug, clap::Args)]
@@ -48,14 +47,6 @@ pub struct Args {
     era: Option<Spoken>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Spoken {
-    /// With a handshake (up to 2025-11-25)
-    Legacy,
-    /// Every request for itself (2026-07-28)
-    Modern,
-}
-
 const EXAMPLES: &str = "\
 Examples:
   outlive check server -- python server.py
@@ -86,10 +77,7 @@ impl Args {
         };
         let options = Options {
             patience: self.common.patience,
-            era: self.era.map(|era| match era {
-                Spoken::Legacy => Era::Legacy,
-                Spoken::Modern => Era::Modern,
-            }),
+            era: self.era.map(Spoken::era),
             call: wish(&self.call, &self.args),
             slow: wish(&self.slow_tool, &self.slow_args),
             asking: wish(&self.asking_tool, &self.asking_args),

@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::play::peer;
+use crate::play::{outlive, peer};
 
 fn check(flags: &[&str], defect: Option<&str>) -> Output {
     Command::new(outlive())
@@ -14,17 +14,6 @@ fn check(flags: &[&str], defect: Option<&str>) -> Output {
         .args(peer("server", defect))
         .output()
         .expect("outlive")
-}
-
-/// The binary that `cargo build -p outlive-cli` leaves beside the test programs.
-fn outlive() -> std::path::PathBuf {
-    let peer = std::path::Path::new(env!("CARGO_BIN_EXE_check-peer"));
-    let outlive = peer.with_file_name("outlive");
-    assert!(
-        outlive.exists(),
-        "build it first: cargo build -p outlive-cli"
-    );
-    outlive
 }
 
 #[test]

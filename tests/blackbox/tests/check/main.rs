@@ -4,6 +4,7 @@
 //! (without any). The tables say which; a scenario that is in none of them fails the tests.
 #![cfg(target_os = "linux")]
 
+mod client;
 mod command;
 mod play;
 mod server;

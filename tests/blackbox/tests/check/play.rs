@@ -2,10 +2,14 @@
 
 use std::ffi::OsString;
 use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use outlive_check::{Options, Scenario, Trial};
 use serde_json::json;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
 /// Only a hang misses it, and peers that hang are waited for.
 pub const PATIENCE: Duration = Duration::from_secs(4);
@@ -28,6 +32,16 @@ pub fn known_defects(role: &str) -> Vec<String> {
         .output();
     let list = String::from_utf8(output.expect("the peer").stdout).expect("names");
     list.lines().map(str::to_owned).collect()
+}
+
+/// The binary that `cargo build -p outlive-cli` leaves beside the test programs.
+pub fn outlive() -> PathBuf {
+    let outlive = Path::new(env!("CARGO_BIN_EXE_check-peer")).with_file_name("outlive");
+    assert!(
+        outlive.exists(),
+        "build it first: cargo build -p outlive-cli"
+    );
+    outlive
 }
 
 /// How the peer is tested.
@@ -63,6 +77,41 @@ pub fn story(trial: &Trial) -> String {
         text.push_str(&format!("  stderr: {line}\n"));
     }
     text
+}
+
+/// Plays each scenario of a table with a peer that has the defect which breaks it.
+pub fn each_breaks_its_scenario<P>(
+    table: &'static [(&'static str, &'static str)],
+    scenarios: &[&'static Scenario],
+    play: impl Fn(Vec<&'static Scenario>, &'static str) -> P,
+) where
+    P: Future<Output = Result<Vec<Trial>, String>> + Send + 'static,
+{
+    block_on(async {
+        let places = Arc::new(Semaphore::new(JOBS));
+        let mut plays = JoinSet::new();
+        for (name, defect) in table {
+            let all = scenarios.iter().copied();
+            let one = all.filter(|scenario| scenario.name == *name).collect();
+            let (places, played) = (places.clone(), play(one, defect));
+            plays.spawn(async move {
+                let _place = places.acquire_owned().await;
+                (*defect, played.await)
+            });
+        }
+        let mut missed = String::new();
+        while let Some(played) = plays.join_next().await {
+            match played.expect("a trial") {
+                (defect, Err(why)) => missed.push_str(&format!("{defect}: {why}\n")),
+                (defect, Ok(trials)) => {
+                    for trial in trials.iter().filter(|trial| !trial.verdict.is_broken()) {
+                        missed.push_str(&format!("{defect} was not noticed: {}", story(trial)));
+                    }
+                }
+            }
+        }
+        assert!(missed.is_empty(), "{missed}");
+    });
 }
 
 /// Every scenario has a defect, and every line of the table a scenario.

@@ -4,6 +4,7 @@
 pub fn of(role: &str) -> Option<&'static [&'static str]> {
     match role {
         "server" => Some(SERVER),
+        "client" => Some(CLIENT),
         _ => None,
     }
 }
@@ -63,6 +64,35 @@ const SERVER: &[&str] = &[
     "waits-for-answers-alone",
 ];
 
+const CLIENT: &[&str] = &[
+    "caches-list",
+    "cancels-silently",
+    "dies-on-bad-utf8",
+    "dies-on-blank-lines",
+    "dies-on-junk",
+    "dies-on-progress",
+    "dies-on-unknown-id",
+    "dies-on-unknown-notification",
+    "forgets-calls-at-close",
+    "forgets-calls-at-death",
+    "hangs-after-death",
+    "hangs-on-failed-start",
+    "hides-failures",
+    "ignores-questions",
+    "impatient",
+    "kills-at-once",
+    "leaves-server",
+    "leaves-stderr",
+    "needs-whole-writes",
+    "no-restart",
+    "restarts-at-once",
+    "says-cancelled-at-death",
+    "small-buffer",
+    "stays-connected",
+    "waits-for-cancelled",
+    "waits-for-ever",
+];
+
 /// The defects of this program.
 #[derive(Clone, Debug)]
 pub struct Defects {
@@ -73,7 +103,7 @@ pub struct Defects {
 impl Defects {
     /// From the command line, for a role.
     pub fn parse(role: &str, mut args: impl Iterator<Item = String>) -> Result<Defects, String> {
-        let known = of(role).ok_or("usage: check-peer server [--defect NAME]")?;
+        let known = of(role).ok_or("usage: check-peer server|client [--defect NAME]")?;
         let mut chosen = Vec::new();
         while let Some(arg) = args.next() {
             if arg != "--defect" {
@@ -86,6 +116,11 @@ impl Defects {
             chosen.push(wanted);
         }
         Ok(Defects { known, chosen })
+    }
+
+    /// Whether this program has none.
+    pub fn is_empty(&self) -> bool {
+        self.chosen.is_empty()
     }
 
     /// Whether this program has a defect. One that is not in the list is a mistake of ours.

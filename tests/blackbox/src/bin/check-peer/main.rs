@@ -5,6 +5,7 @@
 //! `check-peer server --defect dies-on-cancel` is the same server with exactly that one. The tests hold
 //! a table of which defect breaks which scenario.
 
+mod client;
 mod defects;
 mod server;
 
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
     }
     match (role.as_str(), Defects::parse(&role, args)) {
         ("server", Ok(defects)) => server::main(defects),
+        ("client", Ok(defects)) => client::main(defects),
         (_, Ok(_)) => refuse("this role is not written"),
         (_, Err(why)) => refuse(&why),
     }

@@ -1,0 +1,36 @@
+//! Scenarios for clients: what servers do to them.
+
+mod answers;
+mod asks;
+mod bytes;
+mod close;
+mod death;
+mod driver;
+mod stage;
+mod start;
+mod subject;
+
+use crate::scenario::{Play, Scenario, Subject};
+use crate::stage::Stage;
+
+pub use driver::{Driver, Errand, Outcome};
+pub(crate) use subject::words;
+pub use subject::{ClientOptions, ClientSurvey, ClientUnderTest};
+
+/// Every scenario for clients.
+pub fn scenarios() -> impl Iterator<Item = &'static Scenario> {
+    let all = [
+        death::SCENARIOS,
+        start::SCENARIOS,
+        answers::SCENARIOS,
+        asks::SCENARIOS,
+        bytes::SCENARIOS,
+        close::SCENARIOS,
+    ];
+    all.into_iter().flatten()
+}
+
+/// A scenario for clients.
+const fn client(name: &'static str, run: for<'a> fn(&'a mut Stage) -> Play<'a>) -> Scenario {
+    Scenario::new(Subject::Client, name, run).seconds(40)
+}

@@ -1,0 +1,72 @@
+//! What scenarios for clients are played with.
+
+use std::sync::Arc;
+
+use crate::cast::Cast;
+use crate::puppet::{Habits, Puppet, Puppets};
+use crate::scenario::Over;
+use crate::stage::Stage;
+use crate::verdict::Finding;
+
+use super::driver::Driver;
+use super::subject::{self, ClientUnderTest};
+
+impl Stage {
+    /// The client under test.
+    pub fn client(&self) -> Arc<ClientUnderTest> {
+        match self.cast() {
+            Cast::Client(client) => client.clone(),
+            other => unreachable!(
+                "a scenario for clients was played with a {}",
+                other.subject().word()
+            ),
+        }
+    }
+
+    /// A driver and what its client will start, which is nothing yet. `habits` is given the number of the
+    /// start, from 1; the era they speak is the stage's.
+    pub(super) async fn driver(
+        &mut self,
+        habits: impl Fn(usize) -> Habits + Send + 'static,
+    ) -> Result<(Driver, Puppets), Finding> {
+        let client = self.client();
+        if !client.survey.over.contains(&Over::Stdio) {
+            return Finding::not_applicable("the driver does not drive the client over stdio");
+        }
+        let era = self.era();
+        let habits = move |nth| Habits {
+            era: Some(era),
+            ..habits(nth)
+        };
+        let options = &client.options;
+        let puppets =
+            Puppets::open(&options.puppet, &self.journal, options.patience, habits).await?;
+        let mut driver = subject::start(options, &puppets.command(), &self.journal)?;
+        driver.hello(options.start_patience).await?;
+        Ok((driver, puppets))
+    }
+
+    /// A client that is connected to a good server.
+    pub(super) async fn connected(&mut self) -> Result<(Driver, Puppet, Puppets), Finding> {
+        self.connected_to(|_| Habits::default()).await
+    }
+
+    /// A client that is connected to a server with these habits.
+    pub(super) async fn connected_to(
+        &mut self,
+        habits: impl Fn(usize) -> Habits + Send + 'static,
+    ) -> Result<(Driver, Puppet, Puppets), Finding> {
+        let (mut driver, mut puppets) = self.driver(habits).await?;
+        let errand = driver
+            .tell("connect", subject::to_command(&puppets.command()))
+            .await;
+        let puppet = puppets.next().await?;
+        driver.succeeds(errand, "connect").await?;
+        // Some clients start a server only to look which era it speaks.
+        let mut newest = puppet;
+        while let Some(next) = puppets.next_within(std::time::Duration::ZERO).await {
+            newest = next;
+        }
+        Ok((driver, newest, puppets))
+    }
+}

@@ -1,0 +1,74 @@
+//! What is asked of a client, and how its driver is named.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use outlive_check::client::{ClientOptions, ClientUnderTest};
+use outlive_check::{Cast, Over};
+
+use super::{Common, Spoken};
+
+/// Options of `outlive check client`.
+#[derive(Debug, clap::Args)]
+#[command(override_usage = "outlive check client [OPTIONS] -- DRIVER [ARGS]...", after_long_help = EXAMPLES)]
+pub struct Args {
+    /// The driver: a program that does with the client what it is told, started anew for each scenario.
+    /// `{command}` and `{url}` in its arguments stand for the server
+    #[arg(trailing_var_arg = true, value_name = "DRIVER", num_args = 1.., required_unless_present = "list")]
+    driver: Vec<OsString>,
+
+    #[command(flatten)]
+    pub(super) common: Common,
+
+    /// The transport to play over; else all that the driver knows
+    #[arg(long, value_enum)]
+    over: Option<Transport>,
+
+    /// The era that servers speak where the scenario is about neither; else the client's older one
+    #[arg(long, value_enum)]
+    era: Option<Spoken>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Transport {
+    /// A server that the client starts
+    Stdio,
+    /// A server that the client reaches
+    Http,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  outlive check client -- python check/drivers/python_sdk.py
+  outlive check client --only 'death-*' -- node check/drivers/typescript_sdk.mjs
+
+A driver reads what to do from standard input and writes what came of it to standard output, a JSON
+object a line: docs/check.md has the contract, check/drivers has drivers for several SDKs.
+
+Exit codes:
+  0   everything the specification demands held
+  1   something the specification demands was broken
+  2   the usage was wrong, or the client cannot be tested";
+
+impl Args {
+    /// The transport to play over.
+    pub fn over(&self) -> Over {
+        match self.over {
+            None => Over::Both,
+            Some(Transport::Stdio) => Over::Stdio,
+            Some(Transport::Http) => Over::Http,
+        }
+    }
+
+    /// Looks at the client.
+    pub async fn cast(&self) -> Result<Cast, String> {
+        let options = ClientOptions {
+            driver: self.driver.clone(),
+            puppet: super::puppet()?,
+            patience: self.common.patience,
+            start_patience: Duration::from_secs(60).max(self.common.patience),
+            era: self.era.map(Spoken::era),
+        };
+        ClientUnderTest::look(options).await.map(Cast::Client)
+    }
+}
