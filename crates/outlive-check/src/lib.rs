@@ -53,6 +53,7 @@ mod report;
 mod runner;
 mod scenario;
 pub mod server;
+pub mod sheet;
 mod stage;
 mod survey;
 mod tool;

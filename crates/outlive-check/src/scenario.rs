@@ -115,9 +115,14 @@ impl Scenario {
 
     /// The failure modes as they are cited: `FM-19, FM-20`.
     pub fn failure_modes(&self) -> String {
-        let numbers: Vec<String> = self.fm.iter().map(|n| format!("FM-{n:02}")).collect();
-        numbers.join(", ")
+        cite(self.fm)
     }
+}
+
+/// Failure modes as they are cited.
+pub(crate) fn cite(fm: &[u8]) -> String {
+    let numbers: Vec<String> = fm.iter().map(|n| format!("FM-{n:02}")).collect();
+    numbers.join(", ")
 }
 
 /// What kind of program is under test.
