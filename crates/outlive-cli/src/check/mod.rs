@@ -7,8 +7,12 @@
 //! - `list`: the scenarios, for `--list`.
 //! - `progress`: what is seen while they run.
 //! - `page`: what is read afterwards.
+//! - `files`: what is kept, for people and for build servers.
+//! - `compare`: reports side by side.
 
 mod client;
+mod compare;
+mod files;
 mod list;
 mod page;
 mod progress;
@@ -18,6 +22,7 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
+use outlive_check::sheet::Sheet;
 use outlive_check::{Cast, Era, Moment, Over, Plan, Report, Subject, select};
 
 use page::Paint;
@@ -44,6 +49,9 @@ enum Under {
 
     /// Play dying, hanging and lying servers against a client
     Client(Box<client::Args>),
+
+    /// Put reports side by side: programs, versions, or yesterday and today
+    Compare(compare::Args),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -100,6 +108,9 @@ struct Common {
     /// Print one JSON document instead of the page
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    files: files::Files,
 }
 
 /// Runs the command.
@@ -107,6 +118,10 @@ pub fn run(args: Args) -> ExitCode {
     match args.subject {
         Under::Server(args) => play(&args.common, Subject::Server, args.over(), args.cast()),
         Under::Client(args) => play(&args.common, Subject::Client, args.over(), args.cast()),
+        Under::Compare(args) => match args.compare() {
+            Ok(text) => done(print(&text), false),
+            Err(why) => refuse(&why),
+        },
     }
 }
 
@@ -118,7 +133,10 @@ fn play(
 ) -> ExitCode {
     if common.list {
         let scenarios = select(subject, over, &common.only);
-        return done(print(&list::list(&scenarios, common.json)));
+        return done(print(&list::list(&scenarios, common.json)), false);
+    }
+    if let Err(why) = common.files.try_all() {
+        return refuse(&why);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -137,7 +155,10 @@ fn play(
     // Whatever still runs is dropped with it, and the programs under test with that.
     drop(runtime);
     match played {
-        Some(Ok(report)) => done(show(common, &report).map(|()| report.breaks_a_must())),
+        Some(Ok(report)) => match common.files.write(&Sheet::from(&report)) {
+            Ok(()) => done(show(common, &report), report.breaks_a_must()),
+            Err(why) => refuse(&why),
+        },
         Some(Err(why)) => refuse(&why),
         None => ExitCode::from(INTERRUPTED),
     }
@@ -176,20 +197,21 @@ fn show(common: &Common, report: &Report) -> io::Result<()> {
         return writeln!(io::stdout(), "{document}");
     }
     let paint = Paint::when(io::stdout().is_terminal());
-    print(&page::page(report, paint)).map(|_| ())
+    print(&page::page(report, paint))
 }
 
-fn print(text: &str) -> io::Result<bool> {
-    io::stdout().write_all(text.as_bytes()).map(|()| false)
+fn print(text: &str) -> io::Result<()> {
+    io::stdout().write_all(text.as_bytes())
 }
 
-/// Whoever reads no further has read enough.
-fn done(broken: io::Result<bool>) -> ExitCode {
-    match broken {
-        Ok(true) => ExitCode::from(BROKEN),
-        Ok(false) => ExitCode::SUCCESS,
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => refuse(&format!("the result cannot be written: {error}")),
+/// Whoever reads no further has read enough; that changes nothing about what was found.
+fn done(printed: io::Result<()>, broken: bool) -> ExitCode {
+    match printed {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            refuse(&format!("the result cannot be written: {error}"))
+        }
+        _ if broken => ExitCode::from(BROKEN),
+        _ => ExitCode::SUCCESS,
     }
 }
 

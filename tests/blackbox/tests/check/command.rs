@@ -61,3 +61,53 @@ fn what_cannot_be_tested_is_exit_code_2() {
         "{words}"
     );
 }
+
+#[test]
+fn reports_are_kept_and_stand_beside_each_other() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let (html, xml) = (file("report.html"), file("report.xml"));
+    let only = ["--only", "cancel-during-call", "--json"];
+    let bad = check(
+        &[&only[..], &["--html", &html, "--junit", &xml]].concat(),
+        Some("dies-on-cancel"),
+    );
+    assert_eq!(bad.status.code(), Some(1));
+    let page = std::fs::read_to_string(&html).expect("a page");
+    assert!(page.contains("notifications/cancelled"), "{page}");
+    let page = std::fs::read_to_string(&xml).expect("a report");
+    assert!(page.contains("tests=\"1\" failures=\"1\""), "{page}");
+
+    std::fs::write(file("bad.json"), &bad.stdout).expect("a file");
+    std::fs::write(file("good.json"), check(&only, None).stdout).expect("a file");
+    let (svg, bad, good) = (file("matrix.svg"), file("bad.json"), file("good.json"));
+    let output = Command::new(outlive())
+        .args(["check", "compare", "--markdown", "--svg", &svg])
+        .args([format!("before={bad}"), format!("after={good}")])
+        .output()
+        .expect("outlive");
+    assert_eq!(output.status.code(), Some(0));
+    let table = String::from_utf8(output.stdout).expect("text");
+    assert!(
+        table.contains("| scenario | level | before | after |"),
+        "{table}"
+    );
+    assert!(
+        table.contains("| `cancel-during-call` | must | ✗ | ✓ |"),
+        "{table}"
+    );
+    let picture = std::fs::read_to_string(&svg).expect("a picture");
+    assert!(picture.starts_with("<svg"), "{picture}");
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_told_before_anything_is_played() {
+    let output = check(&["--html", "/no/such/folder/report.html"], None);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        words.contains("/no/such/folder/report.html cannot be written"),
+        "{words}"
+    );
+}
