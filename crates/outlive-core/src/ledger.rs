@@ -82,10 +82,65 @@ pub(crate) fn in_words(request: &Message) -> String {
     }
 }
 
+/// Entries by id. They are large, so the table has only their places in it.
+#[derive(Clone, Debug, Default)]
+struct Table {
+    // The one who chooses the ids can slow down nobody but themselves: a plain hash will do.
+    places: FxHashMap<Id, usize>,
+    entries: Vec<Option<Entry>>,
+    /// Where there is none.
+    free: Vec<usize>,
+}
+
+impl Table {
+    fn contains(&self, id: &Id) -> bool {
+        self.places.contains_key(id)
+    }
+
+    fn get(&self, id: &Id) -> Option<&Entry> {
+        self.entries[*self.places.get(id)?].as_ref()
+    }
+
+    fn get_mut(&mut self, id: &Id) -> Option<&mut Entry> {
+        self.entries[*self.places.get(id)?].as_mut()
+    }
+
+    fn insert(&mut self, id: Id, entry: Entry) {
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.entries[place] = Some(entry);
+                place
+            }
+            None => {
+                self.entries.push(Some(entry));
+                self.entries.len() - 1
+            }
+        };
+        let before = self.places.insert(id, place);
+        debug_assert!(before.is_none(), "an id was in the ledger already");
+    }
+
+    fn remove(&mut self, id: &Id) -> Option<Entry> {
+        let place = self.places.remove(id)?;
+        self.free.push(place);
+        self.entries[place].take()
+    }
+
+    fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&Id, &Entry)> {
+        let entry = |place: &usize| self.entries[*place].as_ref();
+        self.places
+            .iter()
+            .filter_map(move |(id, place)| Some((id, entry(place)?)))
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
-    // The one who chooses the ids can slow down nobody but themselves: a plain hash will do.
-    entries: FxHashMap<Id, Entry>,
+    entries: Table,
     /// Progress tokens of requests in the table.
     tokens: FxHashMap<Id, Id>,
     bytes: usize,
@@ -99,7 +154,7 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     pub(crate) fn contains(&self, id: &Id) -> bool {
-        self.entries.contains_key(id)
+        self.entries.contains(id)
     }
 
     pub(crate) fn get(&self, id: &Id) -> Option<&Entry> {
@@ -129,22 +184,26 @@ impl Ledger {
     }
 
     /// Whether the host waits for an answer to something that was sent.
+    #[inline]
     pub(crate) fn is_awaiting(&self) -> bool {
         self.in_flight() > 0
     }
 
     /// How many requests were sent and are waited for.
+    #[inline]
     pub(crate) fn in_flight(&self) -> usize {
-        // Held listens are few and rare; counting them out exactly is not worth a field.
-        let held_listens = if self.held > 0 && self.listens > 0 {
-            self.entries
-                .values()
-                .filter(|e| e.is_listen() && e.is_held())
-                .count()
-        } else {
-            0
+        let held_listens = match self.held > 0 && self.listens > 0 {
+            true => self.held_listens(),
+            false => 0,
         };
         (self.entries.len() - self.held) - (self.listens - held_listens)
+    }
+
+    /// They are few and rare: counting them is not worth a field.
+    #[cold]
+    fn held_listens(&self) -> usize {
+        let all = self.entries.iter();
+        all.filter(|(_, e)| e.is_listen() && e.is_held()).count()
     }
 
     /// How many requests are waited for at all.
@@ -179,8 +238,7 @@ impl Ledger {
             stood: Duration::ZERO,
         };
         self.listens += usize::from(entry.is_listen());
-        let before = self.entries.insert(id.clone(), entry);
-        debug_assert!(before.is_none(), "{id} was in the ledger already");
+        self.entries.insert(id.clone(), entry);
         id
     }
 
@@ -285,9 +343,8 @@ impl Ledger {
 
     /// The ids of all requests for which `which` holds, in the order they were accepted.
     pub(crate) fn in_order(&self, which: impl Fn(&Entry) -> bool) -> Vec<Id> {
-        let mut found: Vec<_> = self
-            .entries
-            .iter()
+        let all = self.entries.iter();
+        let mut found: Vec<_> = all
             .filter(|(_, e)| which(e))
             .map(|(id, e)| (e.ticket, id))
             .collect();
@@ -301,12 +358,8 @@ impl Ledger {
             return Vec::new();
         }
         let due = self.in_order(|e| e.due.is_some_and(|t| t <= now));
-        self.earliest = self
-            .entries
-            .values()
-            .filter_map(|e| e.due)
-            .filter(|t| *t > now)
-            .min();
+        let later = self.entries.iter().filter_map(|(_, e)| e.due);
+        self.earliest = later.filter(|t| *t > now).min();
         due
     }
 
@@ -317,6 +370,7 @@ impl Ledger {
 }
 
 /// The sooner of two moments, of which either may be never.
+#[inline]
 pub(crate) fn sooner(a: Option<Time>, b: Option<Time>) -> Option<Time> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),

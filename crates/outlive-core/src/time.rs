@@ -7,28 +7,31 @@ use std::ops::{Add, Sub};
 use std::time::Duration;
 
 /// A moment, as the time that has passed since the session began.
+///
+/// Moments are compared several times for each message, so this is one word: nanoseconds, which last
+/// for five centuries. What is later than that is never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Time(Duration);
+pub struct Time(u64);
 
 impl Time {
     /// The moment the session began.
-    pub const ZERO: Time = Time(Duration::ZERO);
+    pub const ZERO: Time = Time(0);
 
     /// The moment `since_start` after the session began.
     pub const fn after(since_start: Duration) -> Time {
-        Time(since_start)
+        Time(nanoseconds(since_start))
     }
 
     /// How long after the session's start this moment is.
     pub const fn since_start(self) -> Duration {
-        self.0
+        Duration::from_nanos(self.0)
     }
 }
 
 impl Add<Duration> for Time {
     type Output = Time;
     fn add(self, later: Duration) -> Time {
-        Time(self.0.saturating_add(later))
+        Time(self.0.saturating_add(nanoseconds(later)))
     }
 }
 
@@ -36,8 +39,14 @@ impl Sub for Time {
     type Output = Duration;
     /// The time from `earlier` to `self`; zero if `earlier` is in fact later.
     fn sub(self, earlier: Time) -> Duration {
-        self.0.saturating_sub(earlier.0)
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
+}
+
+const fn nanoseconds(time: Duration) -> u64 {
+    time.as_secs()
+        .saturating_mul(1_000_000_000)
+        .saturating_add(time.subsec_nanos() as u64)
 }
 
 /// A clock that runs this late was not running at all: the machine slept, or we were stopped.
@@ -54,7 +63,7 @@ pub(crate) struct Clock {
 impl Clock {
     /// What `now` is on our own clock, on which something is `due`.
     pub(crate) fn read(&mut self, now: Time, due: Option<Time>) -> Time {
-        let mut own = Time(now.0.saturating_sub(self.skipped));
+        let mut own = Time::after(now.since_start().saturating_sub(self.skipped));
         if let Some(due) = due
             && own - due > JUMP
         {
@@ -86,7 +95,21 @@ mod tests {
     use super::*;
 
     fn ms(ms: u64) -> Time {
-        Time(Duration::from_millis(ms))
+        Time::after(Duration::from_millis(ms))
+    }
+
+    #[test]
+    fn a_moment_too_late_to_tell_is_never() {
+        let never = Time::after(Duration::MAX);
+        assert_eq!(ms(1) + Duration::MAX, never);
+        assert_eq!(never + Duration::from_nanos(1), never);
+        assert_eq!(ms(5) - never, Duration::ZERO);
+        let last = Duration::from_nanos(u64::MAX);
+        assert_eq!(Time::after(last).since_start(), last);
+        assert_eq!(
+            Time::after(last - Duration::from_nanos(1)) + Duration::from_nanos(1),
+            never
+        );
     }
 
     #[test]

@@ -37,11 +37,11 @@ pub(super) struct Blocks<'a> {
 }
 
 impl<'a> Blocks<'a> {
-    /// The first block of `text`.
-    pub fn new(text: &'a [u8]) -> Blocks<'a> {
+    /// The first block of `text`, from `start` on, where no string may be open.
+    pub fn new(text: &'a [u8], start: usize) -> Blocks<'a> {
         let mut blocks = Blocks {
             text,
-            start: 0,
+            start,
             quotes: 0,
             backslashes: 0,
             brackets: 0,
@@ -224,7 +224,7 @@ mod tests {
     }
 
     fn in_blocks(text: &[u8]) -> (Found, bool) {
-        let mut blocks = Blocks::new(text);
+        let mut blocks = Blocks::new(text, 0);
         let (mut quotes, mut brackets) = (Vec::new(), Vec::new());
         loop {
             for bit in 0..BLOCK {
@@ -253,7 +253,7 @@ mod tests {
     fn a_string_without_an_end_has_none() {
         for len in 0..1000 {
             let text = format!("\"{}", "x".repeat(len));
-            assert_eq!(Blocks::new(text.as_bytes()).next_string_end(1), None);
+            assert_eq!(Blocks::new(text.as_bytes(), 0).next_string_end(1), None);
         }
     }
 

@@ -3,48 +3,110 @@
 //! What every message is asked for is remembered as a span; the rest is looked up when somebody
 //! asks. Keys come in any order (Python SDKs write `id` last) and may repeat: as in every JSON
 //! library peers use, the last one wins, and with it everything below it.
+//!
+//! Nearly all messages begin alike. What they begin with is compared, not walked over; the walk then
+//! starts at a later member, with the same in hand as if it had come from the first one.
 
 use super::scan::{Broken, Cursor, Span};
 
-#[derive(Clone, Debug, Default)]
+/// How nearly all messages begin.
+const VERSION: &[u8] = br#"{"jsonrpc":"2.0","#;
+const ID: &[u8] = br#""id":"#;
+/// How nearly all requests go on.
+const CALL: &[u8] = br#""method":"tools/call","#;
+
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Envelope {
-    /// Whether there is a `jsonrpc` key, whatever its value.
-    pub jsonrpc: bool,
     pub id: Span,
     pub method: Span,
     pub params: Part,
     pub result: Part,
     pub error: Span,
+    /// Whether there is a `jsonrpc` key, whatever its value.
+    pub jsonrpc: bool,
 }
 
 /// `params` or `result`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Part {
     pub whole: Span,
-    pub task: Span,
     pub meta: Span,
+    /// Whether it has a `task` that is an object.
+    pub task: bool,
+}
+
+/// A member that means something to us.
+enum Field {
+    JsonRpc,
+    Id,
+    Method,
+    Params,
+    Result,
+    Error,
+    Other,
+}
+
+impl Field {
+    #[inline]
+    fn of(name: &[u8]) -> Field {
+        match name {
+            b"jsonrpc" => Field::JsonRpc,
+            b"id" => Field::Id,
+            b"method" => Field::Method,
+            b"params" => Field::Params,
+            b"result" => Field::Result,
+            b"error" => Field::Error,
+            _ => Field::Other,
+        }
+    }
 }
 
 impl Envelope {
-    /// Reads the object at the cursor. If the text is broken, what was read before stays.
+    /// Takes the first members of an object if they are written as usual. Tells where the next
+    /// member begins; 0 if none was taken.
+    pub fn read_head(&mut self, text: &[u8]) -> usize {
+        if !text.starts_with(VERSION) {
+            return 0;
+        }
+        self.jsonrpc = true;
+        let mut at = VERSION.len();
+        if let Some(value) = text[at..].strip_prefix(ID) {
+            let len = value.iter().take_while(|b| b.is_ascii_digit()).count();
+            if len > 0 && value.get(len) == Some(&b',') {
+                self.id = Span::new(at + ID.len(), len);
+                at += ID.len() + len + 1;
+            }
+        }
+        if text[at..].starts_with(CALL) {
+            let key = br#""method":"#.len();
+            self.method = Span::new(at + key, CALL.len() - key - 1);
+            at += CALL.len();
+        }
+        at
+    }
+
+    /// Reads the object at the cursor, or the rest of the one it is in. If the text is broken, what
+    /// was read before stays.
     pub fn read(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Broken> {
-        cursor.object(|cursor, key| {
-            match &*key.name() {
-                b"jsonrpc" => {
+        if cursor.depth() == 0 && !cursor.open(b'{')? {
+            return Ok(());
+        }
+        cursor.members(|cursor, key| {
+            match key.told_by(Field::of) {
+                Field::JsonRpc => {
                     cursor.peek()?;
                     self.jsonrpc = true;
                     cursor.value()?;
                 }
-                b"id" => self.id = cursor.value()?,
-                b"method" => self.method = cursor.value()?,
-                b"params" => self.params = Part::read(cursor)?,
-                b"result" => self.result = Part::read(cursor)?,
-                b"error" => self.error = cursor.value()?,
-                _ => drop(cursor.value()?),
+                Field::Id => self.id = cursor.value()?,
+                Field::Method => self.method = cursor.value()?,
+                Field::Params => self.params = Part::read(cursor)?,
+                Field::Result => self.result = Part::read(cursor)?,
+                Field::Error => self.error = cursor.value()?,
+                Field::Other => drop(cursor.value()?),
             }
             Ok(())
-        })?;
-        Ok(())
+        })
     }
 
     /// Moves every span for `old` having become `grown` bytes longer (or shorter).
@@ -56,10 +118,8 @@ impl Envelope {
             &mut self.method,
             &mut self.error,
             &mut params.whole,
-            &mut params.task,
             &mut params.meta,
             &mut result.whole,
-            &mut result.task,
             &mut result.meta,
         ] {
             if span.start >= old.end {
@@ -74,17 +134,31 @@ impl Envelope {
 
 impl Part {
     fn read(cursor: &mut Cursor<'_>) -> Result<Part, Broken> {
+        enum Field {
+            Task,
+            Meta,
+            Other,
+        }
         let mut part = Part::default();
         if cursor.peek()? != b'{' {
             part.whole = cursor.value()?;
             return Ok(part);
         }
         part.whole = cursor.object(|cursor, key| {
-            match &*key.name() {
-                b"task" => part.task = cursor.value()?,
+            let field = key.told_by(|name| match name {
+                b"task" => Field::Task,
+                b"_meta" => Field::Meta,
+                _ => Field::Other,
+            });
+            match field {
+                Field::Task => {
+                    let task = cursor.peek()? == b'{';
+                    cursor.value()?;
+                    part.task = task;
+                }
                 // Walked over, so that it can be looked into.
-                b"_meta" => part.meta = members(cursor, |_, _| ())?,
-                _ => drop(cursor.value()?),
+                Field::Meta => part.meta = members(cursor, |_, _| ())?,
+                Field::Other => drop(cursor.value()?),
             }
             Ok(())
         })?;
@@ -110,7 +184,7 @@ fn members(cursor: &mut Cursor<'_>, mut found: impl FnMut(&[u8], Span)) -> Resul
     }
     cursor.object(|cursor, key| {
         let value = cursor.value()?;
-        found(&key.name(), value);
+        key.told_by(|name| found(name, value));
         Ok(())
     })
 }

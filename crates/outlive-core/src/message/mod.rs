@@ -58,11 +58,13 @@ impl Message {
     /// Reads a line. White space around the object (a stray CR too) is dropped.
     pub fn read(line: Bytes) -> Result<Message, Defect> {
         let mut bytes = line;
-        bytes.advance(bytes.iter().take_while(is_space).count());
+        if bytes.first().is_some_and(is_space) {
+            bytes.advance(bytes.iter().take_while(|b| is_space(b)).count());
+        }
         let mut draft = Draft::default();
         let verdict = draft.read(&bytes);
         // Only now: a space tells that a number before it was not cut off.
-        let space = bytes.iter().rev().take_while(is_space).count();
+        let space = bytes.iter().rev().take_while(|b| is_space(b)).count();
         bytes.truncate(bytes.len() - space);
         match verdict {
             Ok(kind) => Ok(Message {
@@ -191,7 +193,7 @@ impl Message {
 
     /// Whether `params.task` asks for a task: it is an object.
     pub fn has_task(&self) -> bool {
-        self.envelope.params.task.of(&self.bytes).starts_with(b"{")
+        self.envelope.params.task
     }
 
     fn param(&self, name: &str) -> Span {
@@ -369,7 +371,7 @@ fn elements(
 }
 
 /// A message being read: what is known so far, kept when the reading fails.
-#[derive(Default)]
+#[derive(Debug, Default, PartialEq)]
 struct Draft {
     envelope: Envelope,
     id: Option<Id>,
@@ -383,7 +385,13 @@ impl Draft {
         if line.len() > MAX_LEN {
             return refuse(DefectKind::NotAMessage, "longer than 2 GiB");
         }
-        let mut cursor = Cursor::new(line);
+        let head = self.envelope.read_head(line);
+        self.read_from(line, head)
+    }
+
+    /// Reads a line whose first `head` bytes have been taken: all members before the one that begins there.
+    fn read_from(&mut self, line: &[u8], head: usize) -> Verdict {
+        let mut cursor = Cursor::inside(line, head, usize::from(head > 0));
         let walked = match line.first() {
             Some(b'[') => elements(&mut cursor, line, |_| ()),
             Some(b'{') => {
@@ -517,6 +525,6 @@ fn unquoted(json: &[u8]) -> &[u8] {
         .unwrap_or_default()
 }
 
-fn is_space(byte: &&u8) -> bool {
+fn is_space(byte: &u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
 }

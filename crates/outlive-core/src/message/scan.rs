@@ -8,8 +8,6 @@
 //! Only structure is judged: brackets match, strings end, members are `key: value` separated by
 //! commas. What stands in a scalar is the receiver's business (Python servers write `NaN`).
 
-use std::borrow::Cow;
-
 use super::block::{BLOCK, Blocks};
 use super::id::text;
 
@@ -25,6 +23,13 @@ pub(super) struct Span {
 }
 
 impl Span {
+    pub fn new(start: usize, len: usize) -> Span {
+        Span {
+            start: start as u32,
+            end: (start + len) as u32,
+        }
+    }
+
     pub fn is_some(self) -> bool {
         self.end > self.start
     }
@@ -67,13 +72,14 @@ pub(super) struct Quoted<'a> {
     escaped: bool,
 }
 
-impl<'a> Quoted<'a> {
-    /// What it stands for. A string that stands for nothing (a bad escape) is empty.
+impl Quoted<'_> {
+    /// What `tell` makes of what it stands for. A string that stands for nothing (a bad escape) is
+    /// empty.
     #[inline]
-    pub fn name(&self) -> Cow<'a, [u8]> {
+    pub fn told_by<T>(&self, tell: impl FnOnce(&[u8]) -> T) -> T {
         match self.escaped {
-            false => Cow::Borrowed(&self.json[1..self.json.len() - 1]),
-            true => Cow::Owned(unescaped(self.json)),
+            false => tell(&self.json[1..self.json.len() - 1]),
+            true => tell(&unescaped(self.json)),
         }
     }
 }
@@ -90,16 +96,27 @@ pub(super) struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     pub fn new(text: &'a [u8]) -> Cursor<'a> {
+        Cursor::inside(text, 0, 0)
+    }
+
+    /// A cursor that stands at `at` already, in `depth` objects or arrays, but in no string. Nothing
+    /// before is looked at.
+    pub fn inside(text: &'a [u8], at: usize, depth: usize) -> Cursor<'a> {
         Cursor {
             text,
-            at: 0,
-            blocks: Blocks::new(text),
-            depth: 0,
+            at,
+            blocks: Blocks::new(text, at),
+            depth,
             too_deep: false,
         }
     }
 
-    /// Whether the whole text is known to be ASCII, once it has been walked over.
+    /// Objects and arrays entered and not left.
+    pub fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// Whether all from where it started is known to be ASCII, once it has been walked over.
     pub fn is_ascii(&self) -> bool {
         self.blocks.is_ascii()
     }
@@ -140,8 +157,19 @@ impl<'a> Cursor<'a> {
 
     /// Visits an object: `member` is called with each key and must consume the value.
     #[inline]
-    pub fn object(&mut self, mut member: impl FnMut(&mut Self, Quoted<'a>) -> Step) -> Step<Span> {
-        self.items(b'{', b'}', |cursor| {
+    pub fn object(&mut self, member: impl FnMut(&mut Self, Quoted<'a>) -> Step) -> Step<Span> {
+        self.peek()?;
+        let start = self.at;
+        if self.open(b'{')? {
+            self.members(member)?;
+        }
+        Ok(self.since(start))
+    }
+
+    /// The same in an object that has been opened, from the next member on.
+    #[inline]
+    pub fn members(&mut self, mut member: impl FnMut(&mut Self, Quoted<'a>) -> Step) -> Step {
+        self.items(b'}', |cursor| {
             if cursor.peek()? != b'"' {
                 return cursor.unexpected();
             }
@@ -152,33 +180,40 @@ impl<'a> Cursor<'a> {
     }
 
     /// Visits an array: `item` is called at each element and must consume it.
-    pub fn array(&mut self, item: impl FnMut(&mut Self) -> Step) -> Step<Span> {
-        self.items(b'[', b']', item)
+    pub fn array(&mut self, item: impl FnMut(&mut Self) -> Step) -> Step {
+        match self.open(b'[')? {
+            true => self.items(b']', item),
+            false => Ok(()),
+        }
     }
 
+    /// Steps over an opening bracket. If nothing is in it, also over the closing one; then false.
     #[inline]
-    fn items(
-        &mut self,
-        open: u8,
-        close: u8,
-        mut item: impl FnMut(&mut Self) -> Step,
-    ) -> Step<Span> {
-        self.expect(open)?;
-        let start = self.at - 1;
-        self.depth += 1;
-        if self.peek()? != close {
-            loop {
-                item(self)?;
-                match self.peek()? {
-                    b',' => self.at += 1,
-                    byte if byte == close => break,
-                    _ => return self.unexpected(),
-                }
+    pub fn open(&mut self, bracket: u8) -> Step<bool> {
+        self.expect(bracket)?;
+        // In ASCII a closing bracket is the next but one.
+        let empty = self.peek()? == bracket + 2;
+        match empty {
+            true => self.at += 1,
+            false => self.depth += 1,
+        }
+        Ok(!empty)
+    }
+
+    /// Visits what has been opened, from the next item to the closing bracket.
+    #[inline]
+    fn items(&mut self, close: u8, mut item: impl FnMut(&mut Self) -> Step) -> Step {
+        loop {
+            item(self)?;
+            match self.peek()? {
+                b',' => self.at += 1,
+                byte if byte == close => break,
+                _ => return self.unexpected(),
             }
         }
         self.at += 1;
         self.depth -= 1;
-        Ok(self.since(start))
+        Ok(())
     }
 
     /// Steps over one value of any kind.

@@ -12,6 +12,7 @@ use super::Session;
 
 impl Session {
     /// Stops the clocks when a question comes up and lets them run when none is left.
+    #[inline]
     pub(super) fn pause_or_resume(&mut self, now: Time) {
         if !self.is_person_asked() {
             self.pause_spent = false;
@@ -47,9 +48,9 @@ impl Session {
     }
 
     fn is_person_asked(&self) -> bool {
-        self.link
-            .as_ref()
-            .is_some_and(|link| link.asks.values().any(|ask| ask.of_a_person))
+        let asks = self.link.as_ref().map(|link| &link.asks);
+        // Nothing is asked most of the time, and this is looked at for each message.
+        asks.is_some_and(|asks| !asks.is_empty() && asks.values().any(|ask| ask.of_a_person))
     }
 
     /// What has a clock that a person can stop.
