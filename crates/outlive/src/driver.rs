@@ -5,6 +5,9 @@
 //! one turn, without a channel or another task in between. Between two pipes a message costs three
 //! system calls on its way through: waiting for it, reading it, writing it.
 //!
+//! When much comes at once, the first of it is written before the last is looked at ([`ENOUGH`]): the peer
+//! is woken and at work meanwhile. Otherwise host, driver and server would wait for each other in turn.
+//!
 //! While messages come in quick succession, the driver looks for the next one for a moment before
 //! it sleeps, unless somebody waits for its thread: see [`Linger`].
 //!
@@ -32,6 +35,13 @@ pub(crate) const READS: usize = 8;
 /// Rounds over all sources before the kernel is asked for news.
 const ROUNDS: usize = 32;
 
+/// So much is written before the rest of a turn is dealt with. Measured: with much less, system calls cost more
+/// than is gained.
+const ENOUGH: usize = 32 << 10;
+
+/// Dealing with a frame takes as long as passing on this many bytes.
+const FRAME: usize = 1 << 10;
+
 /// How long a host that does not read may keep us from ending.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -55,6 +65,8 @@ struct Driver<D, U: Upstream> {
     arisen: VecDeque<Input>,
     /// The session was told something since this was last cleared.
     fed: bool,
+    /// What was queued for either side since the last attempt to write it: bytes, and [`FRAME`] for each frame.
+    unwritten: usize,
     linger: Linger,
 
     /// The link in service, and those on their way out.
@@ -88,6 +100,7 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
             session: Session::new(policy, seed),
             arisen: VecDeque::new(),
             fed: false,
+            unwritten: 0,
             linger: Linger::new(begun),
             down,
             up,
@@ -169,6 +182,9 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
                 Poll::Ready(Some(input)) => {
                     self.hear();
                     self.feed(input);
+                    if self.unwritten >= ENOUGH {
+                        self.flush_links(cx);
+                    }
                 }
                 Poll::Ready(None) => return true,
                 Poll::Pending => return false,
@@ -216,7 +232,12 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
                 break;
             };
             self.hear();
-            self.report(index);
+            while let Some(input) = self.links[index].next_input() {
+                self.feed(Input::Link(generation, input));
+                if self.unwritten >= ENOUGH {
+                    self.flush_host(cx);
+                }
+            }
             if read == Read::End {
                 let ending = self.links[index].ending();
                 self.feed(Input::Link(generation, ending));
@@ -226,13 +247,6 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
             again |= turn == READS;
         }
         again
-    }
-
-    fn report(&mut self, index: usize) {
-        let generation = self.links[index].generation();
-        while let Some(input) = self.links[index].next_input() {
-            self.feed(Input::Link(generation, input));
-        }
     }
 
     fn report_lines(&mut self, index: usize) {
@@ -247,6 +261,14 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
     /// Writes what is queued. True if there is more to do because of it.
     fn flush(&mut self, cx: &mut Context<'_>) -> bool {
         self.fed = false;
+        self.flush_links(cx);
+        self.flush_host(cx);
+        // What the session said to that may be more to write.
+        self.fed
+    }
+
+    fn flush_links(&mut self, cx: &mut Context<'_>) {
+        self.unwritten = 0;
         for index in 0..self.links.len() {
             let link = &mut self.links[index];
             if let Err(error) = link.flush(cx) {
@@ -258,11 +280,13 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
                 ));
             }
         }
+    }
+
+    fn flush_host(&mut self, cx: &mut Context<'_>) {
+        self.unwritten = 0;
         while let Some(input) = self.down.flush(cx) {
             self.feed(input);
         }
-        // What the session said to that may be more to write.
-        self.fed
     }
 
     /// Tells the session when its moment has come and sets the alarm for the next.
@@ -307,9 +331,13 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
     fn carry_out(&mut self) {
         while let Some(output) = self.session.poll() {
             match output {
-                Output::ToHost(frame) => self.down.send(frame),
+                Output::ToHost(frame) => {
+                    self.unwritten += FRAME + frame.len();
+                    self.down.send(frame);
+                }
                 Output::Refuse(refusal) => self.down.refuse(*refusal),
                 Output::ToLink(generation, frame) => {
+                    self.unwritten += FRAME + frame.len();
                     if let Some(link) = self.link(generation) {
                         link.send(frame);
                     }
@@ -371,9 +399,11 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
         while let Some(index) = self.links.iter().position(Link::has_ended) {
             self.links[index].read_rest();
             self.report_lines(index);
-            self.report(index);
+            let generation = self.links[index].generation();
+            while let Some(input) = self.links[index].next_input() {
+                self.feed(Input::Link(generation, input));
+            }
             let link = self.links.swap_remove(index);
-            let generation = link.generation();
             let (exit, sent) = self.up.end(link, &self.links);
             self.feed(Input::Link(generation, LinkInput::Exited { exit, sent }));
         }
