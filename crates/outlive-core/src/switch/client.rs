@@ -185,7 +185,9 @@ impl Switch {
                 .map(Bytes::copy_from_slice),
         );
         let (id, frame) = match self.renames() {
-            false => (own_id.clone(), message.bytes().clone()),
+            false if self.table.get(&own_id).is_none() => (own_id.clone(), message.bytes().clone()),
+            // A handshake that was left behind may still have that id.
+            false => self.named_by_us(message),
             true => {
                 let number = order.to_string();
                 let mut renamed = message.with_id(number.as_bytes());
@@ -211,12 +213,30 @@ impl Switch {
         (id, frame)
     }
 
+    fn named_by_us(&mut self, message: &Message) -> (Id, Bytes) {
+        let id = self.fresh_name();
+        let renamed = message.with_id(id.to_json().as_bytes());
+        (id, renamed.into_bytes())
+    }
+
+    /// An id that no request in the table has.
+    fn fresh_name(&mut self) -> Id {
+        loop {
+            let id = Id::text(format!("outlive-switch-{}", self.table.next()));
+            if self.table.get(&id).is_none() {
+                return id;
+            }
+        }
+    }
+
     /// Sends a request of our own.
     pub(super) fn send_own(&mut self, method: &str, params: &str, what: What) {
+        let id = self.fresh_name();
         let order = self.table.next();
-        let name = format!("outlive-switch-{order}");
-        let frame = result::call(Some(&name), method, params.as_bytes());
-        let id = Id::text(name);
+        let id_json = id.to_json();
+        let frame: Bytes =
+            format!(r#"{{"jsonrpc":"2.0","id":{id_json},"method":"{method}","params":{params}}}"#)
+                .into();
         let call = Call {
             client: Client(u64::MAX),
             channel: Channel::MAIN,

@@ -80,17 +80,9 @@ impl Switch {
 
     /// Another client's handshake is under way: its answer will do for this one too.
     fn wait_for_welcome(&mut self, client: Client, channel: Channel, message: &Message) {
-        // Under a name of ours: where ids are kept, the one under way may have the same.
-        let name = Id::text(format!("outlive-switch-{}", self.table.next()));
-        let (id, frame) = self.accept(client, channel, message, What::Initialize, None);
-        let Some(call) = self.take(&id) else { return };
-        let frame = Message::read(frame).map_or(Bytes::new(), |message| {
-            message.with_id(name.to_json().as_bytes()).into_bytes()
-        });
-        self.release(client, channel);
-        self.enter(name.clone(), call);
+        let waiter = self.accept(client, channel, message, What::Initialize, None);
         if let Welcome::Underway { waiting, .. } = &mut self.welcome {
-            waiting.push((name, frame));
+            waiting.push(waiter);
         }
     }
 

@@ -34,12 +34,12 @@ fn a_death_between_calls_is_not_noticed() {
     let gate = Gate::new();
     let client = gate.client();
     assert_eq!(text(&client.call(1, "ping", json!({})).answer()), "pong");
-    let first = gate.processes();
+    let first = gate.servers();
     for pid in &first {
         tree::kill(*pid, Signal::KILL);
     }
     until("another server", || {
-        let now = gate.processes();
+        let now = gate.servers();
         (!now.is_empty() && now != first).then_some(())
     });
     assert_eq!(text(&client.call(2, "ping", json!({})).answer()), "pong");
@@ -50,13 +50,13 @@ fn nothing_stays_behind() {
     let gate = Gate::new();
     let clients: Vec<_> = (0..5).map(|_| gate.client()).collect();
     assert_eq!(gate.modern(&modern_call(1, "ping", json!({}))).status, 200);
-    assert_eq!(gate.processes().len(), 6);
+    assert_eq!(gate.servers().len(), 6);
     assert_eq!(clients[0].leave().status, 200);
     until("its server ends", || {
-        (gate.processes().len() == 5).then_some(())
+        (gate.servers().len() == 5).then_some(())
     });
     assert_eq!(clients[0].call(9, "ping", json!({})).status, 404);
-    gate.gateway.shutdown();
+    gate.stop();
     gate.join();
-    assert!(gate.processes().is_empty());
+    assert!(gate.servers().is_empty());
 }

@@ -1,71 +1,89 @@
-//! A gateway before fake servers, and clients of both eras.
+//! `outlive serve` before fake servers, and clients of both eras.
 
 use std::net::SocketAddr;
+use std::process::{Child, Command, ExitStatus};
 use std::sync::Mutex;
-use std::sync::mpsc::Receiver;
-use std::time::Duration;
 
-use outlive::gateway::Builder;
-use outlive::policy::Policy;
-use outlive::{Command, Gateway};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::rig::{PATIENCE, Setup, tree};
+use crate::rig::{Setup, tree, until};
 use crate::wire::{self, Reply};
 
-/// A gateway that is being served.
+/// A gateway that is running.
 pub struct Gate {
     pub address: SocketAddr,
-    pub gateway: Gateway,
     pub setup: Setup,
-    ended: Mutex<Receiver<()>>,
+    process: Mutex<Child>,
 }
 
 impl Gate {
     /// Before a fake without faults.
     pub fn new() -> Gate {
-        Gate::with(Setup::new(), |builder| builder)
+        Gate::with(Setup::new(), &[])
     }
 
-    pub fn with(setup: Setup, change: impl FnOnce(Builder) -> Builder) -> Gate {
+    /// Before the fake of this setup, with these flags.
+    pub fn with(setup: Setup, flags: &[&str]) -> Gate {
         let fake = setup.fake();
-        let command = Command::new(&fake[0], &fake[1..]).env(tree::MARK, &setup.mark);
-        let policy = Policy {
-            drain: Duration::from_secs(10),
-            ..Policy::default()
-        };
-        let gateway = change(Gateway::command(command).policy(policy)).build();
-        Gate::of(setup, gateway)
+        let server: Vec<&str> = fake.iter().map(String::as_str).collect();
+        Gate::before(setup, flags, &[&["--"], &server[..]].concat())
     }
 
-    pub fn of(setup: Setup, gateway: Gateway) -> Gate {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .expect("a runtime");
-        let binding = gateway.http().bind("127.0.0.1:0");
-        let listening = runtime.block_on(binding).expect("a port");
-        let address = listening.local_addr();
-        let (done, ended) = std::sync::mpsc::channel();
-        std::thread::spawn(move || {
-            runtime.block_on(listening.serve()).expect("served");
-            runtime.shutdown_background();
-            let _ = done.send(());
+    /// Before any server.
+    pub fn before(setup: Setup, flags: &[&str], server: &[&str]) -> Gate {
+        let log = setup.path("log.jsonl");
+        let mut command = Command::new(Setup::outlive());
+        setup.dress(&mut command);
+        command
+            .env("OUTLIVE_DRAIN", "10s")
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(["--log-format", "json", "--log-level", "debug", "--log-file"])
+            .arg(&log)
+            .args(flags)
+            .args(server)
+            .stdin(std::process::Stdio::null())
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null());
+        let process = command.spawn().expect("outlive is built");
+        let listening = until("it listens", || {
+            let events = events(&log);
+            let found = events.iter().find(|event| event["event"] == "listening")?;
+            Some(found["url"].as_str().expect("an address").to_owned())
         });
+        let (_, rest) = listening.split_once("://").expect("an address");
+        let (address, _) = rest.split_once('/').expect("a path");
         Gate {
-            address,
-            gateway,
+            address: address.parse().expect("an address"),
             setup,
-            ended: Mutex::new(ended),
+            process: Mutex::new(process),
         }
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}/mcp", self.address)
+    }
+
+    /// What it has logged so far.
+    pub fn events(&self) -> Vec<Value> {
+        events(&self.setup.path("log.jsonl"))
+    }
+
+    /// Sends it the signal to end.
+    pub fn stop(&self) {
+        tree::kill(self.pid(), Signal::TERM);
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.process.lock().unwrap().id()
     }
 
     /// Waits for the end.
     #[track_caller]
-    pub fn join(&self) {
-        let ended = self.ended.lock().unwrap().recv_timeout(PATIENCE);
-        ended.expect("the gateway ends");
+    pub fn join(&self) -> ExitStatus {
+        until("the gateway ends", || {
+            self.process.lock().unwrap().try_wait().expect("a child")
+        })
     }
 
     /// A modern request, with the headers that belong to it.
@@ -90,10 +108,29 @@ impl Gate {
         client
     }
 
-    /// Processes of this test that are alive.
-    pub fn processes(&self) -> Vec<u32> {
-        tree::marked(&self.setup.mark)
+    /// The servers that are alive: processes of this test other than the gateway.
+    pub fn servers(&self) -> Vec<u32> {
+        let gateway = self.pid();
+        let mut marked = tree::marked(&self.setup.mark);
+        // Its warden has nothing in its environment.
+        marked.retain(|pid| *pid != gateway);
+        marked
     }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        let mut process = self.process.lock().unwrap_or_else(|e| e.into_inner());
+        let _ = process.kill();
+        let _ = process.wait();
+    }
+}
+
+fn events(log: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    text.lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect()
 }
 
 /// A legacy client.

@@ -11,7 +11,7 @@ use crate::wire::{self, call};
 #[test]
 fn each_client_has_a_server_to_itself_and_none_is_started_before() {
     let gate = Gate::new();
-    assert!(gate.processes().is_empty());
+    assert!(gate.servers().is_empty());
     let (one, two) = (gate.client(), gate.client());
     let pid = |client: &crate::gate::Client| {
         let answer = client.call(1, "ping", json!({})).answer();

@@ -1,4 +1,4 @@
-//! A server behind a gateway: what its clients see, whatever happens to it.
+//! A server behind `outlive serve`: what its clients see, whatever happens to it.
 //!
 //! The server is the fake, over pipes; the clients speak HTTP by hand ([`wire`]), over real sockets.
 //! `fm_NN_…` is the test of failure mode NN.
@@ -7,8 +7,14 @@
 mod death;
 mod gate;
 mod legacy;
+mod life;
 mod modern;
+mod remote;
 #[path = "../rig/mod.rs"]
 #[allow(dead_code, unused_imports)] // The rig serves other tests too.
 mod rig;
+mod share;
+#[path = "../http/web.rs"]
+#[allow(dead_code)] // It serves other tests too.
+mod web;
 mod wire;

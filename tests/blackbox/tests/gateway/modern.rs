@@ -45,7 +45,7 @@ fn closing_the_stream_cancels() {
 
 #[test]
 fn a_legacy_server_is_not_sent_modern_requests() {
-    let gate = Gate::with(Setup::new().knobs(&["--legacy"]), |it| it);
+    let gate = Gate::with(Setup::new().knobs(&["--legacy"]), &[]);
     for id in 1..=2 {
         let reply = gate.modern(&modern_call(id, "append", json!({"path": "/nowhere"})));
         assert_eq!(reply.status, 400);
@@ -79,7 +79,7 @@ fn a_subscription_is_told_under_the_id_of_its_client_and_ends_gracefully() {
     assert_eq!(told.status, 200);
     let change = stream.message();
     assert_eq!(id(&change), 77, "{change}");
-    gate.gateway.shutdown();
+    gate.stop();
     let end = stream.message();
     assert_eq!(end["id"], 77, "{end}");
     assert_eq!(end["result"]["resultType"], "complete");

@@ -2,7 +2,9 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
+use rustix::net::sockopt::set_socket_linger;
 use serde_json::{Value, json};
 
 use crate::rig::PATIENCE;
@@ -24,6 +26,27 @@ pub fn try_send(
     stream.write_all(head(method, headers, body.len()).as_bytes())?;
     stream.write_all(body.as_bytes())?;
     Reply::read(stream)
+}
+
+/// Sends this and goes away if there is no response within the time.
+pub fn send_briefly(to: SocketAddr, body: &str, patience: Duration) -> Option<Reply> {
+    let mut stream = TcpStream::connect(to).expect("a connection");
+    stream.set_read_timeout(Some(patience)).expect("a timeout");
+    stream
+        .write_all(head("POST", &[], body.len()).as_bytes())
+        .and_then(|()| stream.write_all(body.as_bytes()))
+        .expect("sent");
+    Reply::read(stream).ok()
+}
+
+/// Begins a call that takes long, and breaks the connection.
+pub fn reset_after(to: SocketAddr, session: &str) -> io::Result<()> {
+    let body = call(9, "sleep", json!({"ms": 60_000})).to_string();
+    let mut stream = TcpStream::connect(to)?;
+    set_socket_linger(&stream, Some(Duration::ZERO))?;
+    let headers = [("Mcp-Session-Id", session)];
+    stream.write_all(head("POST", &headers, body.len()).as_bytes())?;
+    stream.write_all(body.as_bytes())
 }
 
 fn head(method: &str, headers: &[(&str, &str)], length: usize) -> String {

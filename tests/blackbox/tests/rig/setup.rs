@@ -112,7 +112,7 @@ impl Setup {
 
     /// The whole command line, `outlive` first.
     pub fn command_line(&self) -> Vec<String> {
-        let outlive = outlive();
+        let outlive = Setup::outlive();
         let mut words = vec![
             outlive.to_str().expect("a path in UTF-8").to_owned(),
             "run".into(),
@@ -167,23 +167,23 @@ impl Setup {
         let command = self.command();
         Host::spawn(self, command)
     }
+
+    /// The binary under test: `OUTLIVE_BIN`, or the one built beside this test.
+    pub fn outlive() -> PathBuf {
+        if let Some(path) = std::env::var_os("OUTLIVE_BIN") {
+            return path.into();
+        }
+        let path = Path::new(env!("CARGO_BIN_EXE_fake")).with_file_name("outlive");
+        assert!(
+            path.exists(),
+            "there is no {}; build it first with `cargo build -p outlive-cli`",
+            path.display()
+        );
+        path
+    }
 }
 
 /// A word for the shell.
 pub fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-/// The binary under test: `OUTLIVE_BIN`, or the one built beside this test.
-fn outlive() -> PathBuf {
-    if let Some(path) = std::env::var_os("OUTLIVE_BIN") {
-        return path.into();
-    }
-    let path = Path::new(env!("CARGO_BIN_EXE_fake")).with_file_name("outlive");
-    assert!(
-        path.exists(),
-        "there is no {}; build it first with `cargo build -p outlive-cli`",
-        path.display()
-    );
-    path
 }
