@@ -176,7 +176,7 @@ pub use connector::Connector;
 #[cfg(feature = "gateway")]
 pub use gateway::Gateway;
 #[cfg(feature = "http")]
-pub use http::{Remote, Transport};
+pub use http::{Challenge, Credentials, Remote, Transport};
 pub use outlive_core::{Cause, Error, cause, error, policy};
 #[cfg(feature = "http")]
 pub use run::run_remote;

@@ -23,12 +23,14 @@
 //! | `sse` | server-sent events out of bytes |
 //! | `mirror` | what a modern request says in its headers |
 //! | `headers` | what the user wants on every request |
+//! | `credentials` | what a program obtains when a server wants it |
 //! | `tls` | whom we trust |
 //!
 //! Connections are made by [`reqwest`]. They are used again only for a few seconds, asked for signs of life
 //! while they are silent, and thrown away, all of them, when one broke.
 
 mod channel;
+mod credentials;
 mod era;
 mod exchange;
 mod get_stream;
@@ -45,5 +47,6 @@ mod sse;
 mod tls;
 mod verdict;
 
+pub use credentials::{Challenge, Credentials};
 pub(crate) use remote::Sessions;
 pub use remote::{Remote, Transport};

@@ -10,6 +10,7 @@ use outlive_core::cause::{Exit, StartFailure};
 use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, HeaderValue};
 
+use super::credentials::{Credentials, Keyring};
 use super::headers::Headers;
 use super::known::Known;
 use super::link::HttpLink;
@@ -44,6 +45,7 @@ pub struct Remote {
     transport: Option<Transport>,
     era: Option<Era>,
     stall: Duration,
+    keyring: Option<Keyring>,
 }
 
 impl Remote {
@@ -57,6 +59,7 @@ impl Remote {
             transport: None,
             era: None,
             stall: STALL,
+            keyring: None,
         }
     }
 
@@ -98,6 +101,27 @@ impl Remote {
     /// silent for as long as it likes.
     pub fn stall_timeout(mut self, stall: Duration) -> Remote {
         self.stall = stall;
+        self
+    }
+
+    /// Obtains the `Authorization` of all requests in this way, whenever the server wants another (401, or 403 with a
+    /// challenge). What was refused for want of it is sent again, up to three times.
+    ///
+    /// ```no_run
+    /// # async fn log_in(challenge: Option<String>) -> Option<String> { None }
+    /// # async fn example() -> Result<(), outlive::Error> {
+    /// use outlive::{Challenge, Client, Remote};
+    ///
+    /// let remote = Remote::new("https://example.com/mcp").credentials(|challenge: Challenge| async {
+    ///     let token = log_in(challenge.authenticate).await?;
+    ///     Some(format!("Bearer {token}"))
+    /// });
+    /// let client = Client::builder().url(remote).connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn credentials(mut self, credentials: impl Credentials) -> Remote {
+        self.keyring = Some(Keyring::new(credentials));
         self
     }
 
@@ -145,6 +169,7 @@ impl Remote {
             tls: tls::config(url.scheme() == "https", self.ca_file.as_deref())?,
             local: is_local(&url),
             stall: self.stall,
+            keyring: self.keyring.clone(),
         };
         Session::new(url, headers, wiring, known, limit)
     }
@@ -269,7 +294,11 @@ impl Upstream for Sessions {
     }
 
     fn mask(&self, text: &str) -> String {
-        self.secrets.mask(text)
+        let masked = self.secrets.mask(text);
+        match &self.remote.keyring {
+            Some(keyring) => keyring.mask(masked),
+            None => masked,
+        }
     }
 }
 

@@ -7,10 +7,13 @@ use std::error::Error as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
+};
 use reqwest::{Client, Method, Request, Response, Url};
 use tokio::time::{sleep_until, timeout};
 
+use super::credentials::{Challenge, Keyring};
 use super::known::Known;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -31,6 +34,8 @@ const USER_TIMEOUT: Duration = Duration::from_secs(45);
 const QUIET: Duration = Duration::from_millis(100);
 /// How many times in a row a server may say that its endpoint is elsewhere.
 const MOST_REDIRECTS: usize = 5;
+/// How many times in a row a server may want other credentials.
+const MOST_CHALLENGES: usize = 3;
 /// How long a server may take to hear that its session is not needed any more.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -53,6 +58,8 @@ pub(super) struct Wiring {
     pub(super) local: bool,
     /// An answer that stops for longer will not go on.
     pub(super) stall: Duration,
+    /// Where credentials come from that are not among the headers.
+    pub(super) keyring: Option<Keyring>,
 }
 
 impl Wiring {
@@ -221,8 +228,12 @@ impl Session {
     /// Tells the server that the session is not needed any more. Whether it cares is its business.
     pub(super) async fn delete(&self) {
         if self.is_named() {
-            let headers = self.common();
-            let _ = timeout(FAREWELL, self.send(Method::DELETE, headers, None)).await;
+            let mut headers = self.common();
+            // Nobody is asked for credentials only to leave.
+            if let Some((_, Some(value))) = self.wiring.keyring.as_ref().map(Keyring::now) {
+                headers.insert(AUTHORIZATION, value);
+            }
+            let _ = timeout(FAREWELL, self.send_once(Method::DELETE, headers, None)).await;
         }
     }
 
@@ -238,9 +249,38 @@ impl Session {
         headers
     }
 
+    /// Sends a request, and again with other credentials if the server wants them.
+    async fn send(
+        &self,
+        method: Method,
+        mut headers: HeaderMap,
+        body: Option<bytes::Bytes>,
+    ) -> Result<Response, Failure> {
+        let Some(keyring) = &self.wiring.keyring else {
+            return self.send_once(method, headers, body).await;
+        };
+        let mut tries = 0;
+        loop {
+            let (turn, value) = keyring.now();
+            if let Some(value) = value {
+                headers.insert(AUTHORIZATION, value);
+            }
+            let sent = self.send_once(method.clone(), headers.clone(), body.clone());
+            let response = sent.await?;
+            let Some(challenge) = Challenge::of(&response).filter(|_| tries < MOST_CHALLENGES)
+            else {
+                return Ok(response);
+            };
+            tries += 1;
+            if !keyring.renew(turn, challenge).await {
+                return Ok(response);
+            }
+        }
+    }
+
     /// Sends a request, and again where the server says its endpoint has moved, as long as that is the
     /// same origin: nobody else gets our credentials.
-    async fn send(
+    async fn send_once(
         &self,
         method: Method,
         headers: HeaderMap,

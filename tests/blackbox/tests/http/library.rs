@@ -3,10 +3,9 @@
 use std::net::TcpStream;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use outlive::client::{Era, State};
+use outlive::client::Era;
 use outlive::{Client, Error, Remote};
 use rustix::net::sockopt;
 use serde_json::json;
@@ -151,34 +150,5 @@ async fn fm_24_the_system_watches_silent_connections() {
         let timeout = sockopt::tcp_user_timeout(&stream).unwrap();
         assert!((1..=60_000).contains(&timeout), "{timeout}");
     }
-    client.close().await;
-}
-
-/// The same settings as on the command line: credentials from a file are read again when the server refuses those we have.
-#[tokio::test(flavor = "multi_thread")]
-async fn credentials_in_a_file_are_read_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("headers");
-    std::fs::write(&file, "Authorization: Bearer one\n").unwrap();
-    let valid = Arc::new(Mutex::new("Bearer one"));
-    let wanted = valid.clone();
-    let web = Web::start(move |request| {
-        let valid = request.header("authorization") == Some(*wanted.lock().unwrap());
-        (!valid).then(|| response(401, &[], ""))
-    });
-    let remote = Remote::new(web.url()).header_file(&file);
-    let client = Client::builder().url(remote).connect().await.unwrap();
-    client.call("echo", json!({})).await.unwrap();
-    *valid.lock().unwrap() = "Bearer two";
-    let refused = client.call("echo", json!({})).await.unwrap_err();
-    assert_eq!(refused.kind(), "unavailable");
-    assert!(
-        matches!(client.state(), State::Failed { .. }),
-        "{:?}",
-        client.state()
-    );
-    std::fs::write(&file, "Authorization: Bearer two\n").unwrap();
-    client.reconnect();
-    client.call("echo", json!({})).await.unwrap();
     client.close().await;
 }

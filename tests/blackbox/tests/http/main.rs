@@ -4,6 +4,7 @@
 //! and `outlive` there may be a [`relay`] that fails. `fm_NN_…` is the test of failure mode NN.
 #![cfg(target_os = "linux")]
 
+mod credentials;
 mod fates;
 mod library;
 mod modern;

@@ -4,14 +4,18 @@
 //! $ conformance client --command target/debug/examples/conformance_client --scenario tools_call
 //! ```
 //!
+//! It finds out which era the server speaks, and logs in where that is asked for, without a person: [`oauth`].
+//!
 //! The suite names what it wants to see in `MCP_CONFORMANCE_SCENARIO`, the version of the specification in
 //! `MCP_CONFORMANCE_PROTOCOL_VERSION`, and gives the address as the last argument. What comes of it is in
 //! `docs/conformance.md`.
 
 use std::env;
 
+mod oauth;
+
 use outlive::model::{ElicitRequest, ElicitResult, Object, RpcError};
-use outlive::{Client, Error};
+use outlive::{Client, Error, Remote};
 use serde_json::{Value, json};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -20,21 +24,24 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 async fn main() -> Result<()> {
     let url = env::args().next_back().ok_or("no address is given")?;
     let scenario = env::var("MCP_CONFORMANCE_SCENARIO")?;
+    let context = env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default();
+    let context: Value = serde_json::from_str(&context).unwrap_or_default();
+    let remote = Remote::new(&url).credentials(oauth::Login::new(&url, &context)?);
     let client = Client::builder()
         .info("outlive-conformance", env!("CARGO_PKG_VERSION"))
         .elicitation(|request| async move { filled_in(&request) })
         .sampling(|_| async { Err(RpcError::internal("there is no model here")) })
         .roots(|| async { Ok(Vec::new()) })
-        .url(url)
+        .url(remote)
         .connect()
         .await?;
-    let done = act(&client, &scenario).await;
+    let done = act(&client, &scenario, &context).await;
     client.close().await;
     done
 }
 
 /// Does what a scenario wants to see.
-async fn act(client: &Client, scenario: &str) -> Result<()> {
+async fn act(client: &Client, scenario: &str, context: &Value) -> Result<()> {
     let tools = client.tools().await?;
     match scenario {
         "initialize" | "json-schema-ref-no-deref" => {}
@@ -62,7 +69,6 @@ async fn act(client: &Client, scenario: &str) -> Result<()> {
         }
         "http-standard-headers" => everything(client).await?,
         "http-custom-headers" => {
-            let context: Value = serde_json::from_str(&env::var("MCP_CONFORMANCE_CONTEXT")?)?;
             for call in context["toolCalls"].as_array().into_iter().flatten() {
                 let tool = call["name"].as_str().ok_or("a call without a tool")?;
                 client.call(tool, &call["arguments"]).await?;
@@ -80,7 +86,6 @@ async fn act(client: &Client, scenario: &str) -> Result<()> {
             let echo = json!({ "schema": tool.input_schema });
             client.call("json_schema_echo", echo).await?;
         }
-        // Credentials are the program's business: see `docs/conformance.md`.
         auth if auth.starts_with("auth/") => {
             client.call("test-tool", json!({})).await?;
         }
