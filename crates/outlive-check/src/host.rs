@@ -16,6 +16,7 @@ use crate::process::{Process, ending};
 use crate::scenario::Era;
 use crate::tool::ToolCall;
 use crate::verdict::{Finding, Held};
+use crate::web::Web;
 
 /// An exit explains the end of a server's output; it comes a moment later.
 const EXPLANATION: Duration = Duration::from_millis(500);
@@ -30,10 +31,17 @@ impl fmt::Display for Id {
     }
 }
 
+/// How the server is reached.
+#[derive(Debug)]
+pub(crate) enum Line {
+    Pipes(Box<Pipes>),
+    Web(Box<Web>),
+}
+
 /// A host and its connection to the server under test.
 #[derive(Debug)]
 pub struct Host {
-    pub(crate) pipes: Pipes,
+    line: Line,
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) leg: Leg,
     pub(crate) era: Era,
@@ -47,7 +55,7 @@ pub struct Host {
 
 impl Host {
     pub(crate) fn new(
-        pipes: Pipes,
+        line: Line,
         inbox: Arc<Inbox>,
         leg: Leg,
         era: Era,
@@ -55,7 +63,7 @@ impl Host {
         quick: Option<ToolCall>,
     ) -> Host {
         Host {
-            pipes,
+            line,
             inbox,
             leg,
             era,
@@ -72,9 +80,14 @@ impl Host {
     /// Sends bytes as they are. The error says that the server did not take them.
     pub async fn raw(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         let bytes = bytes.as_ref();
-        self.leg.sent(bytes);
-        self.leg.waits_for("the server to read its input");
-        let written = self.pipes.write(bytes, self.patience).await;
+        self.leg.waits_for("the server to read what it is sent");
+        let written = match &mut self.line {
+            Line::Pipes(pipes) => {
+                self.leg.sent(bytes);
+                pipes.write(bytes, self.patience).await
+            }
+            Line::Web(web) => web.post(bytes.trim_ascii()).await,
+        };
         if let Err(error) = &written {
             self.note(format!("the write failed: {error}"));
         }
@@ -104,10 +117,13 @@ impl Host {
         self.request("tools/call", call.params()).await
     }
 
-    /// Cancels a request.
+    /// Cancels a request, in the way of the transport: over HTTP a modern client hangs up.
     pub async fn cancel(&mut self, id: &Id) {
         let message = self.cancellation(id);
-        self.send(&message).await;
+        match &mut self.line {
+            Line::Web(web) if self.era == Era::Modern => web.hang_up(&id.0),
+            _ => self.send(&message).await,
+        }
     }
 
     /// An id that was not used yet.
@@ -151,17 +167,24 @@ impl Host {
 
     /// Waits for the answer to a request.
     pub async fn answer(&mut self, id: &Id, what: &str) -> Result<Value, Finding> {
+        enum Seen {
+            Answer(Value),
+            Lost(String),
+            End,
+        }
         let patience = self.patience;
         let seen = self.wait(what, patience, |letters| {
-            let answer = letters.responses(&id.0).first();
-            answer.cloned().map(Some).or(letters.ended.then_some(None))
+            let answer = letters.responses(&id.0).first().cloned().map(Seen::Answer);
+            let lost = letters.lost(&id.0).map(|why| Seen::Lost(why.to_owned()));
+            answer.or(lost).or(letters.ended.then_some(Seen::End))
         });
         match seen.await {
-            Some(Some(answer)) => Ok(answer),
-            Some(None) => Finding::broken(format!(
-                "{what} was not answered: {}",
-                self.end_in_words().await
-            )),
+            Some(Seen::Answer(answer)) => Ok(answer),
+            Some(Seen::Lost(why)) => Finding::broken(format!("{what} was not answered: {why}.")),
+            Some(Seen::End) => {
+                let end = self.end_in_words().await;
+                Finding::broken(format!("{what} was not answered: {end}"))
+            }
             None => Finding::broken(format!("{what} was not answered within {patience:?}.")),
         }
     }
@@ -264,25 +287,25 @@ impl Host {
     /// The end of the server's input.
     pub fn close_input(&mut self) {
         self.note("its input is closed");
-        self.pipes.close_input();
+        self.pipes().close_input();
     }
 
     /// Nobody reads the server's output any more.
     pub async fn close_output(&mut self) {
         self.note("its output is closed: nobody reads it");
-        self.pipes.close_output().await;
+        self.pipes().close_output().await;
     }
 
     /// Leaves the server's output in the pipe, until told otherwise through [`Pipes::reading`].
-    pub fn stop_reading(&self) {
+    pub fn stop_reading(&mut self) {
         self.note("its output is left in the pipe");
-        self.pipes.stop_reading();
+        self.pipes().stop_reading();
     }
 
     /// Waits for the server's end.
     pub async fn end(&mut self, what: &str, patience: Duration) -> Result<ExitStatus, Finding> {
         self.leg.waits_for(what);
-        match self.pipes.process.end(patience).await {
+        match self.pipes().process.end(patience).await {
             Some(status) => Ok(status),
             None => Finding::broken(format!(
                 "{what} did not happen within {patience:?}: the server still runs."
@@ -292,7 +315,31 @@ impl Host {
 
     /// The server's process.
     pub fn process(&mut self) -> &mut Process {
-        &mut self.pipes.process
+        &mut self.pipes().process
+    }
+
+    /// The pipes to it.
+    ///
+    /// # Panics
+    ///
+    /// If the scenario was said to make sense over HTTP, and does not.
+    pub(crate) fn pipes(&mut self) -> &mut Pipes {
+        match &mut self.line {
+            Line::Pipes(pipes) => pipes,
+            Line::Web(_) => panic!("a scenario for pipes was played over HTTP"),
+        }
+    }
+
+    /// The client of the server over HTTP.
+    ///
+    /// # Panics
+    ///
+    /// If the scenario was said to make sense over pipes, and does not.
+    pub(crate) fn web(&mut self) -> &mut Web {
+        match &mut self.line {
+            Line::Web(web) => web,
+            Line::Pipes(_) => panic!("a scenario for HTTP was played over pipes"),
+        }
     }
 
     /// Writes a remark into the journal.
@@ -306,7 +353,7 @@ impl Host {
     }
 
     async fn end_in_words(&mut self) -> String {
-        match self.pipes.process.end(EXPLANATION).await {
+        match self.pipes().process.end(EXPLANATION).await {
             Some(status) => format!("the server {}.", ending(status)),
             None => "the server closed its output, but still runs.".into(),
         }

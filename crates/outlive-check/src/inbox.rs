@@ -26,6 +26,8 @@ pub struct Letters {
     responses: HashMap<String, Vec<Value>>,
     /// How many notifications had come when a request was first answered, by the id as JSON.
     before: HashMap<String, usize>,
+    /// Why a request will not be answered, by the id as JSON: only over HTTP is that known.
+    lost: HashMap<String, String>,
     /// Requests.
     pub requests: Vec<Value>,
     /// Notifications.
@@ -46,6 +48,11 @@ impl Letters {
         self.responses
             .get(&id.to_string())
             .map_or(&[], Vec::as_slice)
+    }
+
+    /// Why a request will not be answered, if that is known.
+    pub fn lost(&self, id: &Value) -> Option<&str> {
+        self.lost.get(&id.to_string()).map(String::as_str)
     }
 
     /// The notifications that came after the first response to a request.
@@ -100,6 +107,18 @@ impl Inbox {
     pub fn take(&self, line: &[u8]) {
         self.letters().file(line);
         self.news.notify_waiters();
+    }
+
+    /// A request will not be answered any more; tells whether it was not answered before.
+    pub fn lose(&self, id: &Value, why: String) -> bool {
+        let mut letters = self.letters();
+        let open = letters.responses(id).is_empty();
+        if open {
+            letters.lost.insert(id.to_string(), why);
+        }
+        drop(letters);
+        self.news.notify_waiters();
+        open
     }
 
     /// Nothing will come any more.

@@ -58,6 +58,7 @@ mod stage;
 mod survey;
 mod tool;
 mod verdict;
+mod web;
 
 pub use cast::Cast;
 pub use host::{Host, Id};

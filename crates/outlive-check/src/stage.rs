@@ -1,13 +1,14 @@
 //! Where a scenario is played.
 
 use std::borrow::Cow;
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::cast::Cast;
-use crate::host::Host;
+use crate::host::{Host, Line};
 use crate::inbox::Inbox;
 use crate::journal::{Journal, Leg};
 use crate::pipes::Pipes;
@@ -17,6 +18,7 @@ use crate::scenario::Era;
 use crate::survey::{ServerUnderTest, Target};
 use crate::tool::ToolCall;
 use crate::verdict::Finding;
+use crate::web::{Address, Web};
 
 /// How a program is tested.
 #[derive(Clone, Debug)]
@@ -166,19 +168,29 @@ pub(crate) async fn start(
     quick: Option<ToolCall>,
     leg: Leg,
 ) -> Result<Host, Finding> {
-    let Target::Command(command) = target else {
-        return Finding::not_applicable("servers over HTTP cannot be tested yet");
+    let inbox = Arc::new(Inbox::default());
+    let line = match target {
+        Target::Command(command) => Line::Pipes(Box::new(spawn(command, drain, &inbox, &leg)?)),
+        Target::Url(url) => {
+            let address = Address::parse(url).map_err(Finding::Broken)?;
+            let web = Web::new(address, era, options.patience, inbox.clone(), leg.clone());
+            Line::Web(Box::new(web))
+        }
     };
-    let started = Process::spawn(command, &[], &leg);
-    let (process, streams) = started.map_err(|error| {
-        let program = command
-            .first()
-            .map(|word| word.to_string_lossy())
-            .unwrap_or_default();
+    Ok(Host::new(line, inbox, leg, era, options.patience, quick))
+}
+
+fn spawn(
+    command: &[OsString],
+    drain: bool,
+    inbox: &Arc<Inbox>,
+    leg: &Leg,
+) -> Result<Pipes, Finding> {
+    let (process, streams) = Process::spawn(command, &[], leg).map_err(|error| {
+        let program = command.first().map(|word| word.to_string_lossy());
+        let program = program.unwrap_or_default();
         Finding::Broken(format!("{program} cannot be started: {error}."))
     })?;
     leg.note(format!("process {} was started", process.pid()));
-    let inbox = Arc::new(Inbox::default());
-    let pipes = Pipes::new(process, streams, drain, inbox.clone(), &leg);
-    Ok(Host::new(pipes, inbox, leg, era, options.patience, quick))
+    Ok(Pipes::new(process, streams, drain, inbox.clone(), leg))
 }

@@ -211,8 +211,10 @@ async fn only_messages(stage: &mut Stage) -> Held {
         .await?;
     if let Ok(busy) = stage.busy() {
         let id = host.call(&busy).await;
-        host.answer(&id, "a call").await?;
+        host.linger(Duration::from_millis(300)).await;
+        host.cancel(&id).await;
     }
+    host.serves("in the end").await?;
     host.linger(Duration::from_millis(200)).await;
     match host.look(|letters| letters.junk.first().cloned()) {
         Some(junk) => Finding::broken(format!("This is no message: {junk}")),

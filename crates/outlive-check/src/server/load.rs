@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::host::Id;
+use crate::inbox::Letters;
 use crate::scenario::{Era, Over, Scenario};
 use crate::stage::Stage;
 use crate::verdict::{Finding, Held};
@@ -104,7 +105,7 @@ async fn unread(stage: &mut Stage) -> Held {
     let piece: String = lines.collect();
     host.stop_reading();
     // Both pipes are full by then; whoever reads again finds out whether the server waited.
-    let resume = host.pipes.reading();
+    let resume = host.pipes().reading();
     let (written, ()) = tokio::join!(host.raw(piece), async {
         sleep(Duration::from_secs(2)).await;
         resume.read_on();
@@ -150,7 +151,11 @@ async fn progress(stage: &mut Stage) -> Held {
     let mut params = slow.params();
     params["_meta"] = json!({ "progressToken": TOKEN });
     let id = host.request("tools/call", params).await;
-    host.answer(&id, "a slow call").await?;
+    let patience = host.patience();
+    let answered = |letters: &Letters| (!letters.responses(&id.0).is_empty()).then_some(());
+    if host.wait("a slow call", patience, answered).await.is_none() {
+        return Finding::not_applicable("the slow tool does not come to an end");
+    }
     host.linger(Duration::from_secs(1)).await;
     let progress = |notes: &[Value]| -> Vec<Value> {
         let of_progress = |note: &&Value| note["method"] == "notifications/progress";

@@ -8,15 +8,19 @@
 //! - `questions`: hosts that do not answer.
 //! - `endings`: hosts that leave.
 //! - `remains`: what a server takes, and what it leaves behind.
+//! - `http`: clients over HTTP that vanish, dawdle, or come from elsewhere.
+//! - `sessions`: sessions over HTTP, and streams that are cut.
 
 mod bytes;
 mod cancel;
 mod endings;
 mod handshake;
+mod http;
 mod load;
 mod messages;
 mod questions;
 mod remains;
+mod sessions;
 
 use crate::measure;
 use crate::scenario::{Play, Scenario, Subject};
@@ -34,6 +38,8 @@ pub fn scenarios() -> impl Iterator<Item = &'static Scenario> {
         questions::SCENARIOS,
         endings::SCENARIOS,
         remains::SCENARIOS,
+        http::SCENARIOS,
+        sessions::SCENARIOS,
     ];
     all.into_iter().flatten()
 }

@@ -8,3 +8,4 @@ mod client;
 mod command;
 mod play;
 mod server;
+mod web;

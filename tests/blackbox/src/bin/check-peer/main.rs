@@ -1,13 +1,15 @@
 //! The other side of `outlive check`: programs that pass every scenario, and a switch for each way
 //! to fail one.
 //!
-//! A scenario is worth having if it can fail. `check-peer server` is a server without faults;
+//! A scenario is worth having if it can fail. `check-peer server` is a server without faults, on
+//! pipes (`check-peer web`: over HTTP);
 //! `check-peer server --defect dies-on-cancel` is the same server with exactly that one. The tests hold
 //! a table of which defect breaks which scenario.
 
 mod client;
 mod defects;
 mod server;
+mod web;
 
 use std::process::ExitCode;
 
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
     match (role.as_str(), Defects::parse(&role, args)) {
         ("server", Ok(defects)) => server::main(defects),
         ("client", Ok(defects)) => client::main(defects),
+        ("web", Ok(defects)) => web::main(defects),
         (_, Ok(_)) => refuse("this role is not written"),
         (_, Err(why)) => refuse(&why),
     }

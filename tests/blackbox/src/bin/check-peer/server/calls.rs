@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::output::Output;
 use super::{Server, complete, lock};
 
 /// What the server can do.
@@ -78,7 +79,7 @@ impl Calls {
 }
 
 /// Runs a tool and answers, unless it is cancelled.
-pub fn call(server: &Arc<Server>, id: &Value, params: &Value, modern: bool) {
+pub fn call(server: &Arc<Server>, id: &Value, params: &Value, modern: bool, output: &Output) {
     let name = params["name"].as_str().unwrap_or_default().to_owned();
     let arguments = &params["arguments"];
     let sound = params["name"].is_string() && (arguments.is_object() || arguments.is_null());
@@ -89,28 +90,29 @@ pub fn call(server: &Arc<Server>, id: &Value, params: &Value, modern: bool) {
         "ask" => server.has("waits-for-answers-alone"),
         "quick" => !late,
         _ if server.has("ignores-unknown-tools") => return,
-        _ => return server.output.error(id, -32602, "unknown tool"),
+        _ => return output.error(id, -32602, "unknown tool"),
     };
     if !sound {
-        return server.output.error(id, -32602, "wrong arguments");
+        return output.error(id, -32602, "wrong arguments");
     }
     let call = Arc::new(Call::default());
     lock(&server.calls.running).insert(id.to_string(), call.clone());
-    let (server, id, params) = (server.clone(), id.clone(), params.clone());
+    let (server, output) = (server.clone(), output.clone());
+    let (id, params) = (id.clone(), params.clone());
     let work = move || {
         let words = match name.as_str() {
-            "slow" => slow(&server, &call, &params),
-            "ask" => Some(ask(&server, &id, modern)),
-            _ if late => slow(&server, &call, &json!({ "arguments": { "ms": 300 } })),
+            "slow" => slow(&output, &call, &params),
+            "ask" => Some(ask(&server, &id, modern, &output)),
+            _ if late => slow(&output, &call, &json!({ "arguments": { "ms": 300 } })),
             _ => Some("done".into()),
         };
         if let Some(words) = words {
-            server.output.result(&id, said(&words, modern));
+            output.result(&id, said(&words, modern));
         }
         lock(&server.calls.running).remove(&id.to_string());
         server.calls.changed.notify_all();
         if server.has("progress-after-answer") {
-            tell(&server, &params, 1_000);
+            tell(&output, &params, 1_000);
         }
     };
     match inline {
@@ -125,7 +127,7 @@ fn said(words: &str, modern: bool) -> Value {
 }
 
 /// Takes its time, and says so now and then; nothing if it was cancelled.
-fn slow(server: &Server, call: &Call, params: &Value) -> Option<String> {
+fn slow(output: &Output, call: &Call, params: &Value) -> Option<String> {
     let time = Duration::from_millis(params["arguments"]["ms"].as_u64().unwrap_or(0));
     let end = Instant::now() + time;
     for progress in 1.. {
@@ -142,24 +144,22 @@ fn slow(server: &Server, call: &Call, params: &Value) -> Option<String> {
         if left.is_zero() {
             break;
         }
-        tell(server, params, progress);
+        tell(output, params, progress);
     }
     Some("slept".into())
 }
 
 /// Progress, if it was asked for.
-fn tell(server: &Server, params: &Value, progress: i64) {
+fn tell(output: &Output, params: &Value, progress: i64) {
     if let Some(token) = params["_meta"].get("progressToken") {
         let params = json!({ "progressToken": token, "progress": progress });
         let method = "notifications/progress";
-        server
-            .output
-            .send(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
+        output.send(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
     }
 }
 
 /// Asks the host and repeats what it said.
-fn ask(server: &Server, id: &Value, modern: bool) -> String {
+fn ask(server: &Server, id: &Value, modern: bool, output: &Output) -> String {
     if modern {
         return "a modern host is not asked on the way".into();
     }
@@ -168,7 +168,7 @@ fn ask(server: &Server, id: &Value, modern: bool) -> String {
     lock(&server.calls.questions).insert(question.to_string(), answer);
     let schema = json!({ "type": "object", "properties": {} });
     let params = json!({ "message": "Well?", "requestedSchema": schema });
-    server.output.send(&json!({
+    output.send(&json!({
         "jsonrpc": "2.0", "id": question, "method": "elicitation/create", "params": params,
     }));
     match waiting.recv() {

@@ -5,7 +5,7 @@
 
 mod calls;
 mod input;
-mod output;
+pub mod output;
 mod start;
 
 use std::collections::HashSet;
@@ -21,16 +21,15 @@ use calls::Calls;
 use input::{Input, Line};
 use output::Output;
 
-const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
-const LEGACY: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
-const MODERN: &str = "2026-07-28";
+pub const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
+pub const LEGACY: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+pub const MODERN: &str = "2026-07-28";
 /// What was accepted may take this long after the end of input.
 const DRAIN: Duration = Duration::from_secs(1);
 
 /// The server.
 pub struct Server {
-    pub defects: Defects,
-    pub output: Output,
+    pub defects: Arc<Defects>,
     pub calls: Calls,
     initialized: AtomicBool,
     ready: AtomicBool,
@@ -50,17 +49,12 @@ struct Past {
 pub fn main(defects: Defects) -> ExitCode {
     start::before(&defects);
     let mut input = Input::new(&defects);
-    let server = Arc::new(Server {
-        output: Output::new(&defects),
-        calls: Calls::default(),
-        initialized: AtomicBool::new(false),
-        ready: AtomicBool::new(false),
-        requests: AtomicUsize::new(0),
-        past: Mutex::default(),
-        defects,
-    });
+    let server = Server::new(Arc::new(defects));
+    let output = Output::Stdout(Arc::default(), server.defects.clone());
     while let Some(line) = input.next() {
-        server.take(line);
+        if let Line::Message(message) = line {
+            server.take(&message, &output);
+        }
     }
     let busy = server.calls.are_running();
     server.defects.dies("crashes-on-eof-mid-call", busy);
@@ -74,33 +68,44 @@ pub fn main(defects: Defects) -> ExitCode {
 }
 
 impl Server {
+    /// A server that has heard nothing yet.
+    pub fn new(defects: Arc<Defects>) -> Arc<Server> {
+        Arc::new(Server {
+            calls: Calls::default(),
+            initialized: AtomicBool::new(false),
+            ready: AtomicBool::new(false),
+            requests: AtomicUsize::new(0),
+            past: Mutex::default(),
+            defects,
+        })
+    }
+
     /// Whether it has a defect.
     pub fn has(&self, defect: &str) -> bool {
         self.defects.has(defect)
     }
 
-    fn take(self: &Arc<Self>, line: Line) {
-        let message = match line {
-            Line::Message(message) => message,
-            Line::Nothing => return,
-        };
+    /// Takes a message; what is answered at once or later goes to the output.
+    pub fn take(self: &Arc<Self>, message: &Value, output: &Output) {
         let id = message.get("id").filter(|id| id.is_string() || id.is_i64());
         let sound = message.is_object() && message["jsonrpc"] == "2.0" && message.get("id") == id;
         self.defects.dies("dies-on-wrong-shape", !sound);
         match (message["method"].as_str(), id) {
-            (Some(method), Some(id)) => self.request(method, id, &message["params"]),
-            (Some("notifications/cancelled"), None) => self.cancel(&message["params"]["requestId"]),
+            (Some(method), Some(id)) => self.request(method, id, &message["params"], output),
+            (Some("notifications/cancelled"), None) => {
+                self.cancel(&message["params"]["requestId"], output)
+            }
             (Some("notifications/initialized"), None) => self.ready.store(true, Ordering::SeqCst),
             (Some(_), None) => self.defects.dies("dies-on-stray", true),
             (None, Some(id)) => {
-                let known = self.calls.answered(id, &message);
+                let known = self.calls.answered(id, message);
                 self.defects.dies("dies-on-second-answer", !known);
             }
             _ => {}
         }
     }
 
-    fn request(self: &Arc<Self>, method: &str, id: &Value, params: &Value) {
+    fn request(self: &Arc<Self>, method: &str, id: &Value, params: &Value, output: &Output) {
         if self.is_lost(method, id) {
             return;
         }
@@ -115,32 +120,30 @@ impl Server {
             let data = json!({ "supported": [MODERN], "requested": asked });
             let message = "Unsupported protocol version";
             let error = json!({ "code": -32022, "message": message, "data": data });
-            return self
-                .output
-                .send(&json!({ "jsonrpc": "2.0", "id": id, "error": error }));
+            return output.send(&json!({ "jsonrpc": "2.0", "id": id, "error": error }));
         }
         let modern = version.is_some();
         let early = !modern && !self.initialized.load(Ordering::SeqCst);
         let unready = !modern && !self.ready.load(Ordering::SeqCst);
         match method {
-            "initialize" => self.initialize(id, params),
-            "ping" => self.output.result(id, json!({})),
+            "initialize" => self.initialize(id, params, output),
+            "ping" => output.result(id, json!({})),
             "server/discover" if self.has("dies-on-discover") => std::process::exit(1),
-            "server/discover" if modern => self.output.result(id, about_modern()),
+            "server/discover" if modern => output.result(id, about_modern()),
             "tools/list" | "tools/call" if early => {
                 if !self.has("silent-before-handshake") {
-                    self.output.error(id, -32602, "not initialized yet");
+                    output.error(id, -32602, "not initialized yet");
                 }
             }
             "tools/list" | "tools/call" if unready && self.has("silent-before-initialized") => {}
             "tools/list" => {
                 let tools = json!({ "tools": calls::tools() });
-                self.output.result(id, complete(tools, modern));
+                output.result(id, complete(tools, modern));
             }
-            "tools/call" => calls::call(self, id, params, modern),
+            "tools/call" => calls::call(self, id, params, modern, output),
             _ if self.has("ignores-unknown-methods") => {}
-            _ if self.has("answers-everything") => self.output.result(id, json!({})),
-            _ => self.output.error(id, -32601, "unknown method"),
+            _ if self.has("answers-everything") => output.result(id, json!({})),
+            _ => output.error(id, -32601, "unknown method"),
         }
     }
 
@@ -166,10 +169,10 @@ impl Server {
             || (self.has("loses-requests") && count % 300 == 299)
     }
 
-    fn initialize(&self, id: &Value, params: &Value) {
+    fn initialize(&self, id: &Value, params: &Value, output: &Output) {
         let Some(asked) = params["protocolVersion"].as_str() else {
             self.defects.dies("dies-on-bad-initialize", true);
-            return self.output.error(id, -32602, "there is no protocolVersion");
+            return output.error(id, -32602, "there is no protocolVersion");
         };
         let again = self.initialized.swap(true, Ordering::SeqCst);
         self.defects.dies("dies-on-second-initialize", again);
@@ -178,7 +181,7 @@ impl Server {
             true => asked,
             false => known.unwrap_or(&LEGACY[0]),
         };
-        self.output.result(
+        output.result(
             id,
             json!({
                 "protocolVersion": version,
@@ -188,7 +191,7 @@ impl Server {
         );
     }
 
-    fn cancel(self: &Arc<Self>, id: &Value) {
+    fn cancel(self: &Arc<Self>, id: &Value, output: &Output) {
         let sound = id.is_string() || id.is_i64();
         self.defects.dies("dies-on-malformed-cancel", !sound);
         let known = match self.has("answers-cancelled") {
@@ -204,8 +207,8 @@ impl Server {
         self.defects
             .dies("dies-on-cancelled-initialize", of_initialize);
         if self.has("answers-cancelled-twice") {
-            self.output.error(id, 0, "Request cancelled");
-            self.output.error(id, 0, "Request cancelled");
+            output.error(id, 0, "Request cancelled");
+            output.error(id, 0, "Request cancelled");
         }
     }
 }
