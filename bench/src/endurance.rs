@@ -42,16 +42,17 @@ pub struct Holding {
 }
 
 impl Holding {
-    fn of(host: &Host) -> io::Result<Holding> {
+    /// What `outlive` holds, and what stands beside it.
+    pub fn of(outlive: Process) -> io::Result<Holding> {
         // What the last event left behind is put away first.
         thread::sleep(Duration::from_millis(200));
         let mut held = Holding {
             resident: 0,
             files: 0,
             threads: 0,
-            children: host.process().children()?.len(),
+            children: outlive.children()?.len(),
         };
-        for process in host.middle(Role::Outlive)? {
+        for process in outlive.tree("echo")? {
             held.resident += process.resident()?;
             held.files += process.open_files()?;
             held.threads += process.threads()?;
@@ -87,11 +88,11 @@ impl Span {
 /// Runs ten tenths of something and looks at what outlive holds after each.
 fn span(host: &mut Host, mut tenth: impl FnMut(&mut Host) -> io::Result<()>) -> io::Result<Span> {
     tenth(host)?;
-    let early = Holding::of(host)?;
+    let early = Holding::of(host.process())?;
     let (mut late, mut peak) = (early, early.resident);
     for _ in 1..10 {
         tenth(host)?;
-        late = Holding::of(host)?;
+        late = Holding::of(host.process())?;
         peak = peak.max(late.resident);
     }
     Ok(Span { early, late, peak })
@@ -100,7 +101,7 @@ fn span(host: &mut Host, mut tenth: impl FnMut(&mut Host) -> io::Result<()>) -> 
 /// Resident memory with a server behind it and nothing to do, in bytes.
 pub fn idle(programs: &Programs) -> io::Result<u64> {
     let host = Host::start(&programs.outlive(), &programs.scratch)?;
-    Ok(Holding::of(&host)?.resident)
+    Ok(Holding::of(host.process())?.resident)
 }
 
 /// Makes `count` calls, 64 at a time.

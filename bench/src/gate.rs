@@ -1,4 +1,5 @@
-//! The regression gate: a few seconds, outlive against the bare relay and the library against rmcp, each in the same run.
+//! The regression gate: outlive against the bare relay, the library against rmcp, and our server over HTTP against rmcp's, each
+//! in the same run; and crowds before `outlive serve`, which are to leave nothing behind.
 //!
 //! The bounds lie below what was seen on a machine with four times more work than processors: what misses them has
 //! become slower. A miss is still given two more chances, since a machine can be busy in just the wrong moments; a real
@@ -9,7 +10,9 @@ use std::time::Duration;
 
 use crate::contender::Programs;
 use crate::endurance;
+use crate::http;
 use crate::library::{self, Library};
+use crate::load::{self, Load};
 use crate::matrix::{Cell, Effort, Matrix};
 use crate::target::{self, Margin, Target};
 
@@ -28,6 +31,9 @@ const LIBRARY_MARGIN: library::Margin = library::Margin {
     small: 1.5,
     large: 0.0,
 };
+
+/// Seen: 1.33 to 1.95 of rmcp's throughput.
+const HTTP_MARGIN: f64 = 0.8;
 
 const CELLS: [Cell; 3] = [
     Cell {
@@ -58,6 +64,8 @@ pub fn run(programs: &Programs) -> io::Result<Vec<Target>> {
     targets.push(target::idle(endurance::idle(programs)?));
     let restarts = endurance::restarts(programs, 100)?;
     targets.push(target::no_leak("100 restarts", &restarts));
+    targets.extend(with_chances(|| http_speed(programs))?);
+    targets.extend(Load::measure(programs, &load::FEW, |_| {})?.targets());
     Ok(targets)
 }
 
@@ -76,6 +84,18 @@ fn library_speed() -> io::Result<Vec<Target>> {
     let small = CELLS.into_iter().filter(|cell| cell.text == 100).collect();
     let library = Library::measure(Library::rivals(), small, EFFORT, |_| {})?;
     Ok(library.targets(&LIBRARY_MARGIN))
+}
+
+/// Our server over HTTP against rmcp's.
+fn http_speed(programs: &Programs) -> io::Result<Vec<Target>> {
+    let matrix = http::Matrix::measure(
+        http::servers(),
+        vec![CELLS[1]],
+        EFFORT,
+        &programs.scratch,
+        |_| {},
+    )?;
+    Ok(http::against(&matrix, http::Kind::Server, HTTP_MARGIN))
 }
 
 fn speed(programs: &Programs) -> io::Result<Vec<Target>> {

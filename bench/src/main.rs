@@ -3,8 +3,11 @@
 //! ```text
 //! bench [--quick] [--check] [--peers DIR] [--docs DIR]
 //! bench library [--quick] [--check] [--docs DIR]
+//! bench http [--quick] [--check] [--peers DIR] [--docs DIR]
+//! bench load [--quick] [--check] [--docs DIR]
 //! bench gate
 //! bench drive BYTES IN_FLIGHT SECONDS COMMAND...
+//! bench post legacy|modern BYTES IN_FLIGHT SECONDS COMMAND...
 //! ```
 //!
 //! The first compares the server alone, a bare relay, outlive and the peers installed in `DIR`, then lets outlive endure
@@ -12,7 +15,8 @@
 //! it writes it into `benchmarks.md` there, and two pictures beside it. `--quick` takes fewer rounds and shorter runs;
 //! `--check` fails if a target is missed. The second does only the last part of it.
 //!
-//! The third is the short gate of the test suite; see [`gate`]. The last keeps one command busy, for a profiler to look at.
+//! The third compares over HTTP; see [`http`]. The fourth sends crowds; see [`load`]. The fifth is the short gate of the test suite; see [`gate`]. The last two
+//! keep one command busy, for a profiler to look at; a command that serves HTTP has the word `PORT` in place of its port.
 
 #![forbid(unsafe_code)]
 
@@ -26,7 +30,9 @@ use std::time::Duration;
 
 use contender::{Contender, Programs};
 use host::Host;
+use http::Era;
 use library::Library;
+use load::Load;
 use matrix::{Cell, Effort, Matrix};
 use report::Endurance;
 use target::{Margin, Target};
@@ -36,7 +42,9 @@ mod contender;
 mod endurance;
 mod gate;
 mod host;
+mod http;
 mod library;
+mod load;
 mod matrix;
 mod picture;
 mod process;
@@ -44,7 +52,7 @@ mod report;
 mod target;
 mod traffic;
 
-const USAGE: &str = "usage: bench [library] [--quick] [--check] [--peers DIR] [--docs DIR]\n       \
+const USAGE: &str = "usage: bench [library|http|load] [--quick] [--check] [--peers DIR] [--docs DIR]\n       \
     bench gate";
 
 /// What outlive promises against the bare relay.
@@ -61,10 +69,17 @@ const LIBRARY_PROMISE: library::Margin = library::Margin {
     large: 1.0,
 };
 
+/// How many times the throughput of any other bridge `outlive serve` promises.
+const BRIDGE_PROMISE: f64 = 3.0;
+
+/// How many times the throughput of any other server over HTTP ours promises.
+const SERVER_PROMISE: f64 = 1.0;
+
 fn main() -> ExitCode {
     let words: Vec<OsString> = env::args_os().skip(1).collect();
     let outcome = match words.split_first() {
         Some((first, rest)) if first == "drive" => drive(rest),
+        Some((first, rest)) if first == "post" => post(rest),
         _ => Order::read(words.into_iter()).and_then(Order::carry_out),
     };
     match outcome {
@@ -82,6 +97,8 @@ fn main() -> ExitCode {
 struct Order {
     gate: bool,
     library: bool,
+    http: bool,
+    load: bool,
     quick: bool,
     check: bool,
     peers: Option<PathBuf>,
@@ -96,6 +113,8 @@ impl Order {
             match word.to_str() {
                 Some("gate") => order.gate = true,
                 Some("library") => order.library = true,
+                Some("http") => order.http = true,
+                Some("load") => order.load = true,
                 Some("--quick") => order.quick = true,
                 Some("--check") => order.check = true,
                 Some("--peers") => order.peers = Some(folder()?),
@@ -110,6 +129,12 @@ impl Order {
     fn carry_out(self) -> Result<bool, Box<dyn Error>> {
         if self.gate {
             return Ok(judge(&gate::run(&Programs::locate()?)?));
+        }
+        if self.http {
+            return Ok(self.over_http()? || !self.check);
+        }
+        if self.load {
+            return Ok(self.crowds()? || !self.check);
         }
         let library = self.beside_rmcp()?;
         if self.library {
@@ -155,6 +180,59 @@ impl Order {
             report::write_into(&docs.join("benchmarks.md"), "library", &measured)?;
             let svg = picture::svg("the library compared with rmcp", &library.panels());
             fs::write(docs.join("benchmarks-library.svg"), svg)?;
+        }
+        Ok(judge(&targets))
+    }
+
+    /// Compares over HTTP. True if all is as promised.
+    fn over_http(&self) -> Result<bool, Box<dyn Error>> {
+        let programs = Programs::locate()?;
+        let mut contenders = vec![
+            http::outlive(&programs, Era::Legacy, &[]),
+            http::outlive(&programs, Era::Modern, &[]),
+        ];
+        match &self.peers {
+            Some(folder) => contenders = http::all(&programs, folder)?,
+            None => contenders.extend(http::servers()),
+        }
+        let effort = match self.quick {
+            true => Effort {
+                rounds: 3,
+                turn: Duration::from_millis(100),
+            },
+            false => Effort {
+                rounds: 7,
+                turn: Duration::from_millis(250),
+            },
+        };
+        let progress = |round| eprintln!("HTTP, round {} of {}", round + 1, effort.rounds);
+        let cells = http::all_cells();
+        let matrix = http::Matrix::measure(contenders, cells, effort, &programs.scratch, progress)?;
+        let bridges = http::against(&matrix, http::Kind::Bridge, BRIDGE_PROMISE);
+        let servers = http::against(&matrix, http::Kind::Server, SERVER_PROMISE);
+        let measured = http::markdown(&matrix, &bridges, &servers);
+        println!("{measured}");
+        if let Some(docs) = &self.docs {
+            report::write_into(&docs.join("benchmarks-http.md"), "http", &measured)?;
+            let svg = picture::svg("bridges and servers over HTTP", &http::panels(&matrix));
+            fs::write(docs.join("benchmarks-http.svg"), svg)?;
+        }
+        Ok(judge(&bridges) && judge(&servers))
+    }
+
+    /// Lets crowds come. True if all were served and nothing is left of them.
+    fn crowds(&self) -> Result<bool, Box<dyn Error>> {
+        let numbers = match self.quick {
+            true => load::FEW,
+            false => load::MANY,
+        };
+        let programs = Programs::locate()?;
+        let load = Load::measure(&programs, &numbers, |what| eprintln!("{what}"))?;
+        let targets = load.targets();
+        let measured = load.markdown(&targets);
+        println!("{measured}");
+        if let Some(docs) = &self.docs {
+            report::write_into(&docs.join("benchmarks-http.md"), "load", &measured)?;
         }
         Ok(judge(&targets))
     }
@@ -255,6 +333,35 @@ fn drive(words: &[OsString]) -> Result<bool, Box<dyn Error>> {
         time,
     )?;
     println!("{turn:.2?}");
+    Ok(true)
+}
+
+/// Keeps one command busy over HTTP and prints how fast it was.
+fn post(words: &[OsString]) -> Result<bool, Box<dyn Error>> {
+    let [era, bytes, in_flight, seconds, command @ ..] = words else {
+        return Err(USAGE.into());
+    };
+    if command.is_empty() {
+        return Err(USAGE.into());
+    }
+    let number = |word: &OsString| word.to_string_lossy().parse::<u64>();
+    let contender = http::Contender {
+        name: "posted".into(),
+        kind: http::Kind::Server,
+        ours: false,
+        era: match era == "modern" {
+            true => Era::Modern,
+            false => Era::Legacy,
+        },
+        command: command.to_vec(),
+    };
+    let running = http::Running::start(&contender, &Programs::locate()?.scratch)?;
+    let time = Duration::from_secs_f64(seconds.to_string_lossy().parse()?);
+    let text = number(bytes)? as usize;
+    println!(
+        "{:.2?}",
+        http::turn(&running, text, number(in_flight)?, time, 1)?
+    );
     Ok(true)
 }
 

@@ -1,5 +1,6 @@
 //! What the kernel knows about a process: its relatives, its processor time, its memory, its open files.
 
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::time::Duration;
@@ -49,32 +50,46 @@ impl Process {
         Ok(self.stat()?.name)
     }
 
-    /// The processes that this one started and has not buried yet.
-    pub fn children(self) -> io::Result<Vec<Process>> {
-        let mut children = Vec::new();
+    /// All processes there are. One that leaves in the meantime is left out.
+    fn all() -> io::Result<Vec<(Process, Stat)>> {
+        let mut all = Vec::new();
         for entry in fs::read_dir("/proc")? {
-            let Some(pid) = entry?
-                .file_name()
+            let name = entry?.file_name();
+            let Some(process) = name
                 .to_str()
-                .and_then(|name| name.parse().ok())
+                .and_then(|name| name.parse().ok().map(Process))
             else {
                 continue;
             };
-            // A process that has gone in the meantime is nobody's child.
-            if Process(pid).stat().is_ok_and(|stat| stat.parent == self.0) {
-                children.push(Process(pid));
+            if let Ok(stat) = process.stat() {
+                all.push((process, stat));
             }
         }
-        Ok(children)
+        Ok(all)
+    }
+
+    /// The processes that this one started and has not buried yet.
+    pub fn children(self) -> io::Result<Vec<Process>> {
+        let all = Process::all()?.into_iter();
+        let children = all.filter(|(_, stat)| stat.parent == self.0);
+        Ok(children.map(|(process, _)| process).collect())
     }
 
     /// This process and all below it, but for those named `except`.
     pub fn tree(self, except: &str) -> io::Result<Vec<Process>> {
+        let mut by_parent: HashMap<u32, Vec<Process>> = HashMap::new();
+        let mut excepted = HashSet::new();
+        for (process, stat) in Process::all()? {
+            by_parent.entry(stat.parent).or_default().push(process);
+            if stat.name == except {
+                excepted.insert(process.0);
+            }
+        }
         let mut found = Vec::new();
         let mut open = vec![self];
         while let Some(process) = open.pop() {
-            open.extend(process.children()?);
-            if process.stat()?.name != except {
+            open.extend(by_parent.remove(&process.0).unwrap_or_default());
+            if !excepted.contains(&process.0) {
                 found.push(process);
             }
         }

@@ -263,7 +263,7 @@ pub fn number(value: Option<f64>) -> String {
 }
 
 /// A whole number with its thousands apart.
-fn grouped(value: f64) -> String {
+pub fn grouped(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
     let mut text = String::from(if value < 0.0 { "-" } else { "" });
     for (index, digit) in digits.chars().enumerate() {

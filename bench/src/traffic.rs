@@ -10,8 +10,8 @@ use std::fmt;
 const BATCH_BYTES: usize = 64 * 1024;
 
 /// Ids start here so that all have the same width.
-const FIRST_ID: u64 = 1_000_000_000;
-const ID_DIGITS: usize = 10;
+pub const FIRST_ID: u64 = 1_000_000_000;
+pub const ID_DIGITS: usize = 10;
 
 /// How far into an answer its id is looked for. Every contender writes it before the result.
 const HEAD: usize = 64;
@@ -28,7 +28,7 @@ const CODE: &str = concat!(
 );
 
 /// So many bytes of it. Neither an escape nor a letter is cut in two; the end is filled up instead.
-fn text(length: usize) -> String {
+pub fn text(length: usize) -> String {
     let mut text = String::with_capacity(length);
     let mut code = CODE.chars().cycle();
     while let Some(letter) = code.next() {

@@ -4,17 +4,22 @@
 //! few spans an answer is made of; no JSON tree is built, and the text is copied as it stands, escapes and all. All
 //! answers to what one read brought leave in one write.
 //!
-//! `--start-delay 200ms` makes it slow to start, as servers in real life are.
+//! `--start-delay 200ms` makes it slow to start, as servers in real life are. `--call-delay 200ms` makes the tool slow: any
+//! number of calls can be waiting. With `--modern` it answers `server/discover` and needs no handshake (2026-07-28); without,
+//! it has never heard of that.
 
 #![forbid(unsafe_code)]
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::process::exit;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{env, thread};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// A text from this size on is written from where it was read instead of being copied first.
 const COPY_LIMIT: usize = 16 * 1024;
@@ -23,11 +28,15 @@ const COPY_LIMIT: usize = 16 * 1024;
 const CHUNK: usize = 256 * 1024;
 
 fn main() -> io::Result<()> {
-    if let Some(delay) = start_delay() {
-        thread::sleep(delay);
-    }
+    let Options {
+        start_delay,
+        call_delay,
+        modern,
+    } = Options::read();
+    thread::sleep(start_delay);
     let mut input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut output = Output::new(File::from(io::stdout().as_fd().try_clone_to_owned()?));
+    let mut waiting = Waiting::new(call_delay);
     let mut buffer = vec![0; CHUNK];
     let (mut start, mut end) = (0, 0);
     loop {
@@ -40,6 +49,7 @@ fn main() -> io::Result<()> {
                 buffer.resize(buffer.len() * 2, 0);
             }
         }
+        waiting.answer_until_readable(&input, &mut output, modern)?;
         let count = match input.read(&mut buffer[end..]) {
             Ok(0) => return Ok(()),
             Ok(count) => count,
@@ -49,7 +59,13 @@ fn main() -> io::Result<()> {
         let mut searched = end;
         end += count;
         while let Some(at) = memchr::memchr(b'\n', &buffer[searched..end]) {
-            answer(&buffer[start..searched + at], &mut output)?;
+            let line = &buffer[start..searched + at];
+            match Request::read(line) {
+                Some(request) if waiting.has_to(line, &request) => waiting.add(line),
+                Some(request) => answer(line, request, &mut output, modern)?,
+                // What is not a request needs no answer.
+                None => {}
+            }
             searched += at + 1;
             start = searched;
         }
@@ -60,32 +76,108 @@ fn main() -> io::Result<()> {
     }
 }
 
-fn start_delay() -> Option<Duration> {
-    let mut arguments = env::args().skip(1);
-    let flag = arguments.next()?;
-    let delay = arguments
-        .next()
-        .as_deref()
-        .and_then(|text| text.strip_suffix("ms"))
-        .and_then(|text| text.parse().ok())
-        .map(Duration::from_millis);
-    if flag != "--start-delay" || delay.is_none() {
-        eprintln!("usage: echo [--start-delay MILLISECONDSms]");
-        exit(1);
-    }
-    delay
+/// What the command line asks for.
+#[derive(Default)]
+struct Options {
+    start_delay: Duration,
+    call_delay: Duration,
+    modern: bool,
 }
 
-/// Answers one line. What is not a request needs no answer.
-fn answer(line: &[u8], output: &mut Output) -> io::Result<()> {
-    let Some(request) = Request::read(line) else {
-        return Ok(());
+impl Options {
+    fn read() -> Options {
+        let mut options = Options::default();
+        let mut words = env::args().skip(1);
+        while let Some(word) = words.next() {
+            let mut delay = || {
+                let word = words.next()?;
+                let milliseconds = word.strip_suffix("ms")?.parse().ok()?;
+                Some(Duration::from_millis(milliseconds))
+            };
+            let known = match word.as_str() {
+                "--start-delay" => delay().map(|delay| options.start_delay = delay),
+                "--call-delay" => delay().map(|delay| options.call_delay = delay),
+                "--modern" => Some(true).map(|yes| options.modern = yes),
+                _ => None,
+            };
+            if known.is_none() {
+                eprintln!("usage: echo [--start-delay Nms] [--call-delay Nms] [--modern]");
+                exit(1);
+            }
+        }
+        options
+    }
+}
+
+/// Calls that are being waited with, if calls are to take time. All take the same, so they are due in order.
+struct Waiting {
+    delay: Duration,
+    lines: VecDeque<(Instant, Vec<u8>)>,
+}
+
+impl Waiting {
+    fn new(delay: Duration) -> Waiting {
+        Waiting {
+            delay,
+            lines: VecDeque::new(),
+        }
+    }
+
+    fn has_to(&self, line: &[u8], request: &Request) -> bool {
+        !self.delay.is_zero() && &line[request.method.clone()] == b"tools/call"
+    }
+
+    fn add(&mut self, line: &[u8]) {
+        self.lines
+            .push_back((Instant::now() + self.delay, line.to_vec()));
+    }
+
+    /// Answers what is due until there is something to read.
+    fn answer_until_readable(
+        &mut self,
+        input: &File,
+        output: &mut Output,
+        modern: bool,
+    ) -> io::Result<()> {
+        while let Some((due, line)) = self.lines.front() {
+            let left = due.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                if let Some(request) = Request::read(line) {
+                    answer(line, request, output, modern)?;
+                }
+                self.lines.pop_front();
+                continue;
+            }
+            output.flush()?;
+            let left = Timespec {
+                tv_sec: left.as_secs() as i64,
+                tv_nsec: left.subsec_nanos().into(),
+            };
+            let mut wanted = [PollFd::new(input, PollFlags::IN)];
+            match poll(&mut wanted, Some(&left)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                Ok(_) => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        output.flush()
+    }
+}
+
+/// Answers the request in a line.
+fn answer(line: &[u8], request: Request, output: &mut Output, modern: bool) -> io::Result<()> {
+    // Every result of 2026-07-28 says that it is one; what was before ignores it.
+    let complete: &[u8] = match modern {
+        true => b"\"resultType\":\"complete\",",
+        false => b"",
     };
     output.put(b"{\"jsonrpc\":\"2.0\",\"id\":");
     output.put(&line[request.id]);
     match &line[request.method] {
         b"tools/call" => {
-            output.put(b",\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"");
+            output.put(b",\"result\":{");
+            output.put(complete);
+            output.put(b"\"content\":[{\"type\":\"text\",\"text\":\"");
             output.put_text(&line[request.text])?;
             output.put(b"\"}]}}\n");
         }
@@ -95,10 +187,22 @@ fn answer(line: &[u8], output: &mut Output) -> io::Result<()> {
             output.put(b"\",\"capabilities\":{\"tools\":{}},");
             output.put(b"\"serverInfo\":{\"name\":\"echo\",\"version\":\"1.0.0\"}}}\n");
         }
+        b"server/discover" if modern => {
+            output.put(b",\"result\":{");
+            output.put(complete);
+            output.put(b"\"supportedVersions\":[\"2026-07-28\"],\"capabilities\":{\"tools\":{}},");
+            output.put(b"\"ttlMs\":3600000,\"cacheScope\":\"public\"}}\n");
+        }
         b"tools/list" => {
-            output.put(b",\"result\":{\"tools\":[{\"name\":\"echo\",\"description\":\"Returns its argument.\",");
+            output.put(b",\"result\":{");
+            output.put(complete);
+            output.put(b"\"tools\":[{\"name\":\"echo\",\"description\":\"Returns its argument.\",");
             output.put(b"\"inputSchema\":{\"type\":\"object\",\"properties\":{\"text\":{\"type\":\"string\"}},");
-            output.put(b"\"required\":[\"text\"]}}]}}\n");
+            output.put(b"\"required\":[\"text\"]}}]");
+            if modern {
+                output.put(b",\"ttlMs\":3600000,\"cacheScope\":\"public\"");
+            }
+            output.put(b"}}\n");
         }
         b"ping" => output.put(b",\"result\":{}}\n"),
         _ => output.put(b",\"error\":{\"code\":-32601,\"message\":\"Method not found\"}}\n"),

@@ -1,6 +1,7 @@
 //! The echo server and its client on outlive.
 //!
 //! usage: `sdk-outlive many|one legacy|modern`: the kind of runtime, and the era of the protocol
+//! or: `sdk-outlive listen ADDRESS`: only the server, over HTTP
 
 use outlive::client::Era;
 use outlive::model::Content;
@@ -28,8 +29,9 @@ fn main() -> Result<(), Failure> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         ["serve", kind] => Ok(runtime(kind)?.block_on(echo_server().serve_stdio())?),
+        ["listen", address] => Ok(runtime("many")?.block_on(echo_server().serve_http(address))?),
         [kind, era] => runtime(kind)?.block_on(drive(kind, era)),
-        _ => Err("usage: sdk-outlive many|one legacy|modern".into()),
+        _ => Err("usage: sdk-outlive many|one legacy|modern, or listen ADDRESS".into()),
     }
 }
 

@@ -2,9 +2,13 @@
 //!
 //! usage: `sdk-rmcp many|one legacy|modern stdio|pipes`: the kind of runtime, the era of the protocol, and
 //! which of its two transports for standard input and output the server uses
+//! or: `sdk-rmcp listen ADDRESS sessions|stateless`: only the server, over HTTP
 
 use std::sync::Arc;
 
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
 use outlive_bench_sdk::{Counting, Echo, Failure, allocations, obey, runtime, server};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ListToolsResult,
@@ -14,9 +18,13 @@ use rmcp::service::{
     ClientLifecycleMode, RequestContext, RoleClient, RoleServer, RunningService,
     serve_client_with_lifecycle,
 };
-use rmcp::transport::{TokioChildProcess, stdio, stdio_pipes};
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::{
+    StreamableHttpServerConfig, StreamableHttpService, TokioChildProcess, stdio, stdio_pipes,
+};
 use rmcp::{ErrorData, ServerHandler, ServiceExt};
 use serde_json::{Map, Value};
+use tokio::net::TcpListener;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -26,8 +34,9 @@ fn main() -> Result<(), Failure> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         ["serve", kind, transport] => runtime(kind)?.block_on(serve(transport)),
+        ["listen", address, mode] => runtime("many")?.block_on(listen(address, mode)),
         [kind, era, transport] => runtime(kind)?.block_on(drive(kind, era, transport)),
-        _ => Err("usage: sdk-rmcp many|one legacy|modern stdio|pipes".into()),
+        _ => Err("usage: sdk-rmcp many|one legacy|modern stdio|pipes, or listen ADDRESS sessions|stateless".into()),
     }
 }
 
@@ -37,6 +46,31 @@ async fn serve(transport: &str) -> Result<(), Failure> {
         _ => EchoServer.serve(stdio()).await?.waiting().await?,
     };
     Ok(())
+}
+
+/// Without sessions it answers in JSON, which is the fastest it has.
+async fn listen(address: &str, mode: &str) -> Result<(), Failure> {
+    let sessions = mode == "sessions";
+    let config = StreamableHttpServerConfig::default()
+        .with_legacy_session_mode(sessions)
+        .with_json_response(!sessions);
+    let service = StreamableHttpService::new(
+        || Ok(EchoServer),
+        LocalSessionManager::default().into(),
+        config,
+    );
+    let service = TowerToHyperService::new(service);
+    let listener = TcpListener::bind(address).await?;
+    loop {
+        let (stream, _) = listener.accept().await?;
+        stream.set_nodelay(true)?;
+        let service = service.clone();
+        tokio::spawn(async move {
+            let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+            // A client that vanishes is no failure of the server.
+            let _ = connection.await;
+        });
+    }
 }
 
 struct EchoServer;

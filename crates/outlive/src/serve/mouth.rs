@@ -344,6 +344,7 @@ impl Mouth {
     }
 
     /// Whether somebody reads this channel.
+    #[cfg(feature = "gateway")]
     pub(crate) fn is_read(&self, channel: Channel) -> bool {
         let inner = self.lock();
         inner.channels.get(&channel).is_some_and(|it| it.attached)
