@@ -68,7 +68,6 @@ pub struct ServeSettings {
         long,
         env = "OUTLIVE_TLS_CERT",
         value_name = "FILE",
-        requires = "tls_key",
         help_heading = "Listening"
     )]
     pub tls_cert: Option<PathBuf>,
@@ -78,7 +77,6 @@ pub struct ServeSettings {
         long,
         env = "OUTLIVE_TLS_KEY",
         value_name = "FILE",
-        requires = "tls_cert",
         help_heading = "Listening"
     )]
     pub tls_key: Option<PathBuf>,
@@ -90,7 +88,6 @@ pub struct ServeSettings {
         env = "OUTLIVE_TOKEN",
         value_name = "TOKEN",
         hide_env_values = true,
-        conflicts_with = "token_file",
         help_heading = "Clients"
     )]
     pub token: Option<String>,
@@ -254,6 +251,12 @@ impl ServeSettings {
             return Err(format!(
                 "path is {path:?}: there is something else at this address"
             ));
+        }
+        if self.token.is_some() && self.token_file.is_some() {
+            return Err("token and token-file are both given: one of them is enough".into());
+        }
+        if self.tls_cert.is_some() != self.tls_key.is_some() {
+            return Err("tls-cert and tls-key belong together".into());
         }
         if self
             .token

@@ -94,7 +94,9 @@ fn begun(ended: Result<ExitCode, String>) -> ExitCode {
 
 /// The command line as it is defined, before any file has its say.
 fn cli() -> clap::Command {
-    Cli::command()
+    // A host that has left waits for nothing; clients behind HTTP still wait when we are told to stop.
+    let drain = |command: clap::Command| command.mut_arg("drain", |it| it.default_value("10s"));
+    Cli::command().mut_subcommand("serve", drain)
 }
 
 /// Reads the command line, and what it says about a settings file.

@@ -1,10 +1,11 @@
 //! The host's side of a driver.
 
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use outlive_core::error::Refusal;
-use outlive_core::{Event, Input, Time};
+use outlive_core::{Event, Input, Meter, Time};
 
 /// Who else may want the thread a driver runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,11 @@ pub enum Thread {
 
 /// Who uses a session: another process behind two pipes, or a part of this one.
 pub trait Downstream {
+    /// Where the session counts what it does, if anywhere.
+    fn meter(&self) -> Option<Arc<Meter>> {
+        None
+    }
+
     /// Another turn begins.
     fn begin(&mut self) {}
 

@@ -53,6 +53,9 @@ pub(crate) async fn drive<D: Downstream, U: Upstream>(
     seed: u64,
 ) -> D {
     let mut driver = Driver::new(down, up, policy, seed);
+    if let Some(meter) = driver.down.meter() {
+        driver.session.count_into(meter);
+    }
     driver.feed(Input::Start);
     // The budget tokio gives to tasks would only add wake-ups: this one bounds its turns itself.
     tokio::task::unconstrained(poll_fn(|cx| driver.poll(cx))).await;

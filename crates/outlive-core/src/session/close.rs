@@ -6,6 +6,7 @@ use crate::cause::{Cause, Phase, Reason};
 use crate::error::{Error, Outcome};
 use crate::event::{Event, State};
 use crate::link::LinkOrder;
+use crate::meter;
 use crate::time::Time;
 
 use super::life::{KILL_PATIENCE, cancelled_by_us};
@@ -95,7 +96,9 @@ impl Session {
                 continue;
             };
             // A host that has left waits for nothing, and some break on being told (mcp 1.x).
-            if !self.host_gone {
+            if self.host_gone {
+                self.tally.ended(entry.message.method(), meter::ABANDONED);
+            } else {
                 let outcome = match entry.is_held() && entry.deaths == 0 {
                     true => Outcome::NotSent,
                     false => Outcome::Unknown,

@@ -8,6 +8,7 @@ use crate::event::{Direction, DropReason, State};
 use crate::framer::Frame;
 use crate::ledger::{Entry, Place, sooner};
 use crate::message::{Defect, DefectKind, Id, Kind, Message, read_batch};
+use crate::meter;
 use crate::policy::{Cancel, Terms};
 use crate::time::Time;
 
@@ -345,6 +346,7 @@ impl Session {
         let Some(entry) = self.ledger.settle(&id) else {
             return;
         };
+        self.tally.ended(entry.message.method(), meter::CANCELLED);
         self.unqueue(&entry);
         self.abandon(now, &id, &entry, Some(message));
     }

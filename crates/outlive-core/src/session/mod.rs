@@ -30,6 +30,7 @@ mod restore;
 mod server;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -42,6 +43,7 @@ use crate::ledger::{Entry, Ledger, Ticket, sooner};
 use crate::link::{Generation, LinkInput, LinkOrder};
 use crate::memory::Memory;
 use crate::message::{Id, Message};
+use crate::meter::{Meter, Tally};
 use crate::policy::{Policy, Terms};
 use crate::supervisor::Supervisor;
 use crate::time::{Clock, Time};
@@ -148,6 +150,7 @@ pub struct Session {
     /// The user has asked for the end.
     stop_asked: bool,
     ending: Ending,
+    tally: Tally,
 }
 
 impl Session {
@@ -179,7 +182,13 @@ impl Session {
             host_gone: false,
             stop_asked: false,
             ending: Ending::No,
+            tally: Tally::default(),
         }
+    }
+
+    /// Counts into this meter from now on.
+    pub fn count_into(&mut self, meter: Arc<Meter>) {
+        self.tally = Tally::new(meter, &self.state);
     }
 
     /// Takes note of what happened at `now`.
@@ -213,6 +222,8 @@ impl Session {
         if !self.is_steady() || self.due_at().is_some_and(|at| at <= now) {
             self.on_time(now);
         }
+        let ledger = &self.ledger;
+        self.tally.level(|| (ledger.in_flight(), ledger.held().0));
     }
 
     /// Whether messages just pass: nothing is coming, going or waiting that an input could set off.
@@ -311,6 +322,7 @@ impl Session {
     }
 
     fn emit(&mut self, event: Event) {
+        self.tally.event(&event);
         self.out.push_back(Output::Event(event));
     }
 
@@ -322,6 +334,7 @@ impl Session {
     }
 
     fn tell_host(&mut self, bytes: Bytes) {
+        self.tally.passed(Direction::ToHost, bytes.len());
         self.out.push_back(Output::ToHost(bytes));
     }
 
@@ -330,6 +343,7 @@ impl Session {
         if let Some(link) = &mut self.link {
             link.frames += 1;
             link.pulse.spoken = now;
+            self.tally.passed(Direction::ToServer, bytes.len());
             self.out.push_back(Output::ToLink(link.generation, bytes));
         }
     }

@@ -151,6 +151,9 @@ impl Session {
         let Some(entry) = self.take_answered(host_id) else {
             return;
         };
+        let took = now - entry.accepted;
+        self.tally
+            .answered(entry.message.method(), message.is_error(), took);
         if message.id() != entry.message.id() {
             message = message.with_id(entry.message.id_json());
         }

@@ -15,7 +15,7 @@ use outlive_core::link::Generation;
 use outlive_core::policy::Limits;
 use outlive_core::server::Channel;
 use outlive_core::switch::{self, Client, Input, Output, Sharing, Switch};
-use outlive_core::{Event, Frame, Id, Input as SessionInput, State, Time};
+use outlive_core::{Event, Frame, Id, Input as SessionInput, Meter, State, Time};
 
 use super::shared::Shared;
 use crate::client::inbox::{self, Inbox};
@@ -312,6 +312,10 @@ impl Desk {
 }
 
 impl Downstream for Desk {
+    fn meter(&self) -> Option<Arc<Meter>> {
+        Some(self.shared.upgrade()?.meter.clone())
+    }
+
     fn begin(&mut self) {
         self.turn = TURN;
     }
@@ -358,6 +362,7 @@ impl Downstream for Desk {
             self.hub.lock().state = state.clone();
         }
         if let Some(shared) = self.shared.upgrade() {
+            shared.board.note(self.hub.number, event);
             shared.watcher.event(self.hub.number, now, event);
         }
         None

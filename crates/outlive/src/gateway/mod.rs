@@ -27,8 +27,12 @@
 //! | `shared` | servers are started and stopped |
 //! | `hub` | one server and its clients |
 //! | `process` | signals |
+//! | `board`, `pages`, `metrics` | what is told about it: `/ready`, `/metrics`, `/` |
 
+mod board;
 mod hub;
+mod metrics;
+mod pages;
 mod party;
 mod process;
 mod shared;
@@ -47,6 +51,7 @@ use crate::secrets::Secrets;
 use crate::serve::Backend;
 use crate::server::Http;
 
+use board::Board;
 use party::Doors;
 use shared::Shared;
 
@@ -210,6 +215,8 @@ impl Builder {
                 share: self.share,
                 idle_stop: self.idle_stop,
                 watcher: self.watcher,
+                meter: Default::default(),
+                board: Board::new(),
                 hubs: Default::default(),
                 pool: (0..self.pool).map(|_| Default::default()).collect(),
                 common: Default::default(),

@@ -9,7 +9,7 @@ use outlive_core::{Frame, Message};
 
 use super::hub::Hub;
 use super::shared::Shared;
-use crate::serve::{Backend, Kind, Mirrored, Mouth, Party};
+use crate::serve::{Backend, Kind, Mirrored, Mouth, Pages, Party};
 
 /// A gateway as what stands behind a front.
 pub(super) struct Doors(pub(super) Arc<Shared>);
@@ -45,6 +45,10 @@ impl Backend for Doors {
 
     fn mirrored(&self, _call: &Message) -> Vec<Mirrored> {
         Vec::new()
+    }
+
+    fn pages(&self) -> Option<&dyn Pages> {
+        Some(&*self.0)
     }
 }
 

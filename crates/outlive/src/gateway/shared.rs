@@ -9,9 +9,10 @@ use bytes::Bytes;
 use outlive_core::policy::Policy;
 use outlive_core::server::Channel;
 use outlive_core::switch::{Client, Sharing};
-use outlive_core::{Frame, Message};
+use outlive_core::{Frame, Message, Meter};
 use tokio::time::sleep;
 
+use super::board::Board;
 use super::hub::{Desk, EVERYBODY, Hub};
 use super::{Target, Upstream, Use, Watcher};
 use crate::driver;
@@ -36,6 +37,9 @@ pub(crate) struct Shared {
     pub(super) share: bool,
     pub(super) idle_stop: Option<Duration>,
     pub(super) watcher: Box<dyn Watcher>,
+    /// What all sessions count.
+    pub(super) meter: Arc<Meter>,
+    pub(super) board: Board,
     /// Every server there is.
     pub(super) hubs: Mutex<BTreeMap<u64, Arc<Hub>>>,
     /// The servers for modern requests; each is started when it is needed.
@@ -199,6 +203,7 @@ impl Shared {
 
     /// A server has ended.
     pub(super) fn ended(&self, hub: &Arc<Hub>) {
+        self.board.forget(hub.number);
         lock(&self.hubs).remove(&hub.number);
         let is_it = |known: &mut Arc<Hub>| Arc::ptr_eq(known, hub);
         for slot in self.pool.iter().chain([&self.common]) {

@@ -40,6 +40,8 @@ pub(crate) struct Front {
     pub(super) limits: Limits,
     pub(super) path: String,
     pub(super) sessions: Sessions,
+    /// Places for connections.
+    pub(super) places: Arc<Semaphore>,
     /// Places for clients that only listen.
     pub(super) streams: Arc<Semaphore>,
     /// What answers modern requests.
@@ -70,6 +72,7 @@ impl Front {
             limits,
             path,
             sessions: Sessions::new(limits.sessions, limits.session_ttl),
+            places: Arc::new(Semaphore::new(limits.connections)),
             streams: Arc::new(Semaphore::new(limits.streams)),
             channels: AtomicU64::new(1),
             tell,
@@ -84,7 +87,7 @@ impl Front {
     /// have until `grace` to do so.
     pub(crate) async fn serve(self: Arc<Front>, listener: TcpListener, grace: Duration) {
         let (stop, stopping) = watch::channel(false);
-        let places = Arc::new(Semaphore::new(self.limits.connections));
+        let places = self.places.clone();
         let sweeping = tokio::spawn(sweep(self.clone()));
         let tell = self.tell.clone();
         let watching = tokio::spawn(Files::of(&self.guard).watch(move |note| tell(note)));

@@ -52,6 +52,9 @@ impl Front {
         request: Request<Incoming>,
         patience: &Patience,
     ) -> Reply {
+        if let Some(reply) = self.probe(&request) {
+            return reply;
+        }
         if let Err(refusal) = self.guard.check_names(request.headers(), request.uri()) {
             return *refusal;
         }
@@ -74,6 +77,9 @@ impl Front {
         request: Request<Incoming>,
         patience: &Patience,
     ) -> Refused<Reply> {
+        if let Some(page) = self.page(&request) {
+            return page;
+        }
         self.guard.check_token(request.headers())?;
         match request.uri().path() {
             path if path == self.path => self.endpoint(request, patience).await,

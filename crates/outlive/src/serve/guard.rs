@@ -7,9 +7,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use hyper::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
+use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
 use hyper::{StatusCode, Uri};
 
+use super::head::base64;
 use super::reply::{self, Reply};
 use super::token::Tokens;
 
@@ -106,6 +107,29 @@ impl Guard {
         match shown.is_some_and(|(_, shown)| tokens.is_good(shown.trim())) {
             true => Ok(()),
             false => Err(reply::unauthorized("The token is not the right one.").into()),
+        }
+    }
+
+    /// The same for a page a person looks at: browsers can show a token only as a password.
+    pub(crate) fn check_visitor(&self, headers: &HeaderMap) -> Result<(), Box<Reply>> {
+        let Some(tokens) = &self.tokens else {
+            return Ok(());
+        };
+        let password = || {
+            let (scheme, coded) = header(headers, AUTHORIZATION.as_str())?.split_once(' ')?;
+            let pair = base64(coded.trim()).filter(|_| scheme.eq_ignore_ascii_case("basic"))?;
+            let (_, password) = std::str::from_utf8(&pair).ok()?.split_once(':')?;
+            Some(tokens.is_good(password))
+        };
+        match password() {
+            Some(true) => Ok(()),
+            _ => self.check_token(headers).map_err(|mut reply| {
+                let how = HeaderValue::from_static(
+                    "Basic realm=\"outlive: any name, the token as password\"",
+                );
+                reply.headers_mut().insert(WWW_AUTHENTICATE, how);
+                reply
+            }),
         }
     }
 
@@ -262,6 +286,26 @@ mod tests {
             assert_eq!(shown(wrong), 401, "{wrong}");
         }
         assert_eq!(checked(&guard, &[("host", "localhost")]), 401);
+    }
+
+    #[test]
+    fn a_person_shows_the_token_as_a_password() {
+        let guard = Guard {
+            tokens: Some(Tokens::word("secret".into())),
+            ..Guard::default()
+        };
+        let shown = |value: &'static str| {
+            let mut map = HeaderMap::new();
+            map.insert("authorization", HeaderValue::from_static(value));
+            let basic = guard.check_visitor(&map).is_ok();
+            (basic, guard.check_token(&map).is_ok())
+        };
+        assert_eq!(shown("Bearer secret"), (true, true));
+        // me:secret, me:wrong, secret
+        assert_eq!(shown("Basic bWU6c2VjcmV0"), (true, false));
+        assert_eq!(shown("Basic bWU6d3Jvbmc="), (false, false));
+        assert_eq!(shown("Basic c2VjcmV0"), (false, false));
+        assert_eq!(shown("Basic ???"), (false, false));
     }
 
     #[test]

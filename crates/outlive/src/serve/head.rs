@@ -144,7 +144,7 @@ fn arguments(headers: &HeaderMap, message: &Message, all: Vec<Mirrored>) -> Resu
 }
 
 /// Bytes from base64, padded (RFC 4648); `None` if it is not quite that.
-fn base64(text: &str) -> Option<Vec<u8>> {
+pub(super) fn base64(text: &str) -> Option<Vec<u8>> {
     let text = text.as_bytes();
     if !text.len().is_multiple_of(4) {
         return None;

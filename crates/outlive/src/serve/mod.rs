@@ -27,6 +27,7 @@
 //! | `exchange` | one request and its response |
 //! | `head` | the headers of a modern request against its body |
 //! | `session` | legacy clients |
+//! | `pages` | what is told about the server to those who watch it |
 //! | `sse` | clients of 2024-11-05: a stream to read, an address to write to |
 //! | `mouth`, `reader` | what is sent, kept and read |
 //! | `patience` | how long an answer is waited for |
@@ -38,6 +39,7 @@ mod files;
 mod guard;
 mod head;
 mod mouth;
+mod pages;
 mod patience;
 mod reader;
 mod reply;
@@ -58,6 +60,8 @@ pub(crate) use accept::{Front, Tell};
 pub(crate) use files::{Files, stays};
 pub(crate) use guard::Guard;
 pub(crate) use mouth::Mouth;
+#[cfg_attr(not(feature = "gateway"), expect(unused_imports))]
+pub(crate) use pages::{Census, Pages, Readiness};
 #[cfg(feature = "tls")]
 pub(crate) use tls::Tls;
 pub(crate) use token::Tokens;
@@ -93,6 +97,11 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// The arguments of this call that are to be repeated in headers: what follows `Mcp-Param-`,
     /// and the path to the argument.
     fn mirrored(&self, call: &Message) -> Vec<Mirrored>;
+
+    /// What it has to tell about itself, if it has anything.
+    fn pages(&self) -> Option<&dyn Pages> {
+        None
+    }
 }
 
 /// Whom a party is for.

@@ -6,7 +6,8 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue,
+    RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Response, StatusCode};
 use outlive_core::server::RpcError;
@@ -73,6 +74,20 @@ pub(crate) fn json(status: StatusCode, body: Bytes) -> Reply {
     let mut reply = reply(status, Content::Whole(Some(body)));
     let json = HeaderValue::from_static("application/json");
     reply.headers_mut().insert(CONTENT_TYPE, json);
+    reply
+}
+
+/// A page that changes all the time, for whoever watches the server.
+pub(crate) fn page(status: StatusCode, kind: &'static str, body: String) -> Reply {
+    let mut reply = reply(status, Content::Whole(Some(body.into())));
+    let headers = reply.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let sniffing = HeaderValue::from_static("nosniff");
+    headers.insert(X_CONTENT_TYPE_OPTIONS, sniffing);
+    // Nothing is loaded and nothing is run, whatever the page says.
+    let only = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'");
+    headers.insert(CONTENT_SECURITY_POLICY, only);
     reply
 }
 

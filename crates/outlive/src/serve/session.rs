@@ -148,6 +148,10 @@ impl Sessions {
         (self.ttl / 8).clamp(Duration::from_millis(50), Duration::from_secs(30))
     }
 
+    pub(crate) fn count(&self) -> usize {
+        self.lock().len()
+    }
+
     pub(crate) fn all(&self) -> Vec<Arc<Session>> {
         self.lock().values().cloned().collect()
     }

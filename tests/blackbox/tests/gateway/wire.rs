@@ -21,9 +21,32 @@ pub fn try_send(
     headers: &[(&str, &str)],
     body: &str,
 ) -> io::Result<Reply> {
+    try_send_to(to, "/mcp", method, headers, body)
+}
+
+/// Sends a request to another path.
+#[allow(dead_code)] // Not every test does.
+pub fn send_to(
+    to: SocketAddr,
+    path: &str,
+    method: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Reply {
+    try_send_to(to, path, method, headers, body).expect("a response")
+}
+
+/// The same, if it can be done.
+pub fn try_send_to(
+    to: SocketAddr,
+    path: &str,
+    method: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> io::Result<Reply> {
     let mut stream = TcpStream::connect(to)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    stream.write_all(head(method, headers, body.len()).as_bytes())?;
+    stream.write_all(head(path, method, headers, body.len()).as_bytes())?;
     stream.write_all(body.as_bytes())?;
     Reply::read(stream)
 }
@@ -33,7 +56,7 @@ pub fn send_briefly(to: SocketAddr, body: &str, patience: Duration) -> Option<Re
     let mut stream = TcpStream::connect(to).expect("a connection");
     stream.set_read_timeout(Some(patience)).expect("a timeout");
     stream
-        .write_all(head("POST", &[], body.len()).as_bytes())
+        .write_all(head("/mcp", "POST", &[], body.len()).as_bytes())
         .and_then(|()| stream.write_all(body.as_bytes()))
         .expect("sent");
     Reply::read(stream).ok()
@@ -45,13 +68,13 @@ pub fn reset_after(to: SocketAddr, session: &str) -> io::Result<()> {
     let mut stream = TcpStream::connect(to)?;
     set_socket_linger(&stream, Some(Duration::ZERO))?;
     let headers = [("Mcp-Session-Id", session)];
-    stream.write_all(head("POST", &headers, body.len()).as_bytes())?;
+    stream.write_all(head("/mcp", "POST", &headers, body.len()).as_bytes())?;
     stream.write_all(body.as_bytes())
 }
 
-fn head(method: &str, headers: &[(&str, &str)], length: usize) -> String {
+fn head(path: &str, method: &str, headers: &[(&str, &str)], length: usize) -> String {
     let mut head = format!(
-        "{method} /mcp HTTP/1.1\r\nContent-Length: {length}\r\nHost: localhost\r\n\
+        "{method} {path} HTTP/1.1\r\nContent-Length: {length}\r\nHost: localhost\r\n\
          Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
     );
     for (name, value) in headers {

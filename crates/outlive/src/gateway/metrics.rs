@@ -1,0 +1,129 @@
+//! Numbers, as Prometheus reads them (text format 0.0.4).
+
+use std::fmt::{Display, Write};
+use std::time::UNIX_EPOCH;
+
+use outlive_core::meter::{BUCKETS, Meter};
+
+use super::shared::Shared;
+use crate::serve::Census;
+
+/// A page in the making.
+#[derive(Default)]
+struct Page(String);
+
+impl Page {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+        self.0.push_str(name);
+        for (n, (label, text)) in labels.iter().enumerate() {
+            let begin = if n == 0 { '{' } else { ',' };
+            // All texts are words of ours: there is nothing to escape.
+            let _ = write!(self.0, "{begin}{label}=\"{text}\"");
+        }
+        let end = if labels.is_empty() { "" } else { "}" };
+        let _ = writeln!(self.0, "{end} {value}");
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
+        self.family(name, "gauge", help);
+        self.sample(name, &[], value);
+    }
+}
+
+/// All numbers of a gateway.
+pub(super) fn page(shared: &Shared, census: &Census, is_ready: bool) -> String {
+    let mut page = Page::default();
+    let name = "outlive_build_info";
+    page.family(name, "gauge", "The version.");
+    page.sample(name, &[("version", env!("CARGO_PKG_VERSION"))], 1);
+    let begun = shared.board.begun.duration_since(UNIX_EPOCH);
+    let help = "When the gateway was started, in seconds since 1970.";
+    let begun = begun.unwrap_or_default().as_secs_f64();
+    page.gauge("outlive_start_time_seconds", help, begun);
+    let help = "Whether calls would be answered (as /ready has it).";
+    page.gauge("outlive_ready", help, u8::from(is_ready));
+    let help = "Connections of clients.";
+    page.gauge("outlive_connections", help, census.connections);
+    let help = "Sessions of clients that have shaken hands.";
+    page.gauge("outlive_sessions", help, census.sessions);
+    let help = "Streams of clients that listen.";
+    page.gauge("outlive_streams", help, census.streams);
+    servers(&mut page, &shared.meter);
+    requests(&mut page, &shared.meter);
+    page.0
+}
+
+fn servers(page: &mut Page, meter: &Meter) {
+    let name = "outlive_upstreams";
+    page.family(name, "gauge", "Sessions with servers, by state.");
+    for (state, count) in meter.states().filter(|(state, _)| *state != "closed") {
+        page.sample(name, &[("state", state)], count);
+    }
+    let name = "outlive_connects_total";
+    page.family(name, "counter", "Servers that have come into service.");
+    page.sample(name, &[], meter.connected());
+    let name = "outlive_restarts_total";
+    let help = "Servers that were lost and replaced under their session, by cause.";
+    page.family(name, "counter", help);
+    for (cause, count) in meter.lost().filter(|(cause, _)| *cause != "closing") {
+        page.sample(name, &[("cause", cause)], count);
+    }
+}
+
+fn requests(page: &mut Page, meter: &Meter) {
+    let name = "outlive_requests_total";
+    let help = "Requests that have ended, by method and how: ok, error (the server's), or an error kind of ours.";
+    page.family(name, "counter", help);
+    for (method, result, count) in meter.requests() {
+        page.sample(name, &[("method", method), ("result", result)], count);
+    }
+    let help = "Requests that were sent to a server and not answered.";
+    page.gauge("outlive_requests_in_flight", help, meter.in_flight());
+    let help = "Requests that wait for a server.";
+    page.gauge("outlive_requests_held", help, meter.held());
+    let name = "outlive_requests_retried_total";
+    page.family(
+        name,
+        "counter",
+        "Requests that were sent again to another server.",
+    );
+    page.sample(name, &[], meter.retried());
+    latency(page, meter);
+    let name = "outlive_messages_dropped_total";
+    page.family(
+        name,
+        "counter",
+        "Messages that were not passed on, and why.",
+    );
+    for (direction, reason, count) in meter.dropped() {
+        page.sample(name, &[("direction", direction), ("reason", reason)], count);
+    }
+    let name = "outlive_message_bytes_total";
+    page.family(name, "counter", "Bytes of messages that were passed on.");
+    for (direction, count) in meter.bytes() {
+        page.sample(name, &[("direction", direction)], count);
+    }
+}
+
+fn latency(page: &mut Page, meter: &Meter) {
+    let name = "outlive_request_duration_seconds";
+    let help =
+        "From taking a request to passing on the server's answer, waiting for a server included.";
+    page.family(name, "histogram", help);
+    for (method, latency) in meter.latency() {
+        let bounds = BUCKETS.iter().map(|bound| bound.as_secs_f64().to_string());
+        for (bound, count) in bounds.chain(["+Inf".into()]).zip(latency.up_to) {
+            let labels = [("method", method), ("le", bound.as_str())];
+            page.sample("outlive_request_duration_seconds_bucket", &labels, count);
+        }
+        let labels = [("method", method)];
+        let total = latency.total.as_secs_f64();
+        page.sample("outlive_request_duration_seconds_sum", &labels, total);
+        let count = latency.up_to[BUCKETS.len()];
+        page.sample("outlive_request_duration_seconds_count", &labels, count);
+    }
+}

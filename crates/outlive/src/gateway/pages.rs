@@ -1,0 +1,247 @@
+//! What a gateway tells about itself: whether it is ready, and a page for people.
+//!
+//! Ready means that a call would be answered. There may be no server yet: it is started with the first
+//! call that needs it; but if the last one could not even be started, that tells about the next, for a
+//! while. There may be several: those of one kind stand in for each other, so a kind is
+//! not ready when all of its servers are in trouble, that is, were lost and are not back.
+
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+
+use outlive_core::{Cause, State};
+use serde_json::{Value, json};
+
+use super::shared::Shared;
+use super::{Upstream, Use, metrics};
+use crate::serve::{Census, Pages, Readiness};
+
+impl Pages for Shared {
+    fn ready(&self, full: bool) -> Readiness {
+        let now = Instant::now();
+        let upstreams = self.upstreams();
+        let ready = self.is_ready(&upstreams);
+        let each = |upstream: &Upstream| {
+            let mut data = json!({
+                "upstream": upstream.number,
+                "for": use_name(upstream.used_by),
+                "state": upstream.state.name(),
+            });
+            let standing = self.board.standing(upstream.number);
+            if let Some((cause, since)) = standing.and_then(|standing| standing.trouble) {
+                data["cause"] = shown(&cause, full);
+                data["seconds"] = json!((now - since).as_secs_f64());
+            }
+            data
+        };
+        let mut data = json!({
+            "ready": ready,
+            "upstreams": upstreams.iter().map(each).collect::<Vec<_>>(),
+        });
+        if let Some((cause, since)) = self.board.given_up() {
+            let seconds = (now - since).as_secs_f64();
+            data["last"] = json!({ "cause": shown(&cause, full), "seconds": seconds });
+        }
+        if self.is_stopping() {
+            data["shutting_down"] = json!(true);
+        }
+        Readiness { ready, data }
+    }
+
+    fn metrics(&self, census: &Census) -> String {
+        let is_ready = self.is_ready(&self.upstreams());
+        metrics::page(self, census, is_ready)
+    }
+
+    fn status(&self, census: &Census) -> String {
+        let upstreams = self.upstreams();
+        let ready = match self.is_ready(&upstreams) {
+            true => "<b class=ready>ready</b>",
+            false => "<b class=failed>not ready</b>",
+        };
+        let label = escaped(&self.policy.label);
+        let uptime = brief(self.board.uptime());
+        let Census {
+            connections,
+            sessions,
+            streams,
+        } = census;
+        let mut page = String::from(HEAD);
+        let _ = write!(
+            page,
+            "<h1>outlive</h1>\n<p><code>{label}</code><p>{ready}, up for {uptime}; {connections} connections, \
+             {sessions} sessions, {streams} streams; {} requests in flight, {} held.",
+            self.meter.in_flight(),
+            self.meter.held(),
+        );
+        self.write_upstreams(&mut page, &upstreams);
+        self.write_losses(&mut page);
+        self.write_requests(&mut page);
+        page
+    }
+}
+
+impl Shared {
+    fn is_ready(&self, upstreams: &[Upstream]) -> bool {
+        let in_trouble = |upstream: &&Upstream| {
+            let standing = self.board.standing(upstream.number);
+            standing.is_some_and(|standing| standing.trouble.is_some())
+        };
+        let kinds = [Use::OneSession, Use::AllSessions, Use::ModernRequests];
+        let stands = |kind: Use| {
+            let mut those = upstreams.iter().filter(|it| it.used_by == kind).peekable();
+            those.peek().is_none() || !those.all(|upstream| in_trouble(&upstream))
+        };
+        let hopeful = !upstreams.is_empty() || self.board.given_up().is_none();
+        !self.is_stopping() && hopeful && kinds.into_iter().all(stands)
+    }
+
+    fn write_upstreams(&self, page: &mut String, upstreams: &[Upstream]) {
+        page.push_str("<h2>Servers</h2>\n");
+        if upstreams.is_empty() {
+            page.push_str("<p>None: one is started with the first call that needs it.");
+            return;
+        }
+        page.push_str(
+            "<table><tr><th>#<th>for<th>state<th>since<th>clients<th>in flight<th>lost<th>why\n",
+        );
+        for upstream in upstreams.iter().take(MOST) {
+            let standing = self.board.standing(upstream.number);
+            let since = standing.as_ref().map(|it| brief(it.since.elapsed()));
+            let losses = standing.as_ref().map_or(0, |it| it.losses);
+            let trouble = standing.and_then(|it| it.trouble);
+            let why = trouble.map(|(cause, _)| escaped(&cause.predicate()));
+            let state = upstream.state.name();
+            let generation = match &upstream.state {
+                State::Ready { generation } => format!(" (generation {generation})"),
+                _ => String::new(),
+            };
+            let _ = writeln!(
+                page,
+                "<tr><td>{}<td>{}<td class={state}>{state}{generation}<td>{}<td>{}<td>{}<td>{losses}<td>{}",
+                upstream.number,
+                use_name(upstream.used_by).replace('_', " "),
+                since.unwrap_or_default(),
+                upstream.clients,
+                upstream.in_flight,
+                why.unwrap_or_default(),
+            );
+        }
+        page.push_str("</table>");
+        if let Some(more) = upstreams.len().checked_sub(MOST + 1) {
+            let _ = write!(page, "<p>And {} more.", more + 1);
+        }
+    }
+
+    fn write_losses(&self, page: &mut String) {
+        page.push_str("<h2>Last losses</h2>\n");
+        let losses = self.board.losses();
+        if losses.is_empty() {
+            page.push_str("<p>None.");
+            return;
+        }
+        page.push_str("<table><tr><th>ago<th>#<th>the server<th>its last words\n");
+        for loss in losses {
+            let words = loss.cause.stderr_tail.last();
+            let _ = writeln!(
+                page,
+                "<tr><td>{}<td>{}<td>{}<td>{}",
+                brief(loss.at.elapsed()),
+                loss.server,
+                escaped(&loss.cause.predicate()),
+                words.map_or(String::new(), |words| escaped(words)),
+            );
+        }
+        page.push_str("</table>");
+    }
+
+    fn write_requests(&self, page: &mut String) {
+        page.push_str("<h2>Requests</h2>\n<table><tr><th>method<th>ended<th>how often\n");
+        for (method, result, count) in self.meter.requests() {
+            let _ = writeln!(page, "<tr><td>{method}<td>{result}<td>{count}");
+        }
+        page.push_str("</table>");
+        let _ = write!(page, "<p>Sent again: {}.", self.meter.retried());
+        for (cause, count) in self.meter.lost().filter(|(cause, _)| *cause != "closing") {
+            let _ = write!(page, " Lost, {cause}: {count}.");
+        }
+        for (_, reason, count) in self.meter.dropped() {
+            let _ = write!(page, " Dropped, {reason}: {count}.");
+        }
+        page.push('\n');
+    }
+}
+
+/// Servers that are listed.
+const MOST: usize = 100;
+
+const HEAD: &str = "<!doctype html><html lang=en><meta charset=utf-8><meta http-equiv=refresh content=3>\
+<meta name=viewport content='width=device-width'><title>outlive</title><style>\
+body{font:14px/1.5 system-ui,sans-serif;margin:2em auto;max-width:70em;padding:0 1em;color-scheme:light dark}\
+table{border-collapse:collapse}td,th{text-align:left;padding:.2em 1em .2em 0;vertical-align:top}\
+th{font-weight:500;opacity:.6}.ready{color:#2a8a3e}.down,.connecting{color:#b07a00}.failed{color:#c22}\
+</style>\n";
+
+fn use_name(used_by: Use) -> &'static str {
+    match used_by {
+        Use::OneSession => "one_session",
+        Use::AllSessions => "all_sessions",
+        Use::ModernRequests => "modern_requests",
+    }
+}
+
+/// A cause as data; without what may be a secret, unless that may be seen.
+fn shown(cause: &Cause, full: bool) -> Value {
+    const OPEN: [&str; 5] = ["kind", "phase", "exit_code", "signal", "status"];
+    let mut data = cause.to_json();
+    if let Some(data) = data.as_object_mut().filter(|_| !full) {
+        data.retain(|key, _| OPEN.contains(&key.as_str()));
+    }
+    data
+}
+
+/// Text that is nothing but text in a page.
+fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            letter => safe.push(letter),
+        }
+    }
+    safe
+}
+
+fn brief(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7200 => format!("{} min", seconds / 60),
+        seconds @ 7200..172_800 => format!("{} h", seconds / 3600),
+        seconds => format!("{} days", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_stays_text() {
+        assert_eq!(
+            escaped("<a href=\"x\" b='y'>&amp;"),
+            "&lt;a href=&quot;x&quot; b=&#39;y&#39;&gt;&amp;amp;"
+        );
+    }
+
+    #[test]
+    fn times_are_brief() {
+        let briefs = [0, 119, 120, 7199, 7200, 172_800].map(|s| brief(Duration::from_secs(s)));
+        assert_eq!(
+            briefs,
+            ["0 s", "119 s", "2 min", "119 min", "2 h", "2 days"]
+        );
+    }
+}

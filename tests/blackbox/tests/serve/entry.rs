@@ -1,0 +1,201 @@
+//! Who is let in.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+
+use serde_json::json;
+
+use crate::door::{self, Door};
+use crate::rig::{Host, PATIENCE, Setup, until};
+use crate::wire;
+
+/// The program does not start: its exit code, and what it says.
+fn refused(setup: &Setup) -> (Option<i32>, String) {
+    let ended = door::command(setup).output().expect("outlive");
+    let words = String::from_utf8_lossy(&ended.stderr).into_owned();
+    (ended.status.code(), words)
+}
+
+#[test]
+fn a_public_address_is_not_served_by_accident() {
+    let public = ["--listen", "0.0.0.0:0"];
+    let (code, words) = refused(&Setup::new().flags(&public));
+    assert_eq!(code, Some(1));
+    for flag in ["--token-file", "--allow-anyone"] {
+        assert!(words.contains(flag), "{words}");
+    }
+    drop(Door::new(&[&public[..], &["--allow-anyone"]].concat()));
+    drop(Door::new(&[&public[..], &["--token", "t"]].concat()));
+}
+
+#[test]
+fn files_and_settings_that_cannot_be_used_are_named() {
+    let setup = Setup::new();
+    let (empty, gone) = (setup.file("empty", "\n"), setup.path("gone"));
+    for (flags, words) in [
+        (vec!["--token-file", &gone], "cannot read the tokens"),
+        (vec!["--token-file", &empty], "there is no token"),
+        (
+            vec!["--tls-cert", &gone, "--tls-key", &gone],
+            "cannot read the certificate",
+        ),
+        (
+            vec!["--tls-cert", &empty, "--tls-key", &empty],
+            "there is no certificate",
+        ),
+        (vec!["--tls-cert", &empty], "belong together"),
+        (vec!["--token", "t", "--token-file", &empty], "both given"),
+        (vec!["--path", "/metrics"], "something else"),
+        (vec!["--listen", "256.0.0.1:1"], "256.0.0.1:1"),
+        (vec!["--pool", "0"], "pool is 0"),
+    ] {
+        let (code, said) = refused(&Setup::new().flags(&flags));
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains(words), "{flags:?}: {said}");
+    }
+}
+
+#[test]
+fn settings_come_from_a_file_and_from_variables_too() {
+    let setup = Setup::new();
+    let file = setup.file(
+        "outlive.toml",
+        "path = \"/elsewhere\"\nshare = true\ntoken = \"t\"",
+    );
+    let setup = setup.flags(&["--config", &file]).env(
+        "OUTLIVE_ALLOW_ORIGIN",
+        "https://a.example,https://b.example",
+    );
+    let door = Door::with(setup);
+    assert_eq!(door.get("/elsewhere", &[]).status, 401);
+    let headers = [
+        ("Authorization", "Bearer t"),
+        ("Origin", "https://b.example"),
+    ];
+    assert_eq!(door.get("/elsewhere", &headers).status, 405);
+    assert_eq!(door.get("/mcp", &headers).status, 404);
+}
+
+#[test]
+fn fm_72_a_refusal_names_the_flag() {
+    let door = Door::new(&["--allow-origin", "https://app.example.com"]);
+    let from = |origin: &str| door.post(&[("Origin", origin)], &wire::initialize(0));
+    assert_eq!(from("https://app.example.com").status, 200);
+    let reply = from("https://evil.example.com");
+    assert_eq!(reply.status, 403);
+    let words = reply.json()["error"]["message"].to_string();
+    assert!(
+        words.contains("--allow-origin https://evil.example.com"),
+        "{words}"
+    );
+}
+
+#[test]
+fn tokens_can_be_replaced_while_it_runs() {
+    let setup = Setup::new();
+    let file = setup.file("tokens", "old\n");
+    let door = Door::with(setup.flags(&["--token-file", &file]));
+    let shown = |token: &str| {
+        let header = format!("Bearer {token}");
+        door.post(&[("Authorization", &header)], &json!({})).status
+    };
+    assert_eq!((shown("old"), shown("new")), (400, 401));
+    std::fs::write(&file, "new\n").expect("written");
+    door.signal(rustix::process::Signal::HUP);
+    until("the new token is good", || {
+        (shown("new") == 400).then_some(())
+    });
+    assert_eq!(shown("old"), 401);
+}
+
+#[test]
+fn connections_are_encrypted_and_a_client_of_ours_trusts_them() {
+    let setup = Setup::new();
+    let certificate = setup.file("server.pem", include_str!("../http/tls/server.pem"));
+    let key = setup.file("server.key", include_str!("../http/tls/server.key"));
+    let flags = [
+        "--tls-cert",
+        &certificate,
+        "--tls-key",
+        &key,
+        "--token",
+        "t",
+    ];
+    let door = Door::with(setup.flags(&flags));
+    // Without keys nothing is said but that they are needed.
+    assert_eq!(door.get("/health", &[]).status, 400);
+
+    let there = Setup::new();
+    let authority = there.file("ca.pem", include_str!("../http/tls/ca.pem"));
+    let url = format!("https://{}/mcp", door.address);
+    let flags = [
+        "--ca-file",
+        &authority,
+        "--header",
+        "Authorization: Bearer t",
+    ];
+    let mut host = Host::ready(there.flags(&flags).server(&[&url]));
+    assert_eq!(host.ask("echo", json!({"text": "hi"})).text(), "hi");
+}
+
+#[test]
+fn slow_clients_are_given_up_and_others_served() {
+    let door = Door::new(&["--read-timeout", "1s"]);
+    let open = |bytes: &[u8]| {
+        let mut stream = TcpStream::connect(door.address).expect("a connection");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.write_all(bytes).expect("sent");
+        stream
+    };
+    // FM-52: each has its own end, and no one else's.
+    let mut slow: Vec<TcpStream> = (0..50)
+        .map(|n| match n % 3 {
+            0 => open(b""),
+            1 => open(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nX-"),
+            _ => open(
+                b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+                  Content-Length: 100\r\n\r\n{",
+            ),
+        })
+        .collect();
+    let session = door.session();
+    let answer = door
+        .call(&session, 1, "echo", json!({"text": "hi"}))
+        .answer();
+    assert_eq!(answer["result"]["content"][0]["text"], "hi");
+    for stream in &mut slow {
+        match stream.read_to_end(&mut Vec::new()) {
+            Ok(_) => {}
+            Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
+        }
+    }
+}
+
+#[test]
+fn fm_39_there_is_a_bound_to_everything() {
+    let flags = [
+        "--max-sessions",
+        "1",
+        "--max-streams",
+        "1",
+        "--message-limit",
+        "10KB",
+    ];
+    let door = Door::new(&flags);
+    let session = door.session();
+    let refused = door.post(&[], &wire::initialize(0));
+    assert_eq!(refused.status, 503);
+    assert!(refused.header("retry-after").is_some());
+    let listen = || door.get("/mcp", &[("Mcp-Session-Id", &session)]);
+    let first = listen();
+    assert_eq!((first.status, listen().status), (200, 503));
+    let long = json!({"text": "x".repeat(20_000)});
+    assert_eq!(door.call(&session, 1, "echo", long).status, 413);
+    let padding = "x".repeat(300_000);
+    let reply = wire::try_send(door.address, "GET", &[("X-Long", &padding)], "");
+    assert!(reply.is_err() || reply.is_ok_and(|reply| reply.status == 431));
+    let answer = door
+        .call(&session, 2, "echo", json!({"text": "hi"}))
+        .answer();
+    assert_eq!(answer["result"]["content"][0]["text"], "hi");
+}
