@@ -13,6 +13,7 @@ mod fate;
 mod handshake;
 mod hold;
 mod liveness;
+mod meter;
 mod modern;
 mod pair;
 mod restore;
