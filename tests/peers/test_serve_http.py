@@ -1,10 +1,12 @@
 """The Python SDK's clients, old and new, with a server of the library over HTTP."""
 
+import json
+import signal
 import subprocess
 import unittest
 from typing import Any
 
-from peers import HERE, HTTP_SERVER, python, run
+from peers import HERE, HTTP_SERVER, OUTLIVE, python, run
 
 HOST = str(HERE / "hosts/python_http.py")
 TEXT = "This is a simple text response for testing."
@@ -50,3 +52,19 @@ class ServeHttp(unittest.TestCase):
         told = self.play("2.3.0", "auto")
         self.assertEqual(told["version"], "2026-07-28")
         self.assertEqual(told["log"], [], "a modern client hears what it asked for, and this one did not")
+
+
+class ThroughOutliveServe(ServeHttp):
+    """The same clients with the same server, but `outlive serve` stands in between."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        command = [OUTLIVE, "serve", "--listen", ":0", "--log-format", "json", self.url]
+        self.between = self.enterContext(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
+        self.url = json.loads(self.between.stderr.readline())["url"]
+
+    def tearDown(self) -> None:
+        self.between.send_signal(signal.SIGTERM)
+        self.between.stderr.read()
+        self.assertEqual(self.between.wait(60), 0, "outlive ends when it is told to")
+        super().tearDown()

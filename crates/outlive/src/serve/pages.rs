@@ -58,7 +58,7 @@ impl Front {
     pub(super) fn probe(self: &Arc<Front>, request: &Request<Incoming>) -> Option<Reply> {
         let pages = self.backend.pages()?;
         let asked = request.uri().path();
-        if !matches!(asked, "/health" | "/ready") {
+        if !matches!(asked, "/health" | "/ready") || asked == self.path {
             return None;
         }
         if !is_look(request) {
@@ -83,7 +83,7 @@ impl Front {
     pub(super) fn page(self: &Arc<Front>, request: &Request<Incoming>) -> Option<Refused<Reply>> {
         let pages = self.backend.pages()?;
         let asked = request.uri().path();
-        if !matches!(asked, "/" | "/metrics") {
+        if !matches!(asked, "/" | "/metrics") || asked == self.path {
             return None;
         }
         if !is_look(request) {

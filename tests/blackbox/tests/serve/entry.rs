@@ -147,7 +147,6 @@ fn slow_clients_are_given_up_and_others_served() {
         stream.write_all(bytes).expect("sent");
         stream
     };
-    // FM-52: each has its own end, and no one else's.
     let mut slow: Vec<TcpStream> = (0..50)
         .map(|n| match n % 3 {
             0 => open(b""),
