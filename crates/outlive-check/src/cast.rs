@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::client::{self, ClientUnderTest};
+use crate::proxy::ProxyUnderTest;
 use crate::scenario::{Era, Subject};
 use crate::survey::ServerUnderTest;
 
@@ -16,6 +17,8 @@ pub enum Cast {
     Server(Arc<ServerUnderTest>),
     /// A client; the check plays its servers.
     Client(Arc<ClientUnderTest>),
+    /// A proxy; the check plays both sides.
+    Proxy(Arc<ProxyUnderTest>),
 }
 
 impl Cast {
@@ -24,6 +27,7 @@ impl Cast {
         match self {
             Cast::Server(_) => Subject::Server,
             Cast::Client(_) => Subject::Client,
+            Cast::Proxy(_) => Subject::Proxy,
         }
     }
 
@@ -32,6 +36,7 @@ impl Cast {
         match self {
             Cast::Server(server) => server.survey.server.clone(),
             Cast::Client(client) => client.survey.client.clone(),
+            Cast::Proxy(_) => String::new(),
         }
     }
 
@@ -40,6 +45,7 @@ impl Cast {
         match self {
             Cast::Server(server) => server.target.words(),
             Cast::Client(client) => client::words(&client.options.driver),
+            Cast::Proxy(proxy) => client::words(&proxy.options.command),
         }
     }
 
@@ -48,6 +54,7 @@ impl Cast {
         match self {
             Cast::Server(server) => serde_json::to_value(&server.survey).unwrap_or_default(),
             Cast::Client(client) => serde_json::to_value(&client.survey).unwrap_or_default(),
+            Cast::Proxy(proxy) => serde_json::to_value(&proxy.survey).unwrap_or_default(),
         }
     }
 
@@ -56,6 +63,7 @@ impl Cast {
         match self {
             Cast::Server(server) => server.survey.words(),
             Cast::Client(client) => client.survey.words(),
+            Cast::Proxy(proxy) => proxy.survey.words(),
         }
     }
 
@@ -64,6 +72,7 @@ impl Cast {
         match self {
             Cast::Server(server) => server.survey.eras.contains(&era),
             Cast::Client(client) => client.survey.eras.contains(&era),
+            Cast::Proxy(proxy) => proxy.survey.eras.contains(&era),
         }
     }
 
@@ -72,6 +81,7 @@ impl Cast {
         match self {
             Cast::Server(server) => server.survey.era(),
             Cast::Client(client) => client.survey.era(),
+            Cast::Proxy(proxy) => proxy.survey.era(),
         }
     }
 
@@ -80,6 +90,7 @@ impl Cast {
         match self {
             Cast::Server(server) => server.survey.started_in,
             Cast::Client(client) => client.survey.started_in,
+            Cast::Proxy(proxy) => proxy.survey.started_in,
         }
     }
 
@@ -88,6 +99,7 @@ impl Cast {
         match self {
             Cast::Server(server) => server.options.patience,
             Cast::Client(client) => client.options.patience,
+            Cast::Proxy(proxy) => proxy.options.patience,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What came from the program under test.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::pin::pin;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -11,6 +11,11 @@ use tokio::time::{Instant, timeout_at};
 
 /// Once this much has come it is only counted: a program that babbles must not fill the memory.
 const MOST: usize = 256 << 20;
+
+/// So many lines are kept as they came, if they are not longer than [`SHORT`].
+const LINES: usize = 400;
+/// A line that is kept as it came is not longer than this.
+const SHORT: usize = 16 << 10;
 
 /// What came, sorted.
 #[derive(Debug, Default)]
@@ -36,6 +41,8 @@ pub struct Letters {
     pub nameless: Vec<Value>,
     /// What is no message at all.
     pub junk: Vec<String>,
+    /// The last lines, as they came.
+    lines: VecDeque<Vec<u8>>,
     /// How many bytes came.
     pub bytes: usize,
     /// Nothing will come any more.
@@ -61,6 +68,13 @@ impl Letters {
         before.map_or(&[], |before| &self.notifications[*before..])
     }
 
+    /// Whether one of the last lines has this in it, letter by letter.
+    pub fn spelt(&self, words: &str) -> bool {
+        let words = words.as_bytes();
+        let has = |line: &Vec<u8>| line.windows(words.len()).any(|part| part == words);
+        self.lines.iter().any(has)
+    }
+
     /// How many responses came, whatever to.
     pub fn response_count(&self) -> usize {
         self.responses.values().map(Vec::len).sum()
@@ -75,6 +89,12 @@ impl Letters {
         self.bytes += line.len() + 1;
         if self.bytes > MOST {
             return;
+        }
+        if line.len() <= SHORT {
+            if self.lines.len() == LINES {
+                self.lines.pop_front();
+            }
+            self.lines.push_back(line.to_vec());
         }
         let message = serde_json::from_slice::<Value>(line).ok();
         let Some(message) = message.filter(|message| message["jsonrpc"] == "2.0") else {

@@ -47,6 +47,7 @@ mod journal;
 mod measure;
 mod pipes;
 mod process;
+pub mod proxy;
 pub mod puppet;
 mod random;
 mod report;
@@ -74,5 +75,6 @@ pub use verdict::{Finding, Held, Verdict};
 
 /// Every scenario there is, in the order in which they are listed and run.
 pub fn scenarios() -> impl Iterator<Item = &'static Scenario> {
-    server::scenarios().chain(client::scenarios())
+    let clients = client::scenarios().chain(proxy::scenarios());
+    server::scenarios().chain(clients)
 }

@@ -49,7 +49,7 @@ enum Command {
     /// Watch a session survive its server: killed idle, killed in a call, junk, a hang
     Demo(demo::Args),
 
-    /// Show a server or a client its lifecycle failures: die, hang, babble, cancel, leave
+    /// Show a server, a client or a proxy its lifecycle failures: die, hang, babble, cancel, leave
     Check(check::Args),
 
     /// The server of the demo

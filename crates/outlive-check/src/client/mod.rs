@@ -14,8 +14,8 @@ use crate::scenario::{Play, Scenario, Subject};
 use crate::stage::Stage;
 
 pub use driver::{Driver, Errand, Outcome};
-pub(crate) use subject::words;
 pub use subject::{ClientOptions, ClientSurvey, ClientUnderTest};
+pub(crate) use subject::{filled, words};
 
 /// Every scenario for clients.
 pub fn scenarios() -> impl Iterator<Item = &'static Scenario> {

@@ -3,6 +3,7 @@
 //! The scenarios are in the crate `outlive-check`; here is what a person gives and gets.
 //!
 //! - `client`: what is asked of a client, and how its driver is named.
+//! - `proxy`: what is asked of a proxy, and how it is started.
 //! - `server`: what is asked of a server, and how it is named.
 //! - `list`: the scenarios, for `--list`.
 //! - `progress`: what is seen while they run.
@@ -16,6 +17,7 @@ mod files;
 mod list;
 mod page;
 mod progress;
+mod proxy;
 mod server;
 
 use std::ffi::OsString;
@@ -49,6 +51,9 @@ enum Under {
 
     /// Play dying, hanging and lying servers against a client
     Client(Box<client::Args>),
+
+    /// Put a proxy between a host and a server, and let either fail
+    Proxy(Box<proxy::Args>),
 
     /// Put reports side by side: programs, versions, or yesterday and today
     Compare(compare::Args),
@@ -118,6 +123,7 @@ pub fn run(args: Args) -> ExitCode {
     match args.subject {
         Under::Server(args) => play(&args.common, Subject::Server, args.over(), args.cast()),
         Under::Client(args) => play(&args.common, Subject::Client, args.over(), args.cast()),
+        Under::Proxy(args) => play(&args.common, Subject::Proxy, args.over(), args.cast()),
         Under::Compare(args) => match args.compare() {
             Ok(text) => done(print(&text), false),
             Err(why) => refuse(&why),

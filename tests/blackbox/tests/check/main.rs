@@ -7,5 +7,6 @@
 mod client;
 mod command;
 mod play;
+mod proxy;
 mod server;
 mod web;

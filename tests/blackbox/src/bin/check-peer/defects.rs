@@ -6,6 +6,7 @@ pub fn of(role: &str) -> Option<&'static [&'static str]> {
         "server" => Some(SERVER),
         "client" => Some(CLIENT),
         "web" => Some(WEB),
+        "proxy" => Some(PROXY),
         _ => None,
     }
 }
@@ -116,6 +117,29 @@ const WEB: &[&str] = &[
     "unknown-session-is-400",
 ];
 
+const PROXY: &[&str] = &[
+    "answers-cancellations",
+    "answers-in-order",
+    "drops-cancellations",
+    "drops-progress",
+    "drops-questions",
+    "drops-unknown-members",
+    "drops-unknown-methods",
+    "drops-when-busy",
+    "flattens-errors",
+    "goes-silent-at-death",
+    "knows-results",
+    "leaves-server",
+    "leaves-stderr",
+    "no-restart",
+    "passes-junk",
+    "reorders",
+    "restarts-at-once",
+    "rewrites-json",
+    "small-buffer",
+    "turns-texts-into-numbers",
+];
+
 /// The defects of this program.
 #[derive(Clone, Debug)]
 pub struct Defects {
@@ -125,7 +149,8 @@ pub struct Defects {
 impl Defects {
     /// From the command line, for a role.
     pub fn parse(role: &str, mut args: impl Iterator<Item = String>) -> Result<Defects, String> {
-        let known = of(role).ok_or("usage: check-peer server|web|client [--defect NAME]")?;
+        let known = of(role)
+            .ok_or("usage: check-peer server|client|proxy|web [--defect NAME] [-- SERVER]")?;
         let mut chosen = Vec::new();
         while let Some(arg) = args.next() {
             if arg != "--defect" {
@@ -147,7 +172,10 @@ impl Defects {
 
     /// Whether this program has a defect. One that is not in the list is a mistake of ours.
     pub fn has(&self, name: &str) -> bool {
-        debug_assert!([SERVER, CLIENT, WEB].concat().contains(&name), "{name}");
+        debug_assert!(
+            [SERVER, CLIENT, PROXY, WEB].concat().contains(&name),
+            "{name}"
+        );
         self.chosen.iter().any(|chosen| chosen == name)
     }
 

@@ -8,6 +8,7 @@
 
 mod client;
 mod defects;
+mod proxy;
 mod server;
 mod web;
 
@@ -26,10 +27,17 @@ fn main() -> ExitCode {
             .for_each(|name| println!("{name}"));
         return ExitCode::SUCCESS;
     }
-    match (role.as_str(), Defects::parse(&role, args)) {
+    // A proxy is told its server after its defects.
+    let words: Vec<String> = args.collect();
+    let (words, server) = match words.iter().position(|word| word == "--") {
+        Some(at) => (words[..at].to_vec(), &words[at + 1..]),
+        None => (words.clone(), &[][..]),
+    };
+    match (role.as_str(), Defects::parse(&role, words.into_iter())) {
         ("server", Ok(defects)) => server::main(defects),
         ("client", Ok(defects)) => client::main(defects),
         ("web", Ok(defects)) => web::main(defects),
+        ("proxy", Ok(defects)) if !server.is_empty() => proxy::main(defects, server),
         (_, Ok(_)) => refuse("this role is not written"),
         (_, Err(why)) => refuse(&why),
     }
