@@ -11,7 +11,7 @@ use std::io::IoSlice;
 use bytes::{Buf, Bytes, BytesMut};
 
 /// Frames up to this size are copied; a copy is cheaper than one more slice per `write`.
-const SMALL: usize = 16 << 10;
+const SMALL: usize = 4 << 10;
 
 /// An idle outbox keeps no more memory than this.
 const KEEP: usize = 128 << 10;

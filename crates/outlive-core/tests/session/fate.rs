@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use outlive_core::cause::Exit;
 use outlive_core::link::Fate;
+use outlive_core::policy::{Cancel, Retry};
 use outlive_core::{Id, Input, LinkInput, State};
 
 use crate::pair::*;
@@ -14,6 +15,10 @@ fn unanswered(p: &mut Pair, id: i64, fate: Fate) {
         id: Id::Int(id),
         fate,
     });
+}
+
+fn lost() -> Fate {
+    Fate::Lost("the stream ended".into())
 }
 
 fn rejected(status: u16, seconds: Option<u64>) -> Fate {
@@ -108,7 +113,6 @@ fn a_request_that_is_refused_fails_alone() {
 
 #[test]
 fn an_exchange_that_breaks_off_is_settled_by_its_outcome_alone() {
-    let lost = || Fate::Lost("the stream ended".into());
     let mut p = Pair::with_tools();
     p.call(7, "risky");
     p.call(8, "safe");
@@ -141,7 +145,7 @@ fn what_one_server_called_safe_the_next_has_to_call_safe_too() {
     p.call(8, "safe");
     // It is on its way out, so what broke off waits for its successor.
     p.feed(Input::Restart);
-    unanswered(&mut p, 8, Fate::Lost("the stream ended".into()));
+    unanswered(&mut p, 8, lost());
     assert_eq!(p.at_link(), [""; 0]);
     p.die(Exit::Code(0));
     p.up();
@@ -154,6 +158,74 @@ fn what_one_server_called_safe_the_next_has_to_call_safe_too() {
         (failure.kind(), failure.outcome()),
         ("connection_lost", "unknown")
     );
+}
+
+#[test]
+fn what_nobody_has_to_call_safe_waits_for_nobody() {
+    for retry in [Retry::Safe, Retry::Always] {
+        let mut p = Pair::with_tools_and(|policy| policy.retry = retry);
+        let sent = match retry {
+            Retry::Always => call(8, "risky"),
+            _ => request(8, "resources/list"),
+        };
+        p.host(&sent);
+        p.feed(Input::Restart);
+        unanswered(&mut p, 8, lost());
+        p.die(Exit::Code(0));
+        p.up();
+        p.own_result(1, WELCOME);
+        assert!(p.at_link().contains(&sent), "{retry:?}");
+    }
+}
+
+#[test]
+fn a_call_that_breaks_off_before_this_server_has_called_it_safe_is_not_repeated() {
+    for retry in [Retry::Safe, Retry::Always] {
+        let mut p = Pair::with_tools_and(|policy| policy.retry = retry);
+        p.die(Exit::Code(1));
+        p.up();
+        p.own_result(1, WELCOME);
+        p.call(8, "safe");
+        unanswered(&mut p, 8, lost());
+        match retry {
+            Retry::Always => assert_eq!(p.at_link(), [call(8, "safe")]),
+            _ => assert_eq!(p.failure().kind(), "connection_lost"),
+        }
+    }
+}
+
+#[test]
+fn what_is_put_off_keeps_its_place() {
+    let mut p = Pair::ready();
+    p.call(7, "any");
+    p.call(8, "any");
+    unanswered(&mut p, 7, rejected(503, Some(3)));
+    p.call(9, "any");
+    unanswered(&mut p, 8, rejected(503, Some(3)));
+    p.advance(3_000);
+    let in_order = [7, 8, 9].map(|id| call(id, "any"));
+    assert_eq!(p.at_link(), in_order);
+}
+
+#[test]
+fn a_late_answer_to_a_call_that_broke_off_is_not_another_ones() {
+    let mut p = Pair::ready_with(|policy| policy.cancel = Cancel::Absorb);
+    p.call(7, "any");
+    p.cancel(7);
+    // The first may still be answered, so the second has a name of ours.
+    p.call(7, "any");
+    p.forget();
+    p.link(LinkInput::Unanswered {
+        id: Id::text("outlive-1-1"),
+        fate: lost(),
+    });
+    assert_eq!(p.failure().id, 7);
+    p.call(7, "any");
+    p.forget();
+    p.server(r#"{"jsonrpc":"2.0","id":"outlive-1-1","result":{}}"#);
+    assert_eq!(p.at_host(), [""; 0]);
+    p.server(r#"{"jsonrpc":"2.0","id":"outlive-1-2","result":{}}"#);
+    assert_eq!(p.at_host(), [r#"{"jsonrpc":"2.0","id":7,"result":{}}"#]);
 }
 
 #[test]
@@ -330,7 +402,6 @@ fn a_stream_that_ends_is_opened_again_and_a_server_that_closes_all_is_not_storme
     );
     p.host(&listen);
     p.forget();
-    let lost = || Fate::Lost("the stream ended".into());
     // Open for long: at once.
     p.advance(20_000);
     unanswered(&mut p, 7, lost());
