@@ -312,6 +312,13 @@ impl Greeting<'_> {
             }
             Ok(found) => (found.supported_versions, None),
             Err(error) if is_unsupported_version(&error) => (theirs(&error), Some(error)),
+            // Only a modern server says these: another era would not help.
+            Err(
+                error @ Error::Remote {
+                    code: RpcError::HEADER_MISMATCH | RpcError::MISSING_CLIENT_CAPABILITY,
+                    ..
+                },
+            ) => return Err(error),
             // Over HTTP a legacy server may refuse what it does not know by a status alone.
             Err(
                 Error::Remote { .. }

@@ -23,6 +23,7 @@ use super::session::{Failure, Session};
 use super::sse::{Event, Events};
 use super::verdict::{Refusal, is_lost_answer, one_line, retry_after};
 use super::{era, listing};
+use crate::model::RpcError;
 
 /// How long the words of a refusal are waited for, and how many of them are read.
 const REFUSAL: Duration = Duration::from_secs(5);
@@ -105,7 +106,7 @@ impl Exchange {
             }
             let refusal = refusal(response, in_session).await;
             // It was not executed, so it can be sent again.
-            if refusal.code() == Some(listing::HEADER_MISMATCH)
+            if refusal.code() == Some(RpcError::HEADER_MISMATCH)
                 && std::mem::take(&mut once)
                 && let Some(better) =
                     listing::better_headers(&self.session, &self.message, &headers).await

@@ -19,8 +19,6 @@ use super::session::Session;
 use super::sse::{Event, Events};
 use super::verdict::one_line;
 
-/// The error of a server that compares headers with the body.
-pub(super) const HEADER_MISMATCH: i64 = -32020;
 /// Longer than a list takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// No list has more pages.

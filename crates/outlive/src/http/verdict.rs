@@ -67,7 +67,7 @@ impl Refusal {
     /// Whether a server of the legacy era would refuse a modern request so: not for who asks or how often,
     /// and not in the words of a newer one.
     pub(super) fn is_of_legacy(&self) -> bool {
-        let about_it = matches!(self.status, 400 | 404 | 405 | 406 | 415 | 422);
+        let about_it = matches!(self.status, 400 | 404 | 405 | 406 | 415 | 422 | 501);
         about_it && !self.code().is_some_and(|code| MODERN.contains(&code))
     }
 
@@ -220,7 +220,7 @@ mod tests {
         let error = |code| {
             format!(r#"{{"jsonrpc":"2.0","id":1,"error":{{"code":{code},"message":"no"}}}}"#)
         };
-        for status in [400, 404, 405, 406, 415, 422] {
+        for status in [400, 404, 405, 406, 415, 422, 501] {
             assert!(refusal(status, "<html>", false).is_of_legacy());
             assert!(refusal(status, &error(-32600), false).is_of_legacy());
             for code in MODERN {

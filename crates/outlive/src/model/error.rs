@@ -45,6 +45,8 @@ impl RpcError {
     pub const RESOURCE_NOT_FOUND: i64 = -32002;
     /// The person must visit a web page first (2025-11-25).
     pub const URL_ELICITATION_REQUIRED: i64 = -32042;
+    /// The headers of a request do not fit its body (2026-07-28).
+    pub const HEADER_MISMATCH: i64 = -32020;
     /// The client lacks a capability the request needs (2026-07-28).
     pub const MISSING_CLIENT_CAPABILITY: i64 = -32021;
     /// The server does not speak the version of the request (2026-07-28).

@@ -8,9 +8,9 @@ use std::time::Duration;
 use outlive::client::Era;
 use outlive::{Client, Error, Remote};
 use rustix::net::sockopt;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::web::{Act, Web, message, response, stream};
+use crate::web::{Act, Reply, Request, Web, message, response, stream};
 
 /// The client finds out the era, calls, survives a death, and ends its session.
 #[tokio::test]
@@ -87,16 +87,102 @@ async fn the_other_era_is_refused_with_a_sentence() {
     assert!(error.to_string().contains("no handshake"), "{error}");
 }
 
-/// A server that answers whatever it is asked with an empty result (FM-44) is not taken for a modern one.
-#[tokio::test]
-async fn fm_44_an_empty_answer_is_no_discovery() {
-    let web = Web::start(|request| {
-        let empty = json!({"jsonrpc": "2.0", "id": request.body["id"], "result": {}});
-        (request.rpc() == "server/discover").then(|| message(&empty))
-    });
-    let client = Client::builder().url(web.url()).connect().await.unwrap();
-    assert_eq!(client.protocol_version(), Some("2025-11-25"));
-    client.close().await;
+/// What a server says to `server/discover`.
+fn discovered(status: u16, kind: &str, body: &Value) -> impl Fn(&Request) -> Option<Reply> + use<> {
+    let (kind, body) = (kind.to_string(), body.clone());
+    move |request| {
+        let mut answer = body.clone();
+        if answer.is_object() {
+            answer["jsonrpc"] = json!("2.0");
+            answer["id"] = request.body["id"].clone();
+        }
+        let text = match (&*kind, answer.as_str()) {
+            (_, Some(text)) => text.to_string(),
+            ("text/event-stream", None) => format!("data: {answer}\n\n"),
+            (_, None) => answer.to_string(),
+        };
+        (request.rpc() == "server/discover")
+            .then(|| response(status, &[("content-type", &kind)], &text))
+    }
+}
+
+/// FM-44: whatever a server says that is no discovery and none of the errors that only a modern server gives, it is a
+/// legacy one, and is used as such.
+#[tokio::test(flavor = "multi_thread")]
+async fn fm_44_a_legacy_server_is_known_by_anything_it_says() {
+    let (json, stream, page) = ("application/json", "text/event-stream", "text/html");
+    let error = |code: i64| json!({"error": {"code": code, "message": "no"}});
+    for (status, kind, body) in [
+        (400, page, json!("")),
+        (400, json, error(-32600)),
+        (400, json, error(-32601)),
+        (400, json, error(-32602)),
+        (400, json, error(-32000)),
+        (404, page, json!("<html>")),
+        (404, json, error(-32601)),
+        (405, page, json!("")),
+        (406, json, error(-32600)),
+        (415, page, json!("")),
+        (422, json, json!({"detail": "no"})),
+        (500, page, json!("")),
+        (501, page, json!("")),
+        (200, json, error(-32601)),
+        (200, json, error(-32602)),
+        (200, json, error(-32002)),
+        (200, json, json!({"result": {}})),
+        (200, json, json!({"result": {"supportedVersions": []}})),
+        (
+            200,
+            json,
+            json!({"result": {"supportedVersions": ["2025-06-18"], "capabilities": {}}}),
+        ),
+        (200, stream, error(-32601)),
+        (200, stream, json!({"result": {}})),
+        (200, stream, json!("")),
+        (200, page, json!("<html>")),
+        (202, page, json!("")),
+        (
+            400,
+            json,
+            json!({"error": {"code": -32022, "message": "no", "data": {"supported": ["2025-06-18"]}}}),
+        ),
+    ] {
+        let web = Web::start(discovered(status, kind, &body));
+        let client = Client::builder().url(web.url()).connect().await;
+        let client = client.unwrap_or_else(|error| panic!("{status} {kind} {body}: {error}"));
+        assert_eq!(
+            client.protocol_version(),
+            Some("2025-11-25"),
+            "{status} {kind} {body}"
+        );
+        client.close().await;
+    }
+}
+
+/// FM-44: a modern server that refuses something is not taken for a legacy one.
+#[tokio::test(flavor = "multi_thread")]
+async fn fm_44_a_modern_server_is_known_by_its_errors() {
+    let supported = json!({"supported": ["2027-01-01"]});
+    for (status, code, data) in [
+        (400, -32020, json!(null)),
+        (400, -32021, json!(null)),
+        (200, -32020, json!(null)),
+        (400, -32022, supported.clone()),
+        (200, -32022, supported),
+    ] {
+        let error = json!({"error": {"code": code, "message": "no", "data": data}});
+        let web = Web::start(discovered(status, "application/json", &error));
+        let refused = Client::builder()
+            .url(web.url())
+            .connect()
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(refused, Error::Remote { code: said, .. } if said == code),
+            "{refused}"
+        );
+        assert!(web.asked("initialize").is_empty());
+    }
 }
 
 /// A server that refuses the version it supports is asked in it once more, and not for ever.
