@@ -252,6 +252,11 @@ impl Message {
         self.with(self.param("requestId"), id_json)
     }
 
+    /// The same message with other `params.capabilities`; unchanged if it has none.
+    pub fn with_capabilities(&self, json: &[u8]) -> Message {
+        self.with(self.param("capabilities"), json)
+    }
+
     /// The same message with another `params.progressToken`; unchanged if it has none.
     pub fn with_progress_token(&self, token_json: &[u8]) -> Message {
         self.with(self.param("progressToken"), token_json)

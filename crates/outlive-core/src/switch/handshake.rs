@@ -13,6 +13,9 @@ use crate::server::{Channel, RpcError};
 use super::table::What;
 use super::{Client, Output, Switch};
 
+/// What clients can be asked.
+const EVERYTHING: &[u8] = br#"{"elicitation":{"form":{},"url":{}},"roots":{"listChanged":true},"sampling":{"context":{},"tools":{}}}"#;
+
 /// What has become of the handshake with the server.
 #[derive(Debug)]
 pub(super) enum Welcome {
@@ -58,15 +61,28 @@ impl Switch {
         });
         match &mut self.welcome {
             Welcome::None => {
-                let (id, frame) = self.accept(client, channel, message, What::Initialize, None);
+                let message = self.introducing_all(message);
+                let (id, frame) = self.accept(client, channel, &message, What::Initialize, None);
                 self.shake(id, frame, Vec::new());
             }
-            Welcome::Underway { .. } => self.wait_for_welcome(client, channel, message),
+            Welcome::Underway { .. } => {
+                let message = self.introducing_all(message);
+                self.wait_for_welcome(client, channel, &message);
+            }
             Welcome::Done(answer) => {
                 guest.ready = true;
                 let line = welcoming(message.id_json(), answer);
                 self.send(client, channel, line);
             }
+        }
+    }
+
+    /// What the server is told about clients that share it: that they can be asked everything. Who cannot
+    /// is not asked; what a client can do must not depend on who came first.
+    fn introducing_all(&self, message: &Message) -> Message {
+        match self.renames() {
+            true => message.with_capabilities(EVERYTHING),
+            false => message.clone(),
         }
     }
 

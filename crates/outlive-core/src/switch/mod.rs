@@ -20,8 +20,8 @@
 //! - **What does not name its owner belongs to the only client that could have caused it**, or to nobody:
 //!   a pipe does not say which call a question of the server's is about. With two candidates the
 //!   question is refused rather than put to the wrong person.
-//! - **One handshake serves all.** The first client's reaches the server; whoever comes later is given the
-//!   same answer, and is not asked what it cannot do.
+//! - **One handshake serves all.** The first client's reaches the server, which is told that clients can be asked
+//!   everything; whoever comes later is given the same answer, and nobody is asked what it cannot do.
 //! - **A modern request reaches a modern server only**: the server is asked `server/discover` before the
 //!   first one (2026-07-28, versioning), because some legacy servers would execute it.
 //!

@@ -49,6 +49,24 @@ fn the_second_client_is_given_the_first_ones_welcome() {
     }
 }
 
+/// What a client can do must not depend on who came first.
+#[test]
+fn a_shared_server_is_told_that_everything_can_be_asked_and_a_lone_one_the_truth() {
+    for (sharing, expected) in [
+        (Sharing::Legacy, json!(["elicitation", "roots", "sampling"])),
+        (Sharing::Alone, json!(["elicitation"])),
+    ] {
+        let (_, outputs) = Desk::new(sharing).post(A, &initialize(0));
+        let capabilities = &sent(&outputs)["params"]["capabilities"];
+        let names: Vec<_> = capabilities
+            .as_object()
+            .expect("an object")
+            .keys()
+            .collect();
+        assert_eq!(json!(names), expected);
+    }
+}
+
 #[test]
 fn a_handshake_that_fails_is_followed_by_the_next() {
     let mut desk = Desk::new(Sharing::Legacy);

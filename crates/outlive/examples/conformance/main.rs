@@ -1,11 +1,11 @@
-//! The server that the official conformance suite wants to see, over HTTP.
+//! The server that the official conformance suite wants to see.
 //!
 //! ```console
 //! $ cargo run -p outlive --features http-server --example conformance -- 127.0.0.1:3001
 //! ```
 //!
-//! It prints where it listens (port 0: any), and ends when its standard input does. What the suite
-//! asks for is in `docs/conformance.md`.
+//! It prints where it listens (port 0: any), and ends when its standard input does. With `stdio` in place of an
+//! address it speaks over its standard streams. What the suite asks for is in `docs/conformance.md`.
 
 mod content;
 mod questions;
@@ -131,6 +131,9 @@ async fn missing_capability(ctx: Ctx, (): ()) -> Result<&'static str, RpcError> 
 async fn main() -> std::io::Result<()> {
     let address = std::env::args().nth(1).unwrap_or("127.0.0.1:3001".into());
     let server = server();
+    if address == "stdio" {
+        return server.serve_stdio().await;
+    }
     let listening = server.http().bind(address).await?;
     println!("http://{}/mcp", listening.local_addr());
     let handle = server.handle();

@@ -349,6 +349,11 @@ impl Downstream for Desk {
 
     fn send(&mut self, frame: Bytes) {
         let hub = &self.hub;
+        if hub.sharing == Sharing::Modern
+            && let Some(shared) = self.shared.upgrade()
+        {
+            shared.learn(&frame);
+        }
         hub.feed(&mut hub.lock(), Input::Said(frame));
     }
 

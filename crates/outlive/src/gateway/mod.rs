@@ -222,6 +222,7 @@ impl Builder {
                 common: Default::default(),
                 waiting: Default::default(),
                 modern: Default::default(),
+                mirrored: Default::default(),
                 clients: Default::default(),
                 numbers: Default::default(),
                 stops: Default::default(),

@@ -43,8 +43,8 @@ impl Backend for Doors {
         self.0.policy.limits.message
     }
 
-    fn mirrored(&self, _call: &Message) -> Vec<Mirrored> {
-        Vec::new()
+    fn mirrored(&self, call: &Message) -> Vec<Mirrored> {
+        self.0.mirrored(call)
     }
 
     fn pages(&self) -> Option<&dyn Pages> {

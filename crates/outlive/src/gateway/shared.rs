@@ -1,6 +1,6 @@
 //! What all clients of a gateway share: its servers, and when they are started and stopped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,13 +10,14 @@ use outlive_core::policy::Policy;
 use outlive_core::server::Channel;
 use outlive_core::switch::{Client, Sharing};
 use outlive_core::{Frame, Message, Meter};
+use serde_json::Value;
 use tokio::time::sleep;
 
 use super::board::Board;
 use super::hub::{Desk, EVERYBODY, Hub};
 use super::{Target, Upstream, Use, Watcher};
 use crate::driver;
-use crate::serve::Mouth;
+use crate::serve::{Mirrored, Mouth, is_marked, of_schema};
 
 /// How often servers are looked at that may be of no use any more.
 const GLANCE: Duration = Duration::from_secs(1);
@@ -29,6 +30,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How many of these there are at most.
 const MOST_WAITING: usize = 64;
+
+/// Tools with such arguments that are remembered.
+const MOST_MIRRORED: usize = 4096;
 
 /// What all clients share.
 pub(crate) struct Shared {
@@ -49,6 +53,8 @@ pub(crate) struct Shared {
     /// Servers whose clients left before the handshake was over: with what it was begun, and when.
     pub(super) waiting: Mutex<Vec<(Bytes, Arc<Hub>, Instant)>>,
     pub(super) modern: OnceLock<Arc<Mouth>>,
+    /// Tools that have arguments which are repeated in headers, as far as lists of them went by.
+    pub(super) mirrored: Mutex<HashMap<String, Vec<Mirrored>>>,
     pub(super) clients: AtomicU64,
     pub(super) numbers: AtomicU64,
     /// How often it was told to stop.
@@ -220,6 +226,35 @@ impl Shared {
             && let Some(modern) = self.modern.get()
         {
             modern.seal();
+        }
+    }
+
+    /// The arguments of this call that are to be repeated in headers.
+    pub(super) fn mirrored(&self, call: &Message) -> Vec<Mirrored> {
+        let known = lock(&self.mirrored);
+        if known.is_empty() {
+            return Vec::new();
+        }
+        let name = call.name().unwrap_or_default();
+        known.get(&*name).cloned().unwrap_or_default()
+    }
+
+    /// Learns from an answer that may be a list of tools.
+    pub(super) fn learn(&self, answer: &[u8]) {
+        if !is_marked(answer) {
+            return;
+        }
+        let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
+        let tools = answer["result"]["tools"].as_array();
+        let mut known = lock(&self.mirrored);
+        for tool in tools.into_iter().flatten() {
+            let found = of_schema(&tool["inputSchema"]);
+            let name = tool["name"].as_str().unwrap_or_default();
+            if found.is_empty() {
+                known.remove(name);
+            } else if known.len() < MOST_MIRRORED || known.contains_key(name) {
+                known.insert(name.to_owned(), found);
+            }
         }
     }
 

@@ -25,7 +25,7 @@
 //! | `guard`, `token`, `cors` | who may come in: `Host`, `Origin`, token |
 //! | `files` | tokens and certificates that change meanwhile |
 //! | `exchange` | one request and its response |
-//! | `head` | the headers of a modern request against its body |
+//! | `head`, `mirrored` | the headers of a modern request against its body |
 //! | `session` | legacy clients |
 //! | `pages` | what is told about the server to those who watch it |
 //! | `sse` | clients of 2024-11-05: a stream to read, an address to write to |
@@ -38,6 +38,7 @@ mod exchange;
 mod files;
 mod guard;
 mod head;
+mod mirrored;
 mod mouth;
 mod pages;
 mod patience;
@@ -59,6 +60,9 @@ use outlive_core::{Frame, Message};
 pub(crate) use accept::{Front, Tell};
 pub(crate) use files::{Files, stays};
 pub(crate) use guard::Guard;
+pub(crate) use mirrored::mirrored;
+#[cfg(feature = "gateway")]
+pub(crate) use mirrored::{is_marked, of_schema};
 pub(crate) use mouth::Mouth;
 #[cfg_attr(not(feature = "gateway"), expect(unused_imports))]
 pub(crate) use pages::{Census, Pages, Readiness};

@@ -13,10 +13,8 @@ use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
-use memchr::memmem;
 use outlive_core::server::{Channel, CloseKind, Input};
 use outlive_core::{Frame, Message, Time};
-use serde_json::Value;
 use tokio::net::{TcpListener, ToSocketAddrs};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{sleep, timeout};
@@ -29,7 +27,7 @@ use super::{Inside, Server, key, policy};
 #[cfg(feature = "gateway")]
 use crate::gateway::Gateway;
 use crate::serve::{
-    Backend, Files, Front, Guard, Kind, Limits, Mirrored, Mouth, Party, Tell, Tokens,
+    Backend, Files, Front, Guard, Kind, Limits, Mirrored, Mouth, Party, Tell, Tokens, mirrored,
 };
 
 /// Threads that read connections.
@@ -315,33 +313,7 @@ impl Backend for Offered {
         let tool = call
             .name()
             .and_then(|name| tables.tools.get(&name).cloned());
-        let Some(tool) = tool.filter(|it| memmem::find(&it.definition, b"x-mcp-header").is_some())
-        else {
-            return Vec::new();
-        };
-        let definition: Value = serde_json::from_slice(&tool.definition).unwrap_or_default();
-        let mut found = Vec::new();
-        find_mirrored(&definition["inputSchema"], &mut Vec::new(), &mut found);
-        found
-    }
-}
-
-/// The properties of a schema that are marked to be mirrored: only those that a chain of
-/// `properties` leads to.
-fn find_mirrored(schema: &Value, path: &mut Vec<String>, found: &mut Vec<Mirrored>) {
-    let Some(properties) = schema["properties"].as_object() else {
-        return;
-    };
-    for (key, property) in properties {
-        path.push(key.clone());
-        if let Some(header) = property["x-mcp-header"].as_str() {
-            found.push(Mirrored {
-                header: header.to_owned(),
-                path: path.clone(),
-            });
-        }
-        find_mirrored(property, path, found);
-        path.pop();
+        tool.map_or(Vec::new(), |tool| mirrored(&tool.definition))
     }
 }
 
@@ -467,29 +439,5 @@ async fn tend(pool: Pool) {
                 break;
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn mirrored_arguments_are_found_through_properties_only() {
-        let schema = serde_json::json!({
-            "properties": {
-                "a": { "x-mcp-header": "A" },
-                "b": { "properties": { "c": { "x-mcp-header": "C" } } },
-                "d": { "items": { "x-mcp-header": "D" } },
-            },
-            "x-mcp-header": "no",
-        });
-        let mut found = Vec::new();
-        find_mirrored(&schema, &mut Vec::new(), &mut found);
-        let paths: Vec<_> = found
-            .iter()
-            .map(|it| (it.header.as_str(), it.path.join(".")))
-            .collect();
-        assert_eq!(paths, [("A", "a".to_owned()), ("C", "b.c".to_owned())]);
     }
 }
