@@ -6,14 +6,11 @@ usage: python_http.py MODE URL      MODE as in mcp 2.x, `auto` or `legacy`, or `
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 from mcp import types
-from mcp.client import sse, streamable_http
-from mcp.client.session import ClientSession
-from python_client import Client
+from python_http_client import connect
+from python_http_client import text as text_of
 
 steps: list[float] = []
 log: list[Any] = []
@@ -31,21 +28,8 @@ async def logging(message: Any) -> None:
     log.append(message.data)
 
 
-@asynccontextmanager
-async def connect(mode: str, url: str, **callbacks: Any) -> AsyncIterator[tuple[Any, str]]:
-    if Client is not None:
-        server = sse.sse_client(url) if mode == "sse" else url
-        async with Client(server, mode="legacy" if mode == "sse" else mode, **callbacks) as client:
-            yield client, client.protocol_version
-    else:
-        client = sse.sse_client if mode == "sse" else streamable_http.streamablehttp_client
-        async with client(url) as (reader, writer, *_), ClientSession(reader, writer, **callbacks) as session:
-            yield session, (await session.initialize()).protocolVersion
-
-
-async def text(session: Any, tool: str, **arguments: Any) -> str:
-    result = await session.call_tool(tool, arguments, progress_callback=progress)
-    return result.model_dump(by_alias=True, mode="json")["content"][0]["text"]
+async def text(session: Any, tool: str) -> str:
+    return await text_of(session, tool, progress)
 
 
 async def main(mode: str, url: str) -> dict[str, Any]:

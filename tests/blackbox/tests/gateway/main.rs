@@ -4,6 +4,7 @@
 //! `fm_NN_…` is the test of failure mode NN.
 #![cfg(target_os = "linux")]
 
+mod crowd;
 mod death;
 mod gate;
 mod legacy;

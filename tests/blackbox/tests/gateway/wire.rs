@@ -94,7 +94,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    fn read(stream: TcpStream) -> io::Result<Reply> {
+    pub fn read(stream: TcpStream) -> io::Result<Reply> {
         let mut body = BufReader::new(stream);
         let mut line = || {
             let mut line = String::new();
@@ -274,4 +274,11 @@ pub fn modern_headers(request: &Value) -> Vec<(String, String)> {
         headers.push(("Mcp-Name".to_owned(), name.to_owned()));
     }
     headers
+}
+
+/// The head of a modern request.
+pub fn modern_head(request: &Value) -> String {
+    let headers = modern_headers(request);
+    let headers: Vec<_> = headers.iter().map(|(n, v)| (&**n, &**v)).collect();
+    head("POST", &headers, request.to_string().len())
 }
