@@ -280,5 +280,5 @@ pub fn modern_headers(request: &Value) -> Vec<(String, String)> {
 pub fn modern_head(request: &Value) -> String {
     let headers = modern_headers(request);
     let headers: Vec<_> = headers.iter().map(|(n, v)| (&**n, &**v)).collect();
-    head("POST", &headers, request.to_string().len())
+    head("/mcp", "POST", &headers, request.to_string().len())
 }
