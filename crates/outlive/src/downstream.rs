@@ -25,7 +25,10 @@ pub trait Downstream {
         None
     }
 
-    /// Another turn begins.
+    /// Others have had this thread.
+    fn resume(&mut self) {}
+
+    /// It is asked again for all that it may say before the server is heard.
     fn begin(&mut self) {}
 
     /// What the host says or wants next; nothing, if the others should have their turn first. No
@@ -39,6 +42,11 @@ pub trait Downstream {
 
     /// Makes the next read ask the host's end itself before it asks the runtime.
     fn look_closely(&mut self) {}
+
+    /// Whether enough was said for now: those who were told something should have this thread first.
+    fn is_sated(&self) -> bool {
+        false
+    }
 
     /// The host is sent a message.
     fn send(&mut self, frame: Bytes);

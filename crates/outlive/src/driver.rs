@@ -121,6 +121,7 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
     /// One turn: everything that can be done without waiting.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.now = Time::after(self.begun.elapsed());
+        self.down.resume();
         let mut rounds = 0;
         while rounds < ROUNDS {
             while self.up.poll_ended(cx).is_ready() || std::mem::take(&mut self.ended) {
@@ -138,6 +139,9 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
             again |= self.ended | std::mem::take(&mut self.connected);
             if self.is_over() {
                 return Poll::Ready(());
+            }
+            if self.down.is_sated() {
+                break;
             }
             if again || self.linger.has_heard() {
                 rounds += 1;
@@ -227,20 +231,20 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
             }
             again = turn == READS;
         }
+        // What was read in the last turn and not handed on.
+        self.report(cx, index, false);
         for turn in 1..=READS {
-            if self.down.is_blocked() || self.links[index].backlog() >= 2 * self.link_high {
+            if self.down.is_sated()
+                || self.down.is_blocked()
+                || self.links[index].backlog() >= 2 * self.link_high
+            {
                 break;
             }
             let Poll::Ready(read) = self.links[index].poll_read(cx) else {
                 break;
             };
             self.hear();
-            while let Some(input) = self.links[index].next_input() {
-                self.feed(Input::Link(generation, input));
-                if self.unwritten >= ENOUGH {
-                    self.flush_host(cx);
-                }
-            }
+            self.report(cx, index, read == Read::End);
             if read == Read::End {
                 let ending = self.links[index].ending();
                 self.feed(Input::Link(generation, ending));
@@ -250,6 +254,19 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
             again |= turn == READS;
         }
         again
+    }
+
+    /// Hands on what was read, as far as the host is to be told more in this turn; `whole`: all of it.
+    fn report(&mut self, cx: &mut Context<'_>, index: usize, whole: bool) {
+        let generation = self.links[index].generation();
+        while (whole || !self.down.is_sated())
+            && let Some(input) = self.links[index].next_input()
+        {
+            self.feed(Input::Link(generation, input));
+            if self.unwritten >= ENOUGH {
+                self.flush_host(cx);
+            }
+        }
     }
 
     fn report_lines(&mut self, index: usize) {

@@ -29,6 +29,10 @@ use crate::model::Progress;
 /// Wishes that are seen to in one turn.
 const TURN: usize = 1024;
 
+/// Answers that are handed out in one turn on a runtime of one thread: while the next ones are, the
+/// server is at work for whoever was given these.
+const TOLD: usize = 8;
+
 /// Who waits for the answer to a call.
 #[derive(Debug)]
 pub(crate) struct Pending {
@@ -93,8 +97,10 @@ pub(crate) struct Desk {
     turn: usize,
     /// News may be looked for while calls are out.
     lingers: bool,
-    /// Somebody was told something and may wait for this thread to go on.
-    told: bool,
+    /// The runtime has no other thread than this one.
+    one_thread: bool,
+    /// How often somebody was told something who may wait for this thread to go on.
+    told: usize,
 }
 
 impl Desk {
@@ -104,6 +110,7 @@ impl Desk {
         runtime: Handle,
         lingers: bool,
     ) -> Desk {
+        let one_thread = runtime.runtime_flavor() == RuntimeFlavor::CurrentThread;
         Desk {
             shared,
             handlers,
@@ -114,7 +121,8 @@ impl Desk {
             reporter: Reporter::new(),
             turn: TURN,
             lingers,
-            told: false,
+            one_thread,
+            told: 0,
         }
     }
 
@@ -122,7 +130,7 @@ impl Desk {
         let waiting =
             |command: &Command| matches!(command, Command::Call { id: call, .. } if *call == id);
         if let Some(at) = self.commands.iter().position(waiting) {
-            self.told = true;
+            self.told += 1;
             // It never reached the session.
             if let Some(Command::Call { pending, .. }) = self.commands.remove(at) {
                 pending.settle(Err(Error::CancelledByCaller));
@@ -130,7 +138,7 @@ impl Desk {
             return None;
         }
         let pending = self.pending.remove(&id)?;
-        self.told = true;
+        self.told += 1;
         pending.settle(Err(Error::CancelledByCaller));
         Some(Input::Host(Frame::Line(wire::cancelled(id, reason))))
     }
@@ -253,6 +261,10 @@ impl Drop for AbortOnDrop {
 }
 
 impl Downstream for Desk {
+    fn resume(&mut self) {
+        self.told = 0;
+    }
+
     fn begin(&mut self) {
         self.turn = TURN;
     }
@@ -294,16 +306,19 @@ impl Downstream for Desk {
     }
 
     fn thread(&mut self) -> Thread {
-        let told = std::mem::take(&mut self.told);
-        match self.lingers && !told && !self.pending.is_empty() {
+        match self.lingers && self.told == 0 && !self.pending.is_empty() {
             false => Thread::Wanted,
-            true if self.runtime.runtime_flavor() == RuntimeFlavor::CurrentThread => Thread::Shared,
+            true if self.one_thread => Thread::Shared,
             true => Thread::Own,
         }
     }
 
+    fn is_sated(&self) -> bool {
+        self.one_thread && self.told >= TOLD
+    }
+
     fn send(&mut self, frame: Bytes) {
-        self.told = true;
+        self.told += 1;
         let told = self.reporter.catch_up(&self.shared.news);
         // The session has read it before; it cannot be junk.
         let Ok(message) = Message::read(frame) else {
@@ -317,7 +332,7 @@ impl Downstream for Desk {
     }
 
     fn refuse(&mut self, refusal: Refusal) {
-        self.told = true;
+        self.told += 1;
         self.reporter.catch_up(&self.shared.news);
         let id = std::str::from_utf8(&refusal.id_json).unwrap_or_default();
         if let Some(pending) = id.parse().ok().and_then(|id: u64| self.pending.remove(&id)) {
@@ -326,7 +341,7 @@ impl Downstream for Desk {
     }
 
     fn event(&mut self, now: Time, event: &CoreEvent) -> Option<Input> {
-        self.told = true;
+        self.told += 1;
         self.reporter.report(&self.shared.news, now, event);
         None
     }

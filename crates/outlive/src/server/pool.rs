@@ -38,10 +38,11 @@ const ADDED: usize = 8;
 /// A thread without work leaves after this long.
 const KEEP: Duration = Duration::from_secs(10);
 
-/// Handlers run in a row before what they answered is written …
-const BATCH: u32 = 64;
+/// Handlers run in a row before what they answered is written: the client works on that while we
+/// work on the next.
+const BATCH: u32 = 16;
 
-/// … or time spent on them.
+/// The longest time handlers are run in a row.
 const BATCH_TIME: Duration = Duration::from_micros(200);
 
 /// What a handler takes on average if waking a thread for it would take longer.
@@ -172,6 +173,7 @@ impl Pool {
         let mut state = self.0.lock();
         state.help.times += 1;
         let helper = state.help.times;
+        let mut unwritten = 0;
         while clock.spent < BATCH_TIME
             && let Some(task) = state.queue.pop_front()
         {
@@ -189,6 +191,13 @@ impl Pool {
                 return;
             }
             state.help.inside = None;
+            unwritten += 1;
+            if unwritten == BATCH && !state.queue.is_empty() {
+                drop(state);
+                self.0.settle();
+                unwritten = 0;
+                state = self.0.lock();
+            }
         }
         let calls = self.0.rouse(&mut state);
         drop(state);
@@ -302,12 +311,17 @@ impl Inner {
                 task.run();
                 cost = clock.lap();
             }
-            if let Some(reader) = self.reader.get() {
-                (reader.settle)();
-            }
+            self.settle();
             let mut state = self.lock();
             state.learn(cost);
             state.unsettled -= usize::from(unsettled);
+        }
+    }
+
+    /// Writes what has been answered.
+    fn settle(&self) {
+        if let Some(reader) = self.reader.get() {
+            (reader.settle)();
         }
     }
 
