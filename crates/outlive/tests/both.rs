@@ -235,3 +235,45 @@ async fn greeting_only(stream: memory::Endpoint) {
     std::future::pending::<()>().await;
     drop((lines, writer));
 }
+
+/// On a runtime of one thread answers are handed out in helpings. Those that were read before the
+/// server was gone are answers all the same.
+#[tokio::test(flavor = "current_thread")]
+async fn answers_that_come_with_the_end_of_the_server_all_count() {
+    const MANY: usize = 100;
+    let connector = move || async move {
+        let (ours, theirs) = memory::pair();
+        tokio::spawn(async move {
+            let (reader, mut writer) = tokio::io::split(theirs);
+            let mut lines = BufReader::new(reader).lines();
+            let mut calls = Vec::new();
+            while calls.len() < MANY
+                && let Ok(Some(line)) = lines.next_line().await
+            {
+                let request: Value = serde_json::from_str(&line).expect("a message");
+                let answer = json!({ "jsonrpc": "2.0", "id": request["id"], "result": welcome() });
+                match request["method"].as_str() {
+                    Some("initialize") => {
+                        let answer = format!("{answer}\n");
+                        writer.write_all(answer.as_bytes()).await.expect("a reader");
+                    }
+                    Some("tools/call") => calls.push(answer.to_string() + "\n"),
+                    _ => {}
+                }
+            }
+            // All at once, and away.
+            let _ = writer.write_all(calls.concat().as_bytes()).await;
+        });
+        Ok::<_, io::Error>(ours)
+    };
+    let client = Client::builder().connector(connector).era(Era::Legacy);
+    let client = in_time(client.connect()).await.expect("to connect");
+    let calls: Vec<_> = (0..MANY)
+        .map(|_| client.request::<Value>("tools/call", json!({ "name": "x" })))
+        .map(|call| tokio::spawn(call.into_future()))
+        .collect();
+    for call in calls {
+        let answer = in_time(call).await.expect("no panic");
+        assert_eq!(answer.expect("an answer"), welcome());
+    }
+}
