@@ -124,8 +124,12 @@ fn misbehaving(server: Builder) -> Builder {
         .tool(
             "sleep",
             "Sleeps and lets others work.",
-            |_, wait: Wait| async move {
-                tokio::time::sleep(Duration::from_millis(wait.ms)).await;
+            |ctx, wait: Wait| async move {
+                for slept in (0..wait.ms).step_by(100) {
+                    ctx.progress(slept as f64, Some(wait.ms as f64));
+                    let step = (wait.ms - slept).min(100);
+                    tokio::time::sleep(Duration::from_millis(step)).await;
+                }
                 "slept"
             },
         )

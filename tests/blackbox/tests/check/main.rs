@@ -6,6 +6,7 @@
 
 mod client;
 mod command;
+mod docs;
 mod play;
 mod proxy;
 mod server;
