@@ -39,9 +39,8 @@ def high(port: int | None) -> None:
     @server.tool()
     async def slow(ctx: Context, seconds: float = 2) -> str:
         """Take its time, and say how far it is."""
-        for step in range(10):
-            await ctx.report_progress(step, 10)
-            await rest(seconds / 10)
+        await ctx.report_progress(0, 1)
+        await rest(seconds)
         return "done"
 
     @server.tool()
@@ -62,9 +61,8 @@ async def use(tool: str, arguments: dict[str, Any], progress: Callable[[int], Aw
         case "quick":
             return "done"
         case "slow":
-            for step in range(10):
-                await progress(step)
-                await rest(arguments.get("seconds", 2) / 10)
+            await progress(0)
+            await rest(arguments.get("seconds", 2))
             return "done"
         case "ask":
             return str(len((await session.list_roots()).roots))
@@ -92,7 +90,7 @@ def low_1() -> Any:
 
         async def progress(step: int) -> None:
             if context.meta is not None and context.meta.progressToken is not None:
-                await context.session.send_progress_notification(context.meta.progressToken, step, 10)
+                await context.session.send_progress_notification(context.meta.progressToken, step, 1)
 
         return [types.TextContent(type="text", text=await use(name, arguments, progress, context.session))]
 

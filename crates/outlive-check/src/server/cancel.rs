@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::host::{Id, initialize};
+use crate::inbox::Letters;
 use crate::scenario::{Era, Over, Scenario};
 use crate::stage::Stage;
 use crate::verdict::{Finding, Held};
@@ -41,6 +42,11 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         .says("A call cancelled twice does no more harm than a call cancelled once.")
         .must(TIMING)
         .fm(&[19]),
+    server("cancelled-work-ends", |stage| Box::pin(work_ends(stage)))
+        .says("A server goes on when the work of a cancelled call comes to its end.")
+        .must(TIMING)
+        .fm(&[19])
+        .seconds(90),
     server("cancel-unknown-id", |stage| Box::pin(unknown(stage)))
         .says("A cancellation of a request that never was is ignored.")
         .should(ERRORS)
@@ -131,6 +137,29 @@ async fn after(stage: &mut Stage) -> Held {
             "The call that was cancelled too late had {n} answers."
         )),
     }
+}
+
+/// Work that a cancellation does not reach ends when it ends, and then there is nobody to answer.
+async fn work_ends(stage: &mut Stage) -> Held {
+    let slow = stage.slow()?;
+    let mut host = stage.ready().await?;
+    let begun = std::time::Instant::now();
+    let call = host.call(&slow).await;
+    let answered = |letters: &Letters| (!letters.responses(&call.0).is_empty()).then_some(());
+    let patience = host.patience();
+    if host.wait("a slow call", patience, answered).await.is_none() {
+        return Finding::not_applicable("the slow tool does not come to an end");
+    }
+    let usual = begun.elapsed();
+    let call = host.call(&slow).await;
+    host.linger(usual.mul_f64(0.1)).await;
+    host.cancel(&call).await;
+    host.linger(usual.mul_f64(1.2)).await;
+    // A server that died of it may look alive until the next line arrives, which it swallows.
+    host.serves("after the work of a cancelled call has ended")
+        .await?;
+    host.serves("a moment after the work of a cancelled call has ended")
+        .await
 }
 
 async fn twice(stage: &mut Stage) -> Held {

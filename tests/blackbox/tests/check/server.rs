@@ -24,6 +24,7 @@ const DEFECTS: &[(&str, &str)] = &[
     ("cancel-twice", "dies-on-second-cancel"),
     ("cancel-unknown-id", "dies-on-unknown-cancel"),
     ("cancelled-is-not-answered", "answers-cancelled"),
+    ("cancelled-work-ends", "dies-when-cancelled-work-ends"),
     ("crlf", "chokes-on-cr"),
     ("deep-nesting", "dies-on-nesting"),
     ("descriptors-stay", "leaks-descriptors"),

@@ -37,6 +37,7 @@ const SERVER: &[&str] = &[
     "dies-on-unknown-cancel",
     "dies-on-wrong-arguments",
     "dies-on-wrong-shape",
+    "dies-when-cancelled-work-ends",
     "dies-when-unread",
     "drops-last-line",
     "echoes-version",

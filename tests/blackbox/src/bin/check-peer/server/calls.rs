@@ -106,6 +106,10 @@ pub fn call(server: &Arc<Server>, id: &Value, params: &Value, modern: bool, outp
             _ if late => slow(&output, &call, &json!({ "arguments": { "ms": 300 } })),
             _ => Some("done".into()),
         };
+        let in_vain = lock(&server.past).cancelled.contains(&id.to_string());
+        server
+            .defects
+            .dies("dies-when-cancelled-work-ends", in_vain);
         if let Some(words) = words {
             output.result(&id, said(&words, modern));
         }
