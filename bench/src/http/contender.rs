@@ -129,7 +129,7 @@ pub fn outlive(programs: &Programs, era: Era, settings: &[&str]) -> Contender {
     Contender {
         name: match era {
             Era::Legacy => "outlive serve".into(),
-            Era::Modern => "outlive serve, 2026-07-28".into(),
+            Era::Modern => "outlive serve, modern".into(),
         },
         kind: Kind::Bridge,
         ours: true,
@@ -156,16 +156,10 @@ pub fn servers() -> Vec<Contender> {
     let (legacy, modern) = (Era::Legacy, Era::Modern);
     vec![
         server("outlive", true, legacy, "sdk-outlive", &[]),
-        server("outlive, 2026-07-28", true, modern, "sdk-outlive", &[]),
+        server("outlive, modern", true, modern, "sdk-outlive", &[]),
         server("rmcp, sessions", false, legacy, "sdk-rmcp", &["sessions"]),
         server("rmcp, stateless", false, legacy, "sdk-rmcp", &["stateless"]),
-        server(
-            "rmcp, 2026-07-28",
-            false,
-            modern,
-            "sdk-rmcp",
-            &["stateless"],
-        ),
+        server("rmcp, modern", false, modern, "sdk-rmcp", &["stateless"]),
     ]
 }
 
