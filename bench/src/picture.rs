@@ -43,7 +43,7 @@ pub enum Side {
 }
 
 const WIDTH: f64 = 860.0;
-const LABELS: f64 = 170.0;
+const LABELS: f64 = 190.0;
 /// The longest bar; what is right of it is for its number.
 const BARS: f64 = WIDTH - LABELS - 150.0;
 const ROW: f64 = 26.0;
