@@ -250,6 +250,23 @@ mod tests {
     }
 
     #[test]
+    fn two_letters_beyond_ascii_do_not_make_up_for_each_other() {
+        for apart in 1..BLOCK {
+            let mut text = [b' '; BLOCK];
+            (text[0], text[apart]) = (0xff, 0xff);
+            assert!(!in_blocks(&text).1, "{apart}");
+        }
+    }
+
+    #[test]
+    fn a_backslash_at_the_end_of_a_block_escapes_one_at_the_beginning_of_the_next() {
+        let before = format!("\"{}", "x".repeat(BLOCK - 2));
+        let text = format!("{before}\\\\\"{}\"{{", "y".repeat(BLOCK - 2));
+        let (found, _) = in_blocks(text.as_bytes());
+        assert_eq!(found, one_by_one(text.as_bytes()));
+    }
+
+    #[test]
     fn a_string_without_an_end_has_none() {
         for len in 0..1000 {
             let text = format!("\"{}", "x".repeat(len));
