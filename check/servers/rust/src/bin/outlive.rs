@@ -33,7 +33,10 @@ fn main() -> std::io::Result<()> {
 async fn slow(ctx: Ctx, slow: Slow) -> &'static str {
     for step in 0..10 {
         ctx.progress(f64::from(step), Some(10.0));
-        tokio::time::sleep(Duration::from_secs_f64(slow.seconds.clamp(0.0, 60.0) / 10.0)).await;
+        tokio::time::sleep(Duration::from_secs_f64(
+            slow.seconds.clamp(0.0, 60.0) / 10.0,
+        ))
+        .await;
     }
     "done"
 }

@@ -42,7 +42,11 @@ impl ServerHandler for Tools {
             "quick" => "done".to_owned(),
             "slow" => {
                 let seconds = request.arguments.unwrap_or_default().remove("seconds");
-                slow(seconds.as_ref().and_then(Value::as_f64).unwrap_or(2.0), context).await
+                slow(
+                    seconds.as_ref().and_then(Value::as_f64).unwrap_or(2.0),
+                    context,
+                )
+                .await
             }
             "ask" => ask(context).await?,
             other => return Err(ErrorData::invalid_params(format!("no tool {other}"), None)),
@@ -68,7 +72,10 @@ async fn slow(seconds: f64, context: RequestContext<RoleServer>) -> String {
     "done".to_owned()
 }
 
-#[expect(deprecated, reason = "roots are what servers of every version can ask for")]
+#[expect(
+    deprecated,
+    reason = "roots are what servers of every version can ask for"
+)]
 async fn ask(context: RequestContext<RoleServer>) -> Result<String, ErrorData> {
     let roots = context.peer.list_roots().await;
     let roots = roots.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
