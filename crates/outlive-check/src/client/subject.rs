@@ -17,7 +17,7 @@ use super::driver::Driver;
 /// How a client is tested.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
-    /// The driver and its arguments; `{command}` and `{url}` in them stand for the scripted server.
+    /// The driver and its arguments; `{command}` in them stands for the scripted server's.
     pub driver: Vec<OsString>,
     /// What starts a puppet, up to the address: the hidden command of `outlive`.
     pub puppet: Vec<OsString>,

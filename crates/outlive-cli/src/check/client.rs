@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use outlive_check::Cast;
 use outlive_check::client::{ClientOptions, ClientUnderTest};
-use outlive_check::{Cast, Over};
 
 use super::{Common, Spoken};
 
@@ -13,28 +13,16 @@ use super::{Common, Spoken};
 #[command(override_usage = "outlive check client [OPTIONS] -- DRIVER [ARGS]...", after_long_help = EXAMPLES)]
 pub struct Args {
     /// The driver: a program that does with the client what it is told, started anew for each scenario.
-    /// `{command}` and `{url}` in its arguments stand for the server
+    /// `{command}` in its arguments stands for the server's
     #[arg(trailing_var_arg = true, value_name = "DRIVER", num_args = 1.., required_unless_present = "list")]
     driver: Vec<OsString>,
 
     #[command(flatten)]
     pub(super) common: Common,
 
-    /// The transport to play over; else all that the driver knows
-    #[arg(long, value_enum)]
-    over: Option<Transport>,
-
     /// The era that servers speak where the scenario is about neither; else the client's older one
     #[arg(long, value_enum)]
     era: Option<Spoken>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Transport {
-    /// A server that the client starts
-    Stdio,
-    /// A server that the client reaches
-    Http,
 }
 
 const EXAMPLES: &str = "\
@@ -51,15 +39,6 @@ Exit codes:
   2   the usage was wrong, or the client cannot be tested";
 
 impl Args {
-    /// The transport to play over.
-    pub fn over(&self) -> Over {
-        match self.over {
-            None => Over::Both,
-            Some(Transport::Stdio) => Over::Stdio,
-            Some(Transport::Http) => Over::Http,
-        }
-    }
-
     /// Looks at the client.
     pub async fn cast(&self) -> Result<Cast, String> {
         let options = ClientOptions {

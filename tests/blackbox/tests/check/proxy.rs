@@ -87,6 +87,14 @@ fn outlive_run_passes_them_all() {
 }
 
 #[test]
+fn outlive_serve_passes_them_all_over_http() {
+    let mut command: Vec<OsString> = vec![outlive().into()];
+    command.extend(["serve", "--listen", "127.0.0.1:{port}"].map(OsString::from));
+    let over_http = select(Subject::Proxy, Over::Http, &[]);
+    passes_them_all(over_http, command, Some("http://127.0.0.1:{port}/mcp"));
+}
+
+#[test]
 fn each_defect_breaks_its_scenario() {
     each_breaks_its_scenario(DEFECTS, &scenarios(), |one, defect| {
         play(one, peer("proxy", Some(defect)), None)
