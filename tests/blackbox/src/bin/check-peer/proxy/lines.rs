@@ -46,7 +46,7 @@ impl Lines {
     }
 
     /// What becomes of a line of the host's.
-    pub fn from_host(&mut self, line: Vec<u8>) -> Vec<Vec<u8>> {
+    pub fn host_says(&mut self, line: Vec<u8>) -> Vec<Vec<u8>> {
         if self.has("small-buffer") && line.len() > 64 << 10 {
             std::process::exit(1);
         }
@@ -92,7 +92,7 @@ impl Lines {
     }
 
     /// What becomes of a line of the server's.
-    pub fn from_server(&mut self, line: Vec<u8>) -> Vec<Vec<u8>> {
+    pub fn server_says(&mut self, line: Vec<u8>) -> Vec<Vec<u8>> {
         let Ok(message) = serde_json::from_slice::<Value>(&line) else {
             return vec![line];
         };

@@ -41,7 +41,7 @@ pub fn main(defects: Defects, server: &[String]) -> ExitCode {
         .split(b'\n')
         .map_while(Result::ok)
     {
-        let onward = lines.lock().expect("lines").from_host(line);
+        let onward = lines.lock().expect("lines").host_says(line);
         for line in onward {
             to_server(&child, &line);
         }
@@ -96,7 +96,7 @@ fn listen(defects: &Defects, server: &[String], child: &Mutex<Child>, lines: &Mu
             let onward = lines
                 .lock()
                 .expect("lines")
-                .from_server(std::mem::take(&mut line));
+                .server_says(std::mem::take(&mut line));
             for line in onward {
                 if to_host(&line).is_err() && !defects.has("leaves-server") {
                     std::process::exit(0);
