@@ -296,7 +296,7 @@ impl Host {
         self.pipes().close_output().await;
     }
 
-    /// Leaves the server's output in the pipe, until told otherwise through [`Pipes::reading`].
+    /// Leaves the server's output in the pipe, until told otherwise.
     pub fn stop_reading(&mut self) {
         self.note("its output is left in the pipe");
         self.pipes().stop_reading();
