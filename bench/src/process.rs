@@ -101,17 +101,18 @@ impl Process {
         Ok(TICK * u32::try_from(self.stat()?.ticks).unwrap_or(u32::MAX))
     }
 
-    /// Resident memory in bytes.
+    /// Resident memory in bytes. A page that several processes have in memory is divided among them, so
+    /// that the sum over the processes of one program counts its code once.
     pub fn resident(self) -> io::Result<u64> {
-        let status = fs::read_to_string(self.path("status"))?;
-        let kilobytes = status
+        let rollup = fs::read_to_string(self.path("smaps_rollup"))?;
+        let kilobytes = rollup
             .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .find_map(|line| line.strip_prefix("Pss:"))
             .and_then(|rest| rest.trim().strip_suffix(" kB"))
             .and_then(|number| number.parse::<u64>().ok());
         kilobytes
             .map(|kilobytes| kilobytes * 1024)
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no VmRSS"))
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no Pss"))
     }
 
     /// How many files it holds open.
