@@ -101,18 +101,17 @@ impl Process {
         Ok(TICK * u32::try_from(self.stat()?.ticks).unwrap_or(u32::MAX))
     }
 
-    /// Resident memory in bytes. A page that several processes have in memory is divided among them, so
-    /// that the sum over the processes of one program counts its code once.
+    /// Resident memory in bytes.
     pub fn resident(self) -> io::Result<u64> {
-        let rollup = fs::read_to_string(self.path("smaps_rollup"))?;
-        let kilobytes = rollup
+        let status = fs::read_to_string(self.path("status"))?;
+        let kilobytes = status
             .lines()
-            .find_map(|line| line.strip_prefix("Pss:"))
+            .find_map(|line| line.strip_prefix("VmRSS:"))
             .and_then(|rest| rest.trim().strip_suffix(" kB"))
             .and_then(|number| number.parse::<u64>().ok());
         kilobytes
             .map(|kilobytes| kilobytes * 1024)
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no Pss"))
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no VmRSS"))
     }
 
     /// How many files it holds open.

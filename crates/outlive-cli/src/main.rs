@@ -62,14 +62,6 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    // Before anything else: the warden should stay small.
-    if std::env::args_os()
-        .nth(1)
-        .is_some_and(|arg| arg == run::WARDEN)
-    {
-        outlive::warden::main();
-        return ExitCode::SUCCESS;
-    }
     let cli = match parse() {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),

@@ -3,7 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 
-use outlive::{Command, Ended, Remote, Run, Secrets};
+use outlive::{Command, Ended, Remote, Run, Secrets, Warden};
 use outlive_core::Policy;
 
 use crate::eras::Eras;
@@ -13,9 +13,6 @@ use crate::settings::Settings;
 
 /// The breaker opened, and `--exit-on-failed` was given.
 pub const FAILED: u8 = 3;
-
-/// The command of this program that is not for people: see [`outlive::warden`].
-pub const WARDEN: &str = "__warden";
 
 /// Runs until the host leaves; the reason if it could not even begin.
 pub fn run(settings: &Settings) -> Result<ExitCode, String> {
@@ -29,9 +26,8 @@ pub fn run(settings: &Settings) -> Result<ExitCode, String> {
     let log = Log::open(settings, Secrets::of(&command), eras)?;
     let mut run = Run::new(command, policy, log);
     run.exit_on_failed = settings.exit_on_failed;
-    run.warden = std::env::current_exe()
-        .ok()
-        .map(|exe| Command::new(exe, [WARDEN]));
+    // Without one we go on as well as we can: it is only needed if we are killed.
+    run.warden = Warden::start().ok();
     code(outlive::run(run))
 }
 

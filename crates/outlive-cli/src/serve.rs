@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use outlive::gateway::{self, Builder, Watcher};
-use outlive::{Gateway, Secrets};
+use outlive::{Gateway, Secrets, Warden};
 use outlive_core::{Event, State, Time};
 use serde_json::json;
 
@@ -33,7 +33,7 @@ pub fn run(settings: &ServeSettings) -> Result<ExitCode, String> {
         }
         None => {
             let secrets = Secrets::of(&command);
-            (Gateway::command(command), secrets)
+            (guarded(Gateway::command(command)), secrets)
         }
     };
     let log = Log::open(&settings.run, secrets, eras)?;
@@ -62,6 +62,14 @@ pub fn run(settings: &ServeSettings) -> Result<ExitCode, String> {
         true => ExitCode::from(FAILED),
         false => ExitCode::SUCCESS,
     })
+}
+
+/// Without a warden we go on as well as we can: it is only needed if we are killed.
+fn guarded(builder: Builder) -> Builder {
+    match Warden::start() {
+        Ok(warden) => builder.warden(warden),
+        Err(_) => builder,
+    }
 }
 
 fn shared(builder: Builder, settings: &ServeSettings) -> Builder {

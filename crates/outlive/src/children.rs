@@ -25,8 +25,7 @@ pub(crate) struct Children {
     message_limit: usize,
     /// This process has no other children: orphans among them are ours to end.
     owns_all: bool,
-    /// What starts the warden, until it is started with the first link.
-    warden_command: Option<Command>,
+    /// Who ends them if we are killed.
     warden: Option<Warden>,
     /// `SIGCHLD`.
     ended: Signal,
@@ -44,30 +43,23 @@ impl Children {
             secrets,
             message_limit,
             owns_all: false,
-            warden_command: None,
             warden: None,
             ended: signal(SignalKind::child())?,
         })
     }
 
-    /// As the only children of this process, with a command that starts a warden for them.
-    pub(crate) fn alone(self, warden: Option<Command>) -> Children {
+    /// As the only children of this process but for a warden.
+    pub(crate) fn alone(self) -> Children {
         process::adopt_orphans();
         Children {
             owns_all: true,
-            warden_command: warden,
             ..self
         }
     }
 
-    fn guard(&mut self, server: Pid) {
-        if let Some(command) = self.warden_command.take() {
-            // Without one we go on as well as we can: it is only needed if we are killed.
-            self.warden = Warden::start(&command).ok();
-        }
-        if let Some(warden) = &mut self.warden {
-            warden.guard(server);
-        }
+    /// With somebody who ends them if we are killed.
+    pub(crate) fn guarded(self, warden: Option<Warden>) -> Children {
+        Children { warden, ..self }
     }
 
     /// The children of this process that are not orphans.
@@ -88,7 +80,9 @@ impl Upstream for Children {
             false => spawn_for_good(&self.command)?,
         };
         let link = ChildLink::new(child, generation, self.message_limit)?;
-        self.guard(link.pid());
+        if let Some(warden) = &self.warden {
+            warden.guard(link.pid());
+        }
         Ok(link)
     }
 
@@ -99,7 +93,7 @@ impl Upstream for Children {
     fn end(&mut self, link: ChildLink, others: &[ChildLink]) -> (Exit, u64) {
         let pid = link.pid();
         let end = link.end();
-        if let Some(warden) = &mut self.warden {
+        if let Some(warden) = &self.warden {
             warden.release(pid);
         }
         // While another server lives, the orphans may be its own.

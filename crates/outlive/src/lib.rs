@@ -167,7 +167,7 @@ mod signals;
 mod stdio;
 mod stream;
 mod upstream;
-pub mod warden;
+mod warden;
 
 pub use address::{Address, Connect};
 pub use client::Client;
@@ -187,3 +187,4 @@ pub use schemars;
 pub use secrets::Secrets;
 #[cfg(feature = "server")]
 pub use server::Server;
+pub use warden::Warden;

@@ -13,6 +13,7 @@ use crate::http::{Remote, Sessions};
 use crate::secrets::Secrets;
 use crate::stdio::Stdio;
 use crate::upstream::Upstream;
+use crate::warden::Warden;
 
 /// Whoever watches a session.
 pub trait Observer {
@@ -34,9 +35,9 @@ pub struct Run<O> {
     pub observer: O,
     /// End with [`Ended::Failed`] when the breaker opens.
     pub exit_on_failed: bool,
-    /// A command that calls [`warden::main`](crate::warden::main); without it, what is behind a wrapper such as `sh -c`
-    /// is left behind if this process is ended with `SIGKILL`.
-    pub warden: Option<Command>,
+    /// Without one, what is behind a wrapper such as `sh -c` is left behind if this process is ended with
+    /// `SIGKILL`.
+    pub warden: Option<Warden>,
     /// Decides all that is random in the session.
     pub seed: u64,
 }
@@ -76,7 +77,9 @@ pub fn run<O: Observer>(run: Run<O>) -> io::Result<Ended> {
         policy.label = run.command.label(&secrets).into();
         let limit = policy.limits.message;
         let host = Stdio::new(run.observer, run.exit_on_failed, limit)?;
-        let servers = Children::beside_others(run.command, secrets, limit)?.alone(run.warden);
+        let servers = Children::beside_others(run.command, secrets, limit)?
+            .alone()
+            .guarded(run.warden);
         Ok(between(host, servers, policy, run.seed).await)
     })
 }

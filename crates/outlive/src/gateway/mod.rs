@@ -50,6 +50,7 @@ use crate::http::Remote;
 use crate::secrets::Secrets;
 use crate::serve::Backend;
 use crate::server::Http;
+use crate::warden::Warden;
 
 use board::Board;
 use party::Doors;
@@ -152,6 +153,7 @@ pub struct Builder {
     share: bool,
     pool: usize,
     idle_stop: Option<Duration>,
+    warden: Option<Warden>,
     watcher: Box<dyn Watcher>,
 }
 
@@ -164,6 +166,7 @@ impl Builder {
             share: false,
             pool: 1,
             idle_stop: None,
+            warden: None,
             watcher: Box::new(()),
         }
     }
@@ -197,6 +200,13 @@ impl Builder {
         self
     }
 
+    /// Who ends what its servers have started if this process is ended with `SIGKILL` (nobody).
+    #[must_use]
+    pub fn warden(mut self, warden: Warden) -> Builder {
+        self.warden = Some(warden);
+        self
+    }
+
     /// Who is told what happens to its servers.
     #[must_use]
     pub fn watcher(mut self, watcher: impl Watcher) -> Builder {
@@ -214,6 +224,7 @@ impl Builder {
                 policy,
                 share: self.share,
                 idle_stop: self.idle_stop,
+                warden: self.warden,
                 watcher: self.watcher,
                 meter: Default::default(),
                 board: Board::new(),

@@ -16,8 +16,10 @@ use tokio::time::sleep;
 use super::board::Board;
 use super::hub::{Desk, EVERYBODY, Hub};
 use super::{Target, Upstream, Use, Watcher};
+use crate::children::Children;
 use crate::driver;
 use crate::serve::{Mirrored, Mouth, is_marked, of_schema};
+use crate::warden::Warden;
 
 /// How often servers are looked at that may be of no use any more.
 const GLANCE: Duration = Duration::from_secs(1);
@@ -40,6 +42,7 @@ pub(crate) struct Shared {
     pub(super) policy: Policy,
     pub(super) share: bool,
     pub(super) idle_stop: Option<Duration>,
+    pub(super) warden: Option<Warden>,
     pub(super) watcher: Box<dyn Watcher>,
     /// What all sessions count.
     pub(super) meter: Arc<Meter>,
@@ -94,7 +97,8 @@ impl Shared {
         // In this order: a stop between the two reaches it either way.
         hub.stop(self.stops.load(Ordering::Acquire));
         let desk = Desk::new(hub.clone(), self);
-        self.target.drive(desk, self.policy.clone());
+        self.target
+            .drive(desk, self.policy.clone(), self.warden.clone());
         hub
     }
 
@@ -325,19 +329,16 @@ async fn keep_house(shared: std::sync::Weak<Shared>) {
 
 impl Target {
     /// Runs a session until it ends.
-    fn drive(&self, desk: Desk, policy: Policy) {
+    fn drive(&self, desk: Desk, policy: Policy, warden: Option<Warden>) {
         let limit = policy.limits.message;
         let seed = crate::run::seed();
         match self {
             Target::Command(command, secrets) => {
-                let made = crate::children::Children::beside_others(
-                    command.clone(),
-                    secrets.clone(),
-                    limit,
-                );
+                let made = Children::beside_others(command.clone(), secrets.clone(), limit);
                 // Without a way to hear of their ends there are no children; the desk says so when
                 // it is dropped.
                 if let Ok(children) = made {
+                    let children = children.guarded(warden);
                     tokio::spawn(driver::drive(desk, children, policy, seed));
                 }
             }

@@ -4,7 +4,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::gate::{Gate, kind, text};
-use crate::rig::{tree, until};
+use crate::rig::{Setup, tree, until};
 use crate::wire::modern_call;
 
 #[test]
@@ -27,6 +27,27 @@ fn a_death_costs_a_modern_client_one_call() {
     assert_eq!(kind(&lost), "connection_lost");
     let next = gate.modern(&modern_call(1, "ping", json!({}))).answer();
     assert_eq!(text(&next), "pong");
+}
+
+/// FM-10: when the gateway itself is killed with `SIGKILL`, its servers die too, with the shell before them
+/// and the helper beside them, none of which listens.
+#[test]
+fn fm_10_sigkill_of_the_gateway_ends_grandchildren() {
+    let setup = Setup::new();
+    let fake = setup.fake().join(" ");
+    let script = format!("sleep 9999 & {fake} --ignore-eof; true");
+    let gate = Gate::before(setup, &[], &["--", "sh", "-c", &script]);
+    // One of its own, one for all modern clients.
+    let client = gate.client();
+    assert_eq!(text(&client.call(1, "ping", json!({})).answer()), "pong");
+    let modern = gate.modern(&modern_call(1, "ping", json!({}))).answer();
+    assert_eq!(text(&modern), "pong");
+    until("both trees", || (gate.servers().len() >= 6).then_some(()));
+    tree::kill(gate.pid(), Signal::KILL);
+    gate.join();
+    until("the end of both", || {
+        gate.servers().is_empty().then_some(())
+    });
 }
 
 #[test]
