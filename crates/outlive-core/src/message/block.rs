@@ -238,23 +238,61 @@ mod tests {
         }
     }
 
+    /// Where each string ends and whether it has an escape, asked for as the walk does.
+    fn strings(text: &[u8], quotes: &[usize]) -> Vec<(usize, bool)> {
+        let mut blocks = Blocks::new(text, 0);
+        let string = |quotes: &[usize]| {
+            let at = quotes[0] + 1;
+            let end = blocks.string_end(at);
+            end.or_else(|| blocks.next_string_end(at)).expect("an end")
+        };
+        quotes.chunks_exact(2).map(string).collect()
+    }
+
     #[test]
     fn long_text_is_skipped_and_not_called_ascii() {
-        for len in 0..1000 {
-            let text = format!("[\"{}\\\"\",{{", "x".repeat(len));
+        for (len, end) in (0..1000).flat_map(|len| [(len, "\\\"\""), (len, "\"")]) {
+            let text = format!("[\"{}{end},{{", "x".repeat(len));
             let (found, ascii) = in_blocks(text.as_bytes());
             assert_eq!(found, one_by_one(text.as_bytes()), "{len}");
             let skips = len > BLOCK * (CLEAN_BLOCKS as usize + 2);
             assert!(!(skips && ascii), "{len}");
+            let reads_all = len < BLOCK * CLEAN_BLOCKS as usize;
+            assert!(ascii || !reads_all, "{len}");
         }
     }
 
     #[test]
-    fn two_letters_beyond_ascii_do_not_make_up_for_each_other() {
-        for apart in 1..BLOCK {
+    fn text_with_escapes_is_not_skipped() {
+        for len in 0..500 {
+            let (escapes, backslashes) = ("\\n".repeat(len), "\\".repeat(len));
+            for text in [format!("\"{escapes}\",{{"), format!("{backslashes},{{")] {
+                let (found, _) = in_blocks(text.as_bytes());
+                assert_eq!(found, one_by_one(text.as_bytes()), "{len}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_string_has_the_escapes_within_it_and_no_others() {
+        for x in (0..200).map(|len| "x".repeat(len)) {
+            for escapes in [["", r"\n", ""], [r"\n", "", r"\n"]] {
+                let text = escapes.map(|e| format!("\"{x}{e}{x}\"")).join(",");
+                let (quotes, _) = one_by_one(text.as_bytes());
+                let found = strings(text.as_bytes(), &quotes);
+                let has_escape = |i: usize| !escapes[i].is_empty();
+                let expected = [0, 1, 2].map(|i| (quotes[2 * i + 1] + 1, has_escape(i)));
+                assert_eq!(found, expected, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_letter_beyond_ascii_goes_unnoticed_nor_do_two() {
+        for (one, other) in (0..BLOCK).flat_map(|one| (0..BLOCK).map(move |other| (one, other))) {
             let mut text = [b' '; BLOCK];
-            (text[0], text[apart]) = (0xff, 0xff);
-            assert!(!in_blocks(&text).1, "{apart}");
+            (text[one], text[other]) = (0xff, 0xff);
+            assert!(!in_blocks(&text).1, "{one} {other}");
         }
     }
 

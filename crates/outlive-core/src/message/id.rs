@@ -188,21 +188,25 @@ fn exponent(json: &[u8]) -> Option<Option<i64>> {
 fn plain(significant: &str, scale: i64) -> String {
     let len = significant.len() as i64;
     let point = len.saturating_add(scale);
-    if (0..=PLAIN_ZEROS).contains(&scale) {
-        format!("{significant}{}", "0".repeat(scale as usize))
-    } else if scale < 0 && point > 0 {
-        let (whole, fraction) = significant.split_at(point as usize);
-        format!("{whole}.{fraction}")
-    } else if scale < 0 && point >= -PLAIN_ZEROS {
-        format!("0.{}{significant}", "0".repeat(-point as usize))
-    } else {
-        format!("{significant}e{scale}")
+    match scale {
+        0..=PLAIN_ZEROS => format!("{significant}{}", "0".repeat(scale as usize)),
+        ..0 if point > 0 => {
+            let (whole, fraction) = significant.split_at(point as usize);
+            format!("{whole}.{fraction}")
+        }
+        ..0 if point >= -PLAIN_ZEROS => {
+            format!("0.{}{significant}", "0".repeat(-point as usize))
+        }
+        _ => format!("{significant}e{scale}"),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::hash::BuildHasher;
+
     use proptest::prelude::*;
+    use rustc_hash::FxBuildHasher;
 
     use super::*;
 
@@ -226,6 +230,9 @@ mod tests {
         }
         for json in ["1.5", "15e-1", "1.50", "0.15e1", "150E-2"] {
             assert_eq!(read(json), Some(number("1.5")), "{json}");
+        }
+        for json in ["0.5", "5e-1", "0.50", "0.05e1"] {
+            assert_eq!(read(json), Some(number("0.5")), "{json}");
         }
         assert_eq!(read("-12.5e1"), Some(Id::Int(-125)));
         assert_eq!(read(r#""\u0061\/""#), Some(Id::text("a/")));
@@ -268,6 +275,48 @@ mod tests {
     }
 
     #[test]
+    fn the_usual_number_is_read_in_one_go() {
+        assert_eq!(short_number(b"0"), Some(0));
+        assert_eq!(short_number(b"7"), Some(7));
+        assert_eq!(short_number(&[b'9'; SURE_DIGITS]), Some(10_i64.pow(18) - 1));
+        for json in ["", "01", "-1", "1.0", ":", "1000000000000000000"] {
+            assert_eq!(short_number(json.as_bytes()), None, "{json}");
+        }
+    }
+
+    #[test]
+    fn the_usual_string_is_taken_as_it_stands() {
+        for json in [r#""""#, r#""a b""#, r#""tools/call""#, r#"" ~""#] {
+            assert!(is_plain(json.as_bytes()), "{json}");
+        }
+        for json in [
+            "",
+            "\"",
+            "a",
+            "\"a",
+            "a\"",
+            "\"a\\n\"",
+            "\"a\"b\"",
+            "\"\u{1f}\"",
+            "\"\u{7f}\"",
+            "\"é\"",
+        ] {
+            assert!(!is_plain(json.as_bytes()), "{json}");
+        }
+    }
+
+    #[test]
+    fn ids_are_hashed_by_their_values() {
+        let hash = |json| FxBuildHasher.hash_one(read(json));
+        let spellings = ["1", "2", "1.5", r#""a""#, r#""b""#].map(hash);
+        for (i, one) in spellings.iter().enumerate() {
+            assert!(!spellings[..i].contains(one), "{i}");
+        }
+        assert_eq!(hash("1"), hash("1.0"));
+        assert_eq!(hash(r#""a""#), hash(r#""\u0061""#));
+    }
+
+    #[test]
     fn what_is_no_id() {
         for json in [
             "",
@@ -306,6 +355,9 @@ mod tests {
             "1e5e5",
             "-a",
             "1-",
+            ":",
+            "1:",
+            "\"a\u{1f}b\"",
         ] {
             assert_eq!(read(json), None, "{json}");
         }
@@ -324,6 +376,7 @@ mod tests {
             r#""""#,
             r#""a\"\\\n""#,
             r#""7""#,
+            r#""a b""#,
         ] {
             let id = read(json).expect(json);
             assert_eq!(id.to_json(), json);

@@ -108,7 +108,6 @@ impl Message {
     /// The method, without a look at whether it is UTF-8. (It is.)
     pub(crate) fn method_bytes(&self) -> &[u8] {
         match &self.unescaped_method {
-            _ if self.kind == Kind::Response => b"",
             Some(unescaped) => unescaped.as_bytes(),
             None => unquoted(self.envelope.method.of(&self.bytes)),
         }
@@ -340,7 +339,7 @@ pub enum DefectKind {
 ///
 /// `None` if the line is not a whole, non-empty array.
 pub fn read_batch(line: &Bytes) -> Option<Vec<Result<Message, Defect>>> {
-    if line.len() > MAX_LEN {
+    if !can_be_read(line.len()) {
         return None;
     }
     let mut spans = Vec::new();
@@ -387,7 +386,7 @@ type Verdict = Result<Kind, (DefectKind, String)>;
 
 impl Draft {
     fn read(&mut self, line: &[u8]) -> Verdict {
-        if line.len() > MAX_LEN {
+        if !can_be_read(line.len()) {
             return refuse(DefectKind::NotAMessage, "longer than 2 GiB");
         }
         let head = self.envelope.read_head(line);
@@ -499,6 +498,11 @@ impl Draft {
             line,
         }
     }
+}
+
+/// Whether a line of this length can be read.
+fn can_be_read(len: usize) -> bool {
+    len <= MAX_LEN
 }
 
 fn refuse<T>(what: DefectKind, detail: impl Into<String>) -> Result<T, (DefectKind, String)> {

@@ -334,3 +334,17 @@ impl Braces {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_walked_over_is_known_to_be_ascii_or_not() {
+        for (text, ascii) in [(r#"{"a":[1,"b"]}"#, true), (r#"{"a":[1,"é"]}"#, false)] {
+            let mut cursor = Cursor::new(text.as_bytes());
+            cursor.value().expect("an object");
+            assert_eq!(cursor.is_ascii(), ascii, "{text}");
+        }
+    }
+}

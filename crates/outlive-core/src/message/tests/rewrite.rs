@@ -1,0 +1,92 @@
+//! Messages with one field replaced.
+
+use super::*;
+
+#[test]
+fn another_id_changes_nothing_else() {
+    let m = read(
+        r#"{"params":{"requestId":4,"name":"n","_meta":{"progressToken":5}}, "id" : 1 ,"method":"x"}"#,
+    );
+    let n = m.with_id(br#""outlive-2-1""#);
+    assert_eq!(
+        &n.bytes()[..],
+        br#"{"params":{"requestId":4,"name":"n","_meta":{"progressToken":5}}, "id" : "outlive-2-1" ,"method":"x"}"#
+    );
+    assert_eq!(n.id(), Some(&Id::text("outlive-2-1")));
+    assert_eq!(n.id_json(), br#""outlive-2-1""#);
+    assert_eq!((n.method(), n.kind()), ("x", Kind::Request));
+    assert_eq!(&n.with_id(b"1").bytes()[..], &m.bytes()[..]);
+
+    let n = m.with_request_id(br#""abc""#);
+    assert_eq!(n.request_id(), Some(Id::text("abc")));
+    assert_eq!(n.id_json(), b"1");
+    assert_eq!(n.name().as_deref(), Some("n"));
+    assert_eq!(n.meta_progress_token(), Some(Id::Int(5)));
+    assert_eq!(
+        n.params(),
+        Some(&br#"{"requestId":"abc","name":"n","_meta":{"progressToken":5}}"#[..])
+    );
+    assert_eq!(n.method(), "x");
+}
+
+#[test]
+fn another_subscription_changes_nothing_else() {
+    let meta = r#""_meta":{"io.modelcontextprotocol/subscriptionId":7,"progressToken":5}"#;
+    for line in [
+        format!(r#"{{"jsonrpc":"2.0","method":"m","params":{{{meta},"name":"n"}}}}"#),
+        format!(r#"{{"result":{{{meta}}},"id":7}}"#),
+    ] {
+        let m = read(&line).with_subscription_id(br#""abc""#);
+        let expected = line.replace(r#"Id":7"#, r#"Id":"abc""#);
+        assert_eq!(m.bytes(), &expected);
+        assert_eq!(m.subscription_id(), Some(Id::text("abc")));
+        assert_eq!(format!("{m:?}"), format!("{:?}", read(&expected)));
+    }
+}
+
+#[test]
+fn other_tokens_and_capabilities_change_nothing_else() {
+    let line = concat!(
+        r#"{"params":{"progressToken":"a","capabilities":{"x":1},"#,
+        r#""_meta":{"progressToken" : "\u0062"},"name":"n"},"id":1,"method":"m"}"#
+    );
+    let m = read(line);
+    assert_eq!(m.meta_progress_token_json(), Some(&br#""\u0062""#[..]));
+    for (message, old, new) in [
+        (m.with_progress_token(b"77"), r#":"a""#, ":77"),
+        (m.with_capabilities(b"{}"), r#"{"x":1}"#, "{}"),
+        (m.with_meta_progress_token(b"77"), r#""\u0062""#, "77"),
+    ] {
+        let expected = line.replace(old, new);
+        assert_eq!(message.bytes(), &expected);
+        assert_eq!(format!("{message:?}"), format!("{:?}", read(&expected)));
+    }
+}
+
+#[test]
+fn an_id_is_given_to_an_error_that_had_none() {
+    let m = read(r#"{"jsonrpc":"2.0","error":{"code":1}}"#).with_id(b"12");
+    assert_eq!(
+        &m.bytes()[..],
+        br#"{"id":12,"jsonrpc":"2.0","error":{"code":1}}"#
+    );
+    assert_eq!((m.id(), m.id_json()), (Some(&Id::Int(12)), &b"12"[..]));
+    assert_eq!(m.error(), Some(&br#"{"code":1}"#[..]));
+    let m = read(r#"{"jsonrpc":"2.0","id":null,"error":{}}"#).with_id(b"12");
+    assert_eq!(&m.bytes()[..], br#"{"jsonrpc":"2.0","id":12,"error":{}}"#);
+}
+
+#[test]
+fn messages_without_the_field_stay_as_they_are() {
+    let line = r#"{"jsonrpc":"2.0","method":"x"}"#;
+    assert_eq!(read(line).with_id(b"1").bytes(), line);
+    assert_eq!(read(line).with_request_id(b"1").bytes(), line);
+    assert_eq!(read(line).with_subscription_id(b"1").bytes(), line);
+    assert_eq!(read(line).with_progress_token(b"1").bytes(), line);
+    assert_eq!(read(line).with_meta_progress_token(b"1").bytes(), line);
+    assert_eq!(read(line).with_capabilities(b"{}").bytes(), line);
+    assert_eq!(read(line).meta_progress_token_json(), None);
+    let line = r#"{"id":1,"result":1}"#;
+    assert_eq!(read(line).with_id(b"true").bytes(), line);
+    assert_eq!(read(line).with_id(b"").bytes(), line);
+}
