@@ -159,6 +159,41 @@ fn short_lines_do_not_hold_the_buffer() {
 }
 
 #[test]
+fn short_lines_are_copied_next_to_each_other() {
+    let mut framer = Framer::new(1 << 20);
+    let len = COPY_BELOW / 4;
+    for _ in 0..4 {
+        framer.extend(&vec![b'x'; len]);
+        framer.extend(b"\n");
+    }
+    let lines: Vec<_> = std::iter::from_fn(|| framer.next_frame()).collect();
+    let place = |frame: &Frame| match frame {
+        Frame::Line(line) => line.as_ptr().addr(),
+        Frame::TooLong(_) => panic!("too long"),
+    };
+    for two in lines.windows(2) {
+        assert_eq!(place(&two[1]), place(&two[0]) + len);
+    }
+    assert_eq!(lines.len(), 4);
+}
+
+#[test]
+fn nothing_is_left_of_a_line() {
+    for len in [1, COPY_BELOW, KEEP_BELOW, KEEP_BELOW + 1] {
+        let mut framer = Framer::new(KEEP_BELOW);
+        let text = vec![b'x'; len];
+        framer.extend(&text);
+        framer.extend(b"\n");
+        assert!(framer.next_frame().is_some(), "{len}");
+        assert_eq!(framer.buffered(), 0, "{len}");
+
+        framer.extend(&text);
+        assert!(framer.finish().is_some(), "{len}");
+        assert_eq!(framer.buffered(), 0, "{len}");
+    }
+}
+
+#[test]
 fn long_lines_are_not_copied() {
     for len in [COPY_BELOW, KEEP_BELOW - 1, KEEP_BELOW, 10 * KEEP_BELOW] {
         let mut framer = Framer::new(1 << 30);
@@ -169,6 +204,9 @@ fn long_lines_are_not_copied() {
             panic!("no line");
         };
         assert_eq!((line.as_ptr(), line.len()), (start, len));
+        // Unless the line is large, the buffer goes on behind it.
+        let goes_on = framer.buffer.as_ptr() == start.wrapping_add(len + 1);
+        assert_eq!(goes_on, len < KEEP_BELOW, "{len}");
         framer.extend(b"c\n");
         assert_eq!(framer.next_frame(), Some(self::line("abc")));
     }
@@ -183,6 +221,16 @@ fn the_memory_of_a_large_line_goes_with_it() {
     assert!(framer.spare().capacity() <= 4 * READ_SIZE);
     framer.extend(b"\n");
     assert_eq!(framer.next_frame(), Some(line("abc")));
+}
+
+#[test]
+fn the_room_of_a_read_is_kept_and_more_is_given_back() {
+    let mut framer = Framer::new(10);
+    for (len, kept) in [(READ_SIZE, READ_SIZE), (READ_SIZE + 1, 0)] {
+        framer.spare().extend_from_slice(&vec![b'x'; len]);
+        assert_eq!(framer.next_frame(), None);
+        assert_eq!(framer.buffer.capacity(), kept, "{len}");
+    }
 }
 
 #[test]
@@ -210,6 +258,15 @@ fn room_grows_with_the_line() {
         assert_eq!(framer.next_frame(), None);
     }
     assert!(growths < 10, "{growths}");
+}
+
+#[test]
+fn room_that_is_enough_does_not_grow() {
+    let mut framer = Framer::new(1 << 30);
+    framer.buffer.reserve(2 * READ_SIZE);
+    let room = framer.buffer.capacity();
+    framer.extend(&vec![b'x'; room - READ_SIZE]);
+    assert_eq!(framer.spare().capacity(), room);
 }
 
 #[test]

@@ -192,8 +192,8 @@ impl Switch {
             Input::Left(client, channel) => self.on_left(client, channel),
             Input::Gone(client) => self.on_gone(client),
             Input::Said(line) if !self.ended => self.on_said(line),
-            Input::Refused(refusal) if !self.ended => self.on_refused(*refusal),
-            Input::Said(_) | Input::Refused(_) => {}
+            Input::Said(_) => {}
+            Input::Refused(refusal) => self.on_refused(*refusal),
             Input::Ended => self.on_ended(),
         }
     }

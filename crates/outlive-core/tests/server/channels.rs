@@ -63,10 +63,12 @@ fn an_answer_goes_where_the_request_came_from() {
         [""; 0],
         "the same id on two channels is two requests"
     );
+    assert_eq!((p.server.in_flight(), p.server.sizes().channels), (2, 2));
     p.answer(second, "{}");
     assert_eq!(briefly(&mut p), [r#"2 "id":7"#, "2 done"]);
     p.answer(first, "{}");
     assert_eq!(briefly(&mut p), [r#"1 "id":7"#, "1 done"]);
+    assert_eq!((p.server.in_flight(), p.server.sizes().channels), (0, 0));
 }
 
 #[test]

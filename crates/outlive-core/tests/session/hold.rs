@@ -419,6 +419,7 @@ fn bytes_slow_the_host_down_too() {
     p.call(9, "any");
     assert_eq!(p.at_link(), [""; 0]);
     assert!(!p.session.wants_host());
+    assert_eq!(p.session.sizes().ledger, (3, 3 * line.len()));
     // One request is always sent, however long it is.
     let mut p = Pair::ready_with(|policy| policy.limits.in_flight_bytes = 0);
     p.call(7, "any");

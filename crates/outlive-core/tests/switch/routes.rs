@@ -100,6 +100,29 @@ pub fn told(outputs: &[Output]) -> Vec<(Client, Channel, Value)> {
 }
 
 #[test]
+fn a_switch_tells_who_is_there_and_waits() {
+    let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
+    assert_eq!((desk.switch.clients(), desk.switch.in_flight()), (2, 0));
+    assert!(!desk.switch.is_shaking_hands() && !desk.switch.is_legacy_only());
+    for (client, id) in [(A, 1), (A, 2), (B, 1)] {
+        desk.post(client, &call(id));
+    }
+    assert_eq!(desk.switch.in_flight(), 3);
+    assert_eq!([A, B].map(|it| desk.switch.in_flight_of(it)), [2, 1]);
+    desk.feed(Input::Gone(B));
+    assert_eq!((desk.switch.clients(), desk.switch.in_flight()), (1, 2));
+}
+
+#[test]
+fn a_session_that_has_ended_says_nothing_more() {
+    let mut desk = Desk::shaken(Sharing::Legacy, &[A]);
+    let news = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+    assert_eq!(told(&desk.said(&news)), [(A, Channel::MAIN, news.clone())]);
+    desk.feed(Input::Ended);
+    assert_eq!(desk.said(&news), []);
+}
+
+#[test]
 fn a_lone_client_passes_byte_for_byte() {
     let mut desk = Desk::shaken(Sharing::Alone, &[A]);
     let line = r#"{ "jsonrpc":"2.0","params" :{"_meta":{"progressToken":"\u0041"},"name":"t"}, "method":"tools/call","id":1.0}"#;
