@@ -10,6 +10,7 @@ from importlib.metadata import version
 from typing import Any
 
 from anyio import BrokenResourceError, ClosedResourceError, EndOfStream
+from livekit.agents.llm import ToolError
 from livekit.agents.llm.mcp import MCPServerHTTP, MCPServerStdio
 
 LOST = (BrokenResourceError, ClosedResourceError, EndOfStream, ConnectionError)
@@ -61,6 +62,9 @@ def kind(error: BaseException) -> str:
         return "cancelled"
     if isinstance(error, NotImplementedError):
         return "unsupported"
+    if isinstance(error, ToolError):
+        # What a model is told; LiveKit's own words for a server that is not there.
+        return "lost" if "service is unavailable" in str(error) else "answered"
     message = getattr(getattr(error, "error", None), "message", None)
     if message is not None:
         if message == "Connection closed":
@@ -79,7 +83,7 @@ async def report(errand: dict[str, Any]) -> None:
 
 async def main() -> None:
     say(client=f"livekit-agents {version('livekit-agents')} (mcp {version('mcp')})", over=["stdio", "http"])
-    errands = asyncio.StreamReader()
+    errands = asyncio.StreamReader(limit=64 << 20)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(errands), sys.stdin)
     running = set()
     while line := await errands.readline():

@@ -83,13 +83,18 @@ async def do(n: int, what: str, **details: Any) -> Any:
     raise NotImplementedError(f"the SDK has no {what}")
 
 
+def innermost(error: BaseException) -> BaseException:
+    """What a group of exceptions is about: a traceback ends with it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
 def kind(error: BaseException) -> str:
     if isinstance(error, asyncio.CancelledError):
         return "cancelled"
     if isinstance(error, NotImplementedError):
         return "unsupported"
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
     answer = getattr(error, "error", None)
     if answer is not None:
         # Errors of the SDK's own look like errors of the server's; only the words tell.
@@ -103,13 +108,14 @@ async def report(errand: dict[str, Any]) -> None:
     n = errand.pop("n")
     try:
         say(n=n, ok=await do(n, errand.pop("do"), **errand))
-    except BaseException as error:
+    except BaseException as outer:
+        error = innermost(outer)
         say(n=n, error={"kind": kind(error), "message": f"{type(error).__name__}: {error}"})
 
 
 async def main() -> None:
     say(client=f"mcp {version('mcp')}", over=["stdio", "http"])
-    errands = asyncio.StreamReader()
+    errands = asyncio.StreamReader(limit=64 << 20)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(errands), sys.stdin)
     running = set()
     while line := await errands.readline():

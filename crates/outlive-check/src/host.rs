@@ -126,6 +126,17 @@ impl Host {
         }
     }
 
+    /// Cancels a request and does not wait until that has arrived.
+    pub async fn cancel_in_passing(&mut self, id: &Id) {
+        let message = self.cancellation(id).to_string();
+        match &mut self.line {
+            Line::Web(web) if self.era == Era::Legacy => {
+                let _ = web.throw(message.as_bytes()).await;
+            }
+            _ => self.cancel(id).await,
+        }
+    }
+
     /// An id that was not used yet.
     pub fn next_id(&mut self) -> Id {
         self.next_id += 1;
@@ -316,6 +327,11 @@ impl Host {
     /// The server's process.
     pub fn process(&mut self) -> &mut Process {
         &mut self.pipes().process
+    }
+
+    /// Whether the server is at the other end of pipes: bytes can be sent in any pieces then.
+    pub fn has_pipes(&self) -> bool {
+        matches!(self.line, Line::Pipes(_))
     }
 
     /// The pipes to it.

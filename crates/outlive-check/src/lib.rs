@@ -49,6 +49,7 @@ mod pipes;
 mod process;
 pub mod proxy;
 pub mod puppet;
+mod race;
 mod random;
 mod report;
 mod runner;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::inbox::Letters;
-use crate::scenario::{Over, Scenario};
+use crate::scenario::{Era, Over, Scenario};
 use crate::stage::Stage;
 use crate::verdict::{Finding, Held};
 
@@ -16,6 +16,11 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     client("cancel-is-told", |stage| Box::pin(told(stage)))
         .says("A call that is cancelled is cancelled with the server, once and by its id.")
         .over(Over::Stdio)
+        .fm(&[48]),
+    client("modern-cancel-is-told", |stage| Box::pin(told(stage)))
+        .says("In the 2026-07-28 revision a call is cancelled by telling the server, once and by its id.")
+        .over(Over::Stdio)
+        .era(Era::Modern)
         .fm(&[48])
         .must("2026-07-28 basic/transports/stdio: Cancellation"),
     client("late-answer", |stage| Box::pin(late(stage)))

@@ -1,5 +1,7 @@
 //! What servers ask and tell by themselves (FM-15, FM-22, FM-63).
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use crate::puppet::Habits;
@@ -90,24 +92,24 @@ async fn list_changed(stage: &mut Stage) -> Held {
     let connect = driver
         .tell("connect", super::subject::to_command(&puppets.command()))
         .await;
-    let puppet = puppets.next().await?;
+    let mut puppet = puppets.next().await?;
     // A client may ask once or often, before or after the change: what it hears depends on when.
     let serve = async {
         let mut served = 0;
         let mut changed = false;
         loop {
-            let next = puppet.wait(
-                "tools/list",
-                std::time::Duration::from_secs(3600),
-                |letters| {
-                    let mut lists = letters
-                        .requests
-                        .iter()
-                        .filter(|r| r["method"] == "tools/list");
-                    lists.nth(served).cloned()
-                },
-            );
-            let Some(request) = next.await else { continue };
+            let next = puppet.wait("tools/list", Duration::from_millis(200), |letters| {
+                let all = letters.requests.iter();
+                let mut lists = all.filter(|r| r["method"] == "tools/list");
+                lists.nth(served).cloned()
+            });
+            let Some(request) = next.await else {
+                // Some start a server only to look which era it speaks; the next one is theirs.
+                if let Some(next) = puppets.next_within(Duration::ZERO).await {
+                    (puppet, served) = (next, 0);
+                }
+                continue;
+            };
             served += 1;
             let names: &[&str] = if changed { &["echo", "new"] } else { &["echo"] };
             let schema = json!({ "type": "object" });
@@ -120,7 +122,7 @@ async fn list_changed(stage: &mut Stage) -> Held {
             );
             if !changed {
                 changed = true;
-                tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+                tokio::time::sleep(Duration::from_millis(300)).await;
                 puppet.notify("notifications/tools/list_changed", json!({}));
             }
         }
@@ -130,7 +132,7 @@ async fn list_changed(stage: &mut Stage) -> Held {
         driver.tools("at first").await?;
         let deadline = tokio::time::Instant::now() + driver.patience();
         while tokio::time::Instant::now() < deadline {
-            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+            tokio::time::sleep(Duration::from_millis(300)).await;
             if driver
                 .tools("after the change")
                 .await?

@@ -62,11 +62,7 @@ impl Stage {
             .await;
         let puppet = puppets.next().await?;
         driver.succeeds(errand, "connect").await?;
-        // Some clients start a server only to look which era it speaks.
-        let mut newest = puppet;
-        while let Some(next) = puppets.next_within(std::time::Duration::ZERO).await {
-            newest = next;
-        }
-        Ok((driver, newest, puppets))
+        let kept = puppets.kept(puppet).await?;
+        Ok((driver, kept, puppets))
     }
 }

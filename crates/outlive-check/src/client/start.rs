@@ -50,10 +50,13 @@ async fn slow_start(stage: &mut Stage) -> Held {
     };
     let (mut driver, _puppet, puppets) = stage.connected_to(habits).await?;
     driver.works("after a slow start").await?;
+    let starts = puppets.starts();
+    // Some start a server only to look which era it speaks, however fast it is.
+    let (_driver, _puppet, puppets) = stage.connected().await?;
     match puppets.starts() {
-        1 => Ok(()),
-        n => Finding::broken(format!(
-            "A server that starts slowly was started {n} times."
+        usual if starts <= usual => Ok(()),
+        usual => Finding::broken(format!(
+            "A server that starts slowly was started {starts} times, a fast one {usual} times."
         )),
     }
 }
@@ -67,8 +70,7 @@ async fn not_cancelled(stage: &mut Stage) -> Held {
     let connect = driver
         .tell("connect", subject::to_command(&puppets.command()))
         .await;
-    let puppet = puppets.next().await?;
-    let request = puppet.asked("initialize").await?;
+    let (puppet, request) = puppets.asked("initialize").await?;
     let patience = driver.patience();
     // Whoever gives up early gives up in this time.
     driver

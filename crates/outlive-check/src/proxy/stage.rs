@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
+use tokio::process::ChildStdin;
 use tokio::time::Instant;
 
 use crate::cast::Cast;
@@ -29,8 +30,8 @@ pub struct Opened {
     pub host: Host,
     /// The servers.
     pub puppets: Puppets,
-    /// The proxy's process, if the host's pipes are not it.
-    listener: Option<Process>,
+    /// The proxy, if the host's pipes are not it.
+    listener: Option<Listener>,
 }
 
 /// A host and a server with a proxy between them.
@@ -40,7 +41,14 @@ pub struct Between {
     /// The server that was started last.
     pub server: Puppet,
     _puppets: Puppets,
-    _listener: Option<Process>,
+    _listener: Option<Listener>,
+}
+
+/// A proxy that listens.
+struct Listener {
+    _process: Process,
+    /// Some leave when their input ends, as if it were a host's.
+    _input: ChildStdin,
 }
 
 impl Opened {
@@ -57,10 +65,8 @@ impl Opened {
             host.ask("server/discover", json!({}), "server/discover")
                 .await?;
         }
-        let mut server = puppets.next().await?;
-        while let Some(next) = puppets.next_within(Duration::ZERO).await {
-            server = next;
-        }
+        let first = puppets.next().await?;
+        let server = puppets.kept(first).await?;
         Ok(Between {
             host,
             server,
@@ -154,7 +160,7 @@ async fn listen(
     port: u16,
     patience: Duration,
     leg: &Leg,
-) -> Result<Process, Finding> {
+) -> Result<Listener, Finding> {
     let (mut process, streams) = Process::spawn(command, &[], leg)
         .map_err(|error| Finding::Broken(format!("The proxy cannot be started: {error}.")))?;
     // Neither of them may fill up.
@@ -181,7 +187,10 @@ async fn listen(
     let deadline = Instant::now() + patience;
     while Instant::now() < deadline {
         if TcpStream::connect(("127.0.0.1", port)).await.is_ok() {
-            return Ok(process);
+            return Ok(Listener {
+                _process: process,
+                _input: streams.stdin,
+            });
         }
         if let Some(status) = process.end(Duration::from_millis(50)).await {
             return Finding::broken(format!("The proxy {} before it listened.", ending(status)));

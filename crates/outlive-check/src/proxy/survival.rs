@@ -5,9 +5,11 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::puppet::{Habits, Start};
+use crate::puppet::{Habits, Puppet, Start};
+use crate::race::race;
 use crate::scenario::{Over, Scenario};
 use crate::stage::Stage;
+use crate::tool::ToolCall;
 use crate::verdict::{Finding, Held};
 
 use super::proxy;
@@ -23,7 +25,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         .says("A call after the server died unnoticed is answered, one way or the other.")
         .fm(&[1, 36]),
     proxy("restart-after-death", |stage| Box::pin(restart(stage)))
-        .says("After the server's death another one is started, and the host's session goes on.")
+        .says("After the server's death another one is started, and calls go through once more.")
         .fm(&[2])
         .should("2026-07-28 basic/transports/stdio: Unexpected Termination"),
     proxy("crash-loop", |stage| Box::pin(crash_loop(stage)))
@@ -41,6 +43,9 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         .over(Over::Stdio)
         .fm(&[11])
         .must("2025-11-25 basic/transports: stdio"),
+    proxy("stdout-junk-survived", |stage| Box::pin(junk_survived(stage)))
+        .says("What the server prints beside its messages does not end the connection.")
+        .fm(&[11, 58]),
     proxy("stderr-flood", |stage| Box::pin(stderr_flood(stage)))
         .says("A server that writes a lot to standard error is not stopped by that.")
         .fm(&[29]),
@@ -116,6 +121,11 @@ async fn restart(stage: &mut Stage) -> Held {
         if answer["result"]["content"][0]["text"] == "after" {
             return Ok(());
         }
+        if answer["status"] == 404 {
+            // Over HTTP this says that the session is over; a client begins another.
+            all.host.web().forget_session();
+            all.host.handshake().await?;
+        }
         if Instant::now() > deadline {
             return Finding::broken(format!(
                 "{:?} after the server's death calls are still answered with {answer}.",
@@ -186,16 +196,27 @@ async fn hanging(stage: &mut Stage) -> Held {
     all.host.serves("while another call hangs").await
 }
 
+fn print_junk(server: &Puppet) {
+    server.raw("Server is listening…\n\n{\"level\":\"info\"}\n[1,2\n");
+    server.raw(b"\xff\xfe\n".to_vec());
+}
+
 async fn junk(stage: &mut Stage) -> Held {
     let mut all = stage.between().await?;
-    all.server
-        .raw("Server is listening…\n\n{\"level\":\"info\"}\n[1,2\n");
-    all.server.raw(b"\xff\xfe\n".to_vec());
-    all.host.serves("after junk on standard output").await?;
+    print_junk(&all.server);
+    // Whoever does not survive it may be silent, but must not say this.
+    all.host.patience = all.host.patience.min(Duration::from_secs(5));
+    let _ = all.host.serves("after junk on standard output").await;
     match all.host.look(|letters| letters.junk.first().cloned()) {
         None => Ok(()),
         Some(line) => Finding::broken(format!("The host got the line {line:?}.")),
     }
+}
+
+async fn junk_survived(stage: &mut Stage) -> Held {
+    let mut all = stage.between().await?;
+    print_junk(&all.server);
+    all.host.serves("after junk on standard output").await
 }
 
 async fn stderr_flood(stage: &mut Stage) -> Held {
@@ -210,26 +231,12 @@ async fn stderr_flood(stage: &mut Stage) -> Held {
 }
 
 async fn races(stage: &mut Stage) -> Held {
-    const CALLS: usize = 40;
     let mut all = stage.between().await?;
-    let mut ids = Vec::new();
-    for _ in 0..CALLS {
-        let call = json!({ "name": "echo", "arguments": { "text": "x" } });
-        let id = all.host.request("tools/call", call).await;
-        tokio::time::sleep(stage.random.moment(Duration::from_millis(3))).await;
-        all.host.cancel(&id).await;
-        ids.push(id);
-    }
-    all.host
-        .serves(&format!("after {CALLS} calls and their cancellations"))
-        .await?;
-    match ids.iter().find(|id| all.host.responses(id) > 1) {
-        Some(id) => Finding::broken(format!(
-            "Request {id} was answered {} times.",
-            all.host.responses(id)
-        )),
-        None => Ok(()),
-    }
+    let echo = ToolCall {
+        name: "echo".into(),
+        arguments: json!({ "text": "x" }),
+    };
+    race(&mut all.host, &echo, &mut stage.random).await
 }
 
 async fn leaves(stage: &mut Stage) -> Held {

@@ -368,7 +368,10 @@ async fn big(stage: &mut Stage) -> Held {
         .map(str::len)
     {
         Some(SIZE) => Ok(()),
-        _ => Finding::broken("4 MiB did not come back whole."),
+        _ => {
+            let start: String = answer.to_string().chars().take(200).collect();
+            Finding::broken(format!("4 MiB did not come back whole, but as {start}"))
+        }
     }
 }
 

@@ -115,6 +115,32 @@ impl Puppets {
         }
     }
 
+    /// The first server that is asked this, and the request. Some clients start another one before, only
+    /// to look which era it speaks.
+    pub async fn asked(&mut self, method: &str) -> Result<(Puppet, Value), Finding> {
+        let mut puppet = self.next().await?;
+        loop {
+            tokio::select! {
+                request = puppet.asked(method) => return Ok((puppet, request?)),
+                Some(next) = self.arrivals.recv() => puppet = next,
+            }
+        }
+    }
+
+    /// The server that is kept. Some clients start one only to look which era it speaks, end it, and take
+    /// themselves for connected before they have started the next.
+    pub async fn kept(&mut self, first: Puppet) -> Result<Puppet, Finding> {
+        const MOMENT: Duration = Duration::from_millis(50);
+        let mut kept = first;
+        while let Some(next) = self.next_within(MOMENT).await {
+            kept = next;
+        }
+        match kept.gone(Duration::ZERO).await {
+            true => self.next().await,
+            false => Ok(kept),
+        }
+    }
+
     /// The next server to be started, if that is soon.
     pub async fn next_within(&mut self, patience: Duration) -> Option<Puppet> {
         timeout(patience, self.arrivals.recv()).await.ok().flatten()

@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
 
 pub use address::Address;
@@ -63,6 +63,14 @@ impl Web {
             .clone()
     }
 
+    /// Goes on without a session.
+    pub fn forget_session(&self) {
+        self.session
+            .lock()
+            .unwrap_or_else(|broken| broken.into_inner())
+            .take();
+    }
+
     /// The headers that go with a message.
     pub fn headers(&self, message: &Value) -> Headers {
         let mut headers: Headers = vec![
@@ -98,6 +106,14 @@ impl Web {
 
     /// Posts a body. A request is read in the background; of anything else the end is waited for.
     pub async fn post(&mut self, body: &[u8]) -> io::Result<()> {
+        if let Some(task) = self.throw(body).await? {
+            let _ = timeout(self.patience, task).await;
+        }
+        Ok(())
+    }
+
+    /// Posts a body and waits for nothing. What is read of anything but a request is given back.
+    pub async fn throw(&mut self, body: &[u8]) -> io::Result<Option<JoinHandle<()>>> {
         let message = serde_json::from_slice::<Value>(body).unwrap_or_default();
         let headers = self.headers(&message);
         let id = message
@@ -123,11 +139,13 @@ impl Web {
             first: message["method"] == "initialize",
         };
         let task = tokio::spawn(reading.read(stream));
-        match id {
-            Some(id) => drop(self.open.insert(id.to_string(), task.abort_handle())),
-            None => drop(timeout(self.patience, task).await),
-        }
-        Ok(())
+        Ok(match id {
+            Some(id) => {
+                self.open.insert(id.to_string(), task.abort_handle());
+                None
+            }
+            None => Some(task),
+        })
     }
 
     /// Closes the connection that a request was sent on: the modern way to cancel it.

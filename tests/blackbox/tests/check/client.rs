@@ -15,6 +15,7 @@ const DEFECTS: &[(&str, &str)] = &[
     ("big-answer", "small-buffer"),
     ("blank-lines-and-crlf", "dies-on-blank-lines"),
     ("cancel-is-told", "cancels-silently"),
+    ("modern-cancel-is-told", "cancels-silently"),
     ("cancelled-call-ends", "waits-for-cancelled"),
     ("close-ends-input-first", "kills-at-once"),
     ("close-ends-input-first", "leaves-server"),

@@ -33,6 +33,7 @@ const DEFECTS: &[(&str, &str)] = &[
     ("start-fails", "goes-silent-at-death"),
     ("stderr-flood", "leaves-stderr"),
     ("stdout-junk", "passes-junk"),
+    ("stdout-junk-survived", "dies-on-junk"),
     ("unknown-members-pass", "drops-unknown-members"),
     ("unknown-methods-pass", "drops-unknown-methods"),
 ];

@@ -121,6 +121,7 @@ const WEB: &[&str] = &[
 const PROXY: &[&str] = &[
     "answers-cancellations",
     "answers-in-order",
+    "dies-on-junk",
     "drops-cancellations",
     "drops-progress",
     "drops-questions",

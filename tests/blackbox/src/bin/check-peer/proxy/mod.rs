@@ -19,6 +19,7 @@ use lines::Lines;
 
 /// The defects that `outlive run` would make up for.
 const ALONE: &[&str] = &[
+    "dies-on-junk",
     "goes-silent-at-death",
     "leaves-server",
     "leaves-stderr",
