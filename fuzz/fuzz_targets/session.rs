@@ -259,7 +259,8 @@ impl<'a> World<'a> {
                 let input = match self.schedule.below(8) {
                     0 => Input::Stop,
                     1 => Input::HostClosed,
-                    2 | 3 => Input::Restart,
+                    2 => Input::HostGone,
+                    3 => Input::Restart,
                     4 => Input::Start,
                     n => Input::HostBlocked(n == 5),
                 };

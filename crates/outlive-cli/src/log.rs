@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal};
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use outlive::gateway::Watcher;
 use outlive::{Observer, Secrets};
@@ -11,6 +11,7 @@ use outlive_core::{Event, State, Time};
 use serde_json::{Value, json};
 
 use crate::eras::Eras;
+use crate::flood::Flood;
 use crate::scribe::Scribe;
 use crate::settings::{LogFormat, LogLevel, Settings};
 
@@ -20,7 +21,10 @@ pub struct Log {
     format: LogFormat,
     level: LogLevel,
     colour: bool,
+    /// In a file, which is read later and may have several writers, each line says when and who.
+    to_file: bool,
     events: Scribe,
+    dropped: Flood,
     /// `None`: the server's standard error is only kept for error messages.
     stderr: Option<Scribe>,
     secrets: Secrets,
@@ -47,7 +51,9 @@ impl Log {
             format: settings.log_format,
             level: settings.log_level,
             colour,
+            to_file: settings.log_file.is_some(),
             events,
+            dropped: Flood::default(),
             stderr,
             secrets,
             eras,
@@ -57,21 +63,23 @@ impl Log {
     fn wants(&self, event: &Event) -> bool {
         match self.level {
             LogLevel::Quiet => matches!(event, Event::State(State::Failed { .. })),
-            LogLevel::Normal => event.is_notable(),
+            LogLevel::Normal => {
+                event.is_notable()
+                    && (event.name() != "dropped" || self.dropped.admits(Instant::now()))
+            }
             LogLevel::Debug => true,
         }
     }
-}
 
-impl Log {
     /// Writes an event of the only server there is, or of one of several.
     fn write(&self, upstream: Option<u64>, now: Time, event: &Event) {
         if *event == Event::LegacyOnly {
             self.eras.remember();
         }
         if self.wants(event) {
+            self.tell_untold();
             let line = match self.format {
-                LogFormat::Text => text(event, upstream, self.colour),
+                LogFormat::Text => self.placed(text(event, upstream, self.colour)),
                 LogFormat::Json => {
                     let mut data = event.to_json(now);
                     if let Some(upstream) = upstream {
@@ -84,13 +92,23 @@ impl Log {
         }
     }
 
+    /// Says how many messages were dropped without a line of their own.
+    fn tell_untold(&self) {
+        let count = self.dropped.untold();
+        if count > 0 {
+            let sentence =
+                format!("dropped {count} more messages (--log-level debug shows each of them)");
+            self.note(&sentence, "more_dropped", json!({ "count": count }));
+        }
+    }
+
     /// Writes something about ourselves: a sentence, and the same as data with its name.
     pub fn note(&self, sentence: &str, name: &str, mut data: Value) {
         if self.level == LogLevel::Quiet {
             return;
         }
         let line = match self.format {
-            LogFormat::Text => format!("outlive: {sentence}"),
+            LogFormat::Text => self.placed(format!("outlive: {sentence}")),
             LogFormat::Json => {
                 data["event"] = json!(name);
                 dated(&data, SystemTime::now())
@@ -99,9 +117,29 @@ impl Log {
         self.events.line(&self.secrets.mask(&line));
     }
 
+    fn placed(&self, line: String) -> String {
+        match self.to_file {
+            true => format!(
+                "{} [{}] {line}",
+                timestamp(SystemTime::now()),
+                std::process::id()
+            ),
+            false => line,
+        }
+    }
+
     fn stderr_line(&self, line: &str) {
         if let Some(stderr) = &self.stderr {
             stderr.line(line);
+        }
+    }
+
+    /// Waits until everything is written, but not for ever.
+    pub fn finish(&self) {
+        self.tell_untold();
+        self.events.finish();
+        if let Some(stderr) = &self.stderr {
+            stderr.finish();
         }
     }
 }
@@ -123,16 +161,6 @@ impl Watcher for Log {
 
     fn stderr(&self, _upstream: u64, line: &str) {
         self.stderr_line(line);
-    }
-}
-
-impl Log {
-    /// Waits until everything is written, but not for ever.
-    pub fn finish(&self) {
-        self.events.finish();
-        if let Some(stderr) = &self.stderr {
-            stderr.finish();
-        }
     }
 }
 

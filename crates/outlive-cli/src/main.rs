@@ -7,6 +7,7 @@ mod check;
 mod config;
 mod demo;
 mod eras;
+mod flood;
 mod listen;
 mod log;
 mod remote;

@@ -142,7 +142,7 @@ pub struct Settings {
     #[arg(long, env = "OUTLIVE_MESSAGE_LIMIT", value_name = "SIZE", default_value = "64MiB", value_parser = size, help_heading = "Limits")]
     pub message_limit: usize,
 
-    /// With this many requests in flight the host is no longer read.
+    /// With this many requests in flight further ones wait, and when too many wait the host is no longer read.
     #[arg(
         long,
         env = "OUTLIVE_MAX_IN_FLIGHT",
@@ -152,7 +152,7 @@ pub struct Settings {
     )]
     pub max_in_flight: usize,
 
-    /// With this many bytes of requests in flight the host is no longer read.
+    /// With this many bytes of requests in flight further ones wait, and when too many wait the host is no longer read.
     #[arg(long, env = "OUTLIVE_MAX_IN_FLIGHT_BYTES", value_name = "SIZE", default_value = "64MiB", value_parser = size, help_heading = "Limits")]
     pub max_in_flight_bytes: usize,
 
@@ -269,7 +269,7 @@ pub enum LogFormat {
 /// Which events are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogLevel {
-    /// None
+    /// Only that the server keeps failing
     Quiet,
     /// Those a person would want to see
     Normal,

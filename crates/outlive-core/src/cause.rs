@@ -59,8 +59,10 @@ fn signal_name(signal: i32) -> Option<&'static str> {
 /// Why a link could not be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartFailure {
-    /// There is no such program.
+    /// There is no program of that name in the `PATH`.
     NotFound,
+    /// There is no file at that path.
+    NoFile,
     /// There is a file of that name, but it may not be executed.
     NotExecutable,
     /// Any other refusal, in the operating system's words.
@@ -73,6 +75,7 @@ impl fmt::Display for StartFailure {
             StartFailure::NotFound => f.write_str(
                 "there is no such program in the PATH it was given (the full path always works)",
             ),
+            StartFailure::NoFile => f.write_str("there is no such file"),
             StartFailure::NotExecutable => {
                 f.write_str("the file is not executable (permission denied)")
             }

@@ -35,6 +35,10 @@ pub(crate) const READS: usize = 8;
 /// Rounds over all sources before the kernel is asked for news.
 const ROUNDS: usize = 32;
 
+/// Inputs from one source before the others have their turn and the kernel is asked for news. What is read is bounded
+/// above, but not how much is in it: a server that prints `y` for ever fits millions of lines in there (FM-11, FM-67).
+const INPUTS: usize = 1024;
+
 /// So much is written before the rest of a turn is dealt with. Measured: with much less, system calls cost more
 /// than is gained.
 const ENOUGH: usize = 32 << 10;
@@ -68,6 +72,10 @@ struct Driver<D, U: Upstream> {
     arisen: VecDeque<Input>,
     /// The session was told something since this was last cleared.
     fed: bool,
+    /// How many inputs it may still be handed from one source.
+    left: usize,
+    /// A source has had its share of this turn.
+    spent: bool,
     /// What was queued for either side since the last attempt to write it: bytes, and [`FRAME`] for each frame.
     unwritten: usize,
     linger: Linger,
@@ -103,6 +111,8 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
             session: Session::new(policy, seed),
             arisen: VecDeque::new(),
             fed: false,
+            left: INPUTS,
+            spent: false,
             unwritten: 0,
             linger: Linger::new(begun),
             down,
@@ -122,6 +132,7 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.now = Time::after(self.begun.elapsed());
         self.down.resume();
+        self.spent = false;
         let mut rounds = 0;
         while rounds < ROUNDS {
             while self.up.poll_ended(cx).is_ready() || std::mem::take(&mut self.ended) {
@@ -140,7 +151,7 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
             if self.is_over() {
                 return Poll::Ready(());
             }
-            if self.down.is_sated() {
+            if self.spent || self.down.is_sated() {
                 break;
             }
             if again || self.linger.has_heard() {
@@ -183,7 +194,8 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
     /// Hears the host. True if there may be more to do.
     fn poll_host(&mut self, cx: &mut Context<'_>) -> bool {
         self.down.begin();
-        loop {
+        self.left = INPUTS;
+        while self.left > 0 {
             let open = self.reads_host();
             match self.down.poll_next(cx, open) {
                 Poll::Ready(Some(input)) => {
@@ -197,6 +209,7 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
                 Poll::Pending => return false,
             }
         }
+        true
     }
 
     fn reads_host(&self) -> bool {
@@ -220,6 +233,7 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
             self.feed(Input::Link(generation, input));
         }
         let mut again = false;
+        self.left = INPUTS;
         // Standard error first: the last words should be known before the end is.
         for turn in 1..=READS {
             let Poll::Ready(read) = self.links[index].poll_stderr(cx) else {
@@ -229,12 +243,17 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
             if read == Read::End {
                 break;
             }
-            again = turn == READS;
+            again = turn == READS || self.left == 0;
+            if again {
+                break;
+            }
         }
+        self.left = INPUTS;
         // What was read in the last turn and not handed on.
         self.report(cx, index, false);
         for turn in 1..=READS {
-            if self.down.is_sated()
+            if self.left == 0
+                || self.down.is_sated()
                 || self.down.is_blocked()
                 || self.links[index].backlog() >= 2 * self.link_high
             {
@@ -256,10 +275,10 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
         again
     }
 
-    /// Hands on what was read, as far as the host is to be told more in this turn; `whole`: all of it.
+    /// Hands on what was read, as far as there is to be more in this turn; `whole`: all of it.
     fn report(&mut self, cx: &mut Context<'_>, index: usize, whole: bool) {
         let generation = self.links[index].generation();
-        while (whole || !self.down.is_sated())
+        while (whole || (self.left > 0 && !self.down.is_sated()))
             && let Some(input) = self.links[index].next_input()
         {
             self.feed(Input::Link(generation, input));
@@ -340,6 +359,8 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
     /// Hands an input to the session and does what it says.
     fn feed(&mut self, input: Input) {
         self.fed = true;
+        self.left = self.left.saturating_sub(1);
+        self.spent |= self.left == 0;
         self.session.handle(self.now, input);
         self.carry_out();
         while let Some(input) = self.arisen.pop_front() {

@@ -1,7 +1,7 @@
 //! MCP sessions that outlive their servers.
 //!
 //! A host holds tool handles for hours; the servers under them crash, hang, restart and get cancelled
-//! at the worst moment. With this crate a death costs at most one failed call, whose error says what
+//! at the worst moment. With this crate a death costs the calls that were running, whose errors say what
 //! happened, and a server cannot be crashed by what its clients do.
 //!
 //! # Theory of operation

@@ -77,13 +77,27 @@ fn start_failure(command: &Command, error: &io::Error) -> StartFailure {
         Some(Errno::NOENT) if command.file().is_some() => StartFailure::Other(
             "the file exists, but the interpreter its #! line names does not".into(),
         ),
-        Some(Errno::NOENT) => StartFailure::NotFound,
+        Some(Errno::NOENT) => missing(&command.program.to_string_lossy()),
         Some(Errno::ACCESS) => StartFailure::NotExecutable,
         Some(Errno::NOEXEC) => StartFailure::Other(
             "the file is not a program this system can run (is its #! line missing?)".into(),
         ),
         _ => StartFailure::Other(error.to_string()),
     }
+}
+
+/// What is not there, and why it may be looked for in vain.
+fn missing(program: &str) -> StartFailure {
+    let words = if program.contains("://") {
+        "an address begins with http:// or https://"
+    } else if program.contains(char::is_whitespace) {
+        "there is no such program; its name has blanks in it: give the program and each argument as a word of its own"
+    } else if program.contains('/') {
+        return StartFailure::NoFile;
+    } else {
+        return StartFailure::NotFound;
+    };
+    StartFailure::Other(words.into())
 }
 
 /// The process id of a child that has not been collected.
@@ -330,7 +344,15 @@ mod tests {
         let script = file("script", "#!/no/such/interpreter\n", 0o755).to_string();
         assert!(script.contains("interpreter"), "{script}");
         let none = Command::new(dir.join("none"), [""]);
-        assert_eq!(spawn(&none).unwrap_err(), StartFailure::NotFound);
+        assert_eq!(spawn(&none).unwrap_err(), StartFailure::NoFile);
+        for (program, words) in [
+            ("no-such-program-anywhere", "PATH"),
+            ("python3 server.py", "each argument"),
+            ("htps://example.com/mcp", "https://"),
+        ] {
+            let failure = spawn(&Command::new(program, [""])).unwrap_err().to_string();
+            assert!(failure.contains(words), "{program}: {failure}");
+        }
         let mut elsewhere = Command::new("sh", ["-c", "exit"]);
         elsewhere.cwd = Some(dir.join("none"));
         let elsewhere = spawn(&elsewhere).unwrap_err().to_string();

@@ -101,12 +101,16 @@ impl Secrets {
         self.reveal_nothing_of(value);
     }
 
-    /// The text with each secret replaced.
+    /// The text with each secret replaced, and also the beginning of one at its end: long texts are cut.
     pub fn mask(&self, text: &str) -> String {
         let mut masked = text.to_owned();
         for value in &self.values {
             if masked.contains(value.as_str()) {
                 masked = masked.replace(value.as_str(), MASK);
+            }
+            if let Some(begun) = begun(&masked, value) {
+                masked.truncate(begun);
+                masked.push_str(MASK);
             }
         }
         masked
@@ -208,6 +212,16 @@ fn camel_parts(word: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// Where the end of `text` begins that is the beginning of `secret`, if it is long enough to be told from chance.
+fn begun(text: &str, secret: &str) -> Option<usize> {
+    let longest = text.len().min(secret.len() - 1);
+    (SHORTEST..=longest)
+        .rev()
+        .filter(|len| secret.is_char_boundary(*len))
+        .find(|len| text.ends_with(&secret[..*len]))
+        .map(|len| text.len() - len)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -259,6 +273,22 @@ mod tests {
             "PATTERN",
         ] {
             assert!(!is_secret(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_secret_that_is_cut_off_is_masked_as_well() {
+        let secrets = secrets(&[], &[("MY_TOKEN", "abcdefgh"), ("MY_SECRET", "abcdefxyz")]);
+        for (text, masked) in [
+            ("cut: abcdefgh", "cut: ***"),
+            ("cut: abcdefg", "cut: ***"),
+            ("cut: abcdefxy", "cut: ***"),
+            ("cut: abcdef", "cut: ***"),
+            ("cut: abcde", "cut: abcde"),
+            ("abcdef goes on", "abcdef goes on"),
+            ("abcdef", "***"),
+        ] {
+            assert_eq!(secrets.mask(text), masked);
         }
     }
 

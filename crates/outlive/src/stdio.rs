@@ -167,12 +167,9 @@ impl<O: Observer> Downstream for Stdio<O> {
         let output = &mut self.host.output;
         if output.poll_gone(cx).is_ready() || output.flush(cx, &mut self.outbox).is_err() {
             // FM-10: nobody will ever read what we write, so nobody is there to be served.
-            self.gone = true;
+            (self.gone, self.ended) = (true, true);
             self.outbox.clear();
-            if !self.ended {
-                self.ended = true;
-                return Some(Input::HostClosed);
-            }
+            return Some(Input::HostGone);
         }
         let blocked = match self.outbox.len() {
             len if len > HIGH => true,

@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::rig::{Host, Setup, tree};
@@ -45,6 +46,36 @@ fn fm_11_junk_on_stdout_is_skipped_and_counted() {
         "two calls and nothing else"
     );
     assert_eq!(host.tap().pids().len(), 1);
+}
+
+/// FM-11: a server that prints without end, in lines as short as lines can be. Calls are answered, the log stays
+/// short, and a signal ends it.
+#[test]
+fn fm_11_endless_junk_keeps_nobody_from_anything() {
+    let setup = Setup::new().no_log();
+    let log = setup.path("short.jsonl");
+    let flags = ["--log-format", "json", "--log-file", &log];
+    let mut host = Host::ready(setup.flags(&flags));
+    assert_eq!(host.ask("babble", json!({})).text(), "babbling");
+    for _ in 0..5 {
+        host.ping();
+    }
+    host.signal(Signal::TERM);
+    assert_eq!(host.exit().code(), Some(0));
+    host.wait_for_empty_tree();
+    let log = std::fs::read_to_string(log).expect("a log");
+    let events: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("an event"))
+        .collect();
+    let count = |name: &str| {
+        let named = events.iter().filter(|event| event["event"] == name);
+        named
+            .map(|event| event["count"].as_u64().unwrap_or(1))
+            .sum()
+    };
+    let (told, counted): (u64, u64) = (count("dropped"), count("more_dropped"));
+    assert!(told > 0 && told < counted, "{told} told, {counted} counted");
 }
 
 /// FM-57: two hundred concurrent answers of 16 KiB, written in pieces of one to seven bytes: all

@@ -1,5 +1,6 @@
 //! Nothing is left behind: not by a stop, not by a kill, not by a server that dies.
 
+use std::io::Write;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -145,6 +146,34 @@ fn fm_10_outlive_ends_when_its_host_is_killed() {
         host.wait_for_empty_tree();
         host.exit();
     }
+}
+
+/// FM-10: a host that is gone, both ways, is not waited for though it has asked for something and there is no server to
+/// do it. (One that only has no more to say is: `outlive run < requests` wants its answers.)
+#[test]
+fn fm_10_nobody_is_waited_for_by_nobody() {
+    let setup = Setup::new()
+        .flags(&BRISK)
+        .flags(&["--hold", "1h"])
+        .knobs(&["--hang-in-initialize"]);
+    let mut command = setup.command();
+    setup.dress(&mut command);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let mut outlive = command.spawn().expect("outlive is built");
+    let ask = br#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#;
+    let mut input = outlive.stdin.take().expect("a pipe");
+    input
+        .write_all(&[&ask[..], b"\n"].concat())
+        .expect("it reads");
+    until("the server is asked", || {
+        (!setup.tap().method("initialize").is_empty()).then_some(())
+    });
+    drop((input, outlive.stdout.take()));
+    let ended = until("it ends", || outlive.try_wait().expect("its status"));
+    assert_eq!(ended.code(), Some(0));
 }
 
 /// FM-10: with nothing to read at all, `outlive` exits 0 and takes its server with it.

@@ -40,7 +40,7 @@ fn fm_14_start_failures_say_what_happened() {
     assert_eq!(about["cause"]["kind"], "spawn_failed");
     assert_eq!(about["cause"]["phase"], "spawn");
     assert!(
-        missing.message().contains("no such program"),
+        missing.message().contains("no such file"),
         "{}",
         missing.message()
     );

@@ -41,6 +41,13 @@ impl Session {
         }
     }
 
+    /// Nobody hears what the host would be told. What it asked for may be done, but is not waited for
+    /// if it has not even begun.
+    pub(super) fn host_vanished(&mut self, now: Time) {
+        self.host_left(now);
+        self.drain_from(now);
+    }
+
     /// Nothing new is accepted; what was accepted may finish.
     fn drain(&mut self, now: Time, patience: Duration) {
         if self.ending == Ending::No {
@@ -53,7 +60,8 @@ impl Session {
         }
     }
 
-    /// The server has come into service while the session is draining.
+    /// There is no reason to wait any longer than usual: the server has come into service while the session
+    /// is draining, or will not be needed.
     pub(super) fn drain_from(&mut self, now: Time) {
         if let Ending::Draining { until } = &mut self.ending {
             *until = (*until).min(now + self.policy.drain);

@@ -60,8 +60,10 @@ pub enum Input {
     Host(Frame),
     /// The host sent a request, with wishes of its own for it.
     Call(Frame, Terms),
-    /// The host closed its side.
+    /// The host closed its side; it may still read.
     HostClosed,
+    /// The host is gone: nothing it is sent will be read.
+    HostGone,
     /// The host does (not) take what it is sent; while it does not, the driver does not read
     /// the server, so the server's silence means nothing.
     HostBlocked(bool),
@@ -207,6 +209,7 @@ impl Session {
             Input::Host(frame) => self.on_host(now, frame, Terms::default()),
             Input::Call(frame, terms) => self.on_host(now, frame, terms),
             Input::HostClosed => self.host_left(now),
+            Input::HostGone => self.host_vanished(now),
             Input::HostBlocked(blocked) => {
                 self.host_blocked = blocked;
                 if let Some(link) = &mut self.link {

@@ -38,6 +38,28 @@ fn what_the_host_asked_for_before_it_left_may_finish() {
 }
 
 #[test]
+fn a_host_that_only_left_waits_for_a_server_to_come_and_one_that_is_gone_does_not() {
+    for gone_later in [false, true] {
+        let mut p = Pair::new(Policy::default());
+        p.feed(Input::Start);
+        p.up();
+        p.request(1, "initialize");
+        p.forget();
+        let closes = |p: &mut Pair| p.orders().contains(&"close input 1".to_string());
+        if gone_later {
+            p.feed(Input::HostClosed);
+            p.advance(2_000);
+            assert!(!closes(&mut p));
+        }
+        p.feed(Input::HostGone);
+        p.advance(999);
+        assert!(!closes(&mut p));
+        p.advance(1);
+        assert!(closes(&mut p));
+    }
+}
+
+#[test]
 fn a_host_that_has_left_is_told_nothing_when_its_time_is_up() {
     let mut p = Pair::ready();
     p.call(7, "any");

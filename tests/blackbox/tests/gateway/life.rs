@@ -88,6 +88,7 @@ fn fm_39_a_session_nobody_uses_ends_with_its_server() {
     for _ in 0..10 {
         gate.client();
     }
+    assert_eq!(gate.setup.tap().pids().len(), 10, "each had its own");
     until("the servers end", || {
         gate.servers().is_empty().then_some(())
     });

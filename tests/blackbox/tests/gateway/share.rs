@@ -13,6 +13,19 @@ fn shared() -> Gate {
 }
 
 #[test]
+fn fm_32_twenty_clients_need_one_process() {
+    let gate = shared();
+    assert!(gate.servers().is_empty(), "none before it is needed");
+    let clients: Vec<Client> = (0..20).map(|_| gate.client()).collect();
+    for client in &clients {
+        assert_eq!(text(&client.call(1, "ping", json!({})).answer()), "pong");
+    }
+    assert_eq!(gate.servers().len(), 1);
+    clients.iter().for_each(|client| drop(client.leave()));
+    assert_eq!(gate.setup.tap().pids().len(), 1, "and there was no other");
+}
+
+#[test]
 fn fm_33_a_second_client_is_served_by_the_same_server() {
     let gate = shared();
     let clients: Vec<Client> = (0..5).map(|_| gate.client()).collect();

@@ -29,7 +29,7 @@ async fn unavailable(connecting: impl Future<Output = Result<Client, Error>>) ->
 async fn a_missing_program_is_named() {
     let command = Command::new("/no/such/server", ["--fast"]);
     let (cause, words) = unavailable(Client::builder().command(command).connect()).await;
-    assert_eq!(cause.reason, Reason::Unmade(StartFailure::NotFound));
+    assert_eq!(cause.reason, Reason::Unmade(StartFailure::NoFile));
     assert!(words.contains("/no/such/server --fast"), "{words}");
 }
 

@@ -140,11 +140,14 @@ impl World {
             }
             Step::HostCloses => {
                 self.stopping = true;
-                if !self.host_closed {
+                let again = std::mem::replace(&mut self.host_closed, true);
+                if !again {
                     self.left = self.now;
                 }
-                self.host_closed = true;
-                self.feed(Input::HostClosed)
+                self.feed(match again {
+                    false => Input::HostClosed,
+                    true => Input::HostGone,
+                })
             }
         }
     }

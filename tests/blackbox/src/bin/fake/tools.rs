@@ -46,6 +46,7 @@ pub fn list(set: &str) -> Vec<Value> {
         "append",
         "stderr",
         "junk",
+        "babble",
         "close_stdout",
         "deaf",
         "block",
@@ -141,6 +142,19 @@ pub fn run(server: &Arc<Server>, call: &Call, name: &str, args: &Value) -> Outco
                 server.output.raw(&bytes);
             }
             text("printed")
+        }
+        "babble" => {
+            let server = server.clone();
+            let lines = b"y\n".repeat(512);
+            (0..64).for_each(|_| server.output.raw(&lines));
+            thread::spawn(move || {
+                loop {
+                    server.output.raw(&lines);
+                    // Whoever has an answer to write has a turn as well.
+                    thread::sleep(Duration::from_micros(1));
+                }
+            });
+            text("babbling")
         }
         "close_stdout" => {
             close_stdout();
