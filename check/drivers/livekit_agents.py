@@ -78,6 +78,9 @@ async def report(errand: dict[str, Any]) -> None:
     try:
         say(n=n, ok=await do(n, errand.pop("do"), **errand))
     except BaseException as error:
+        # What went wrong is inside; the group around it only says that something did.
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
         say(n=n, error={"kind": kind(error), "message": f"{type(error).__name__}: {error}"})
 
 

@@ -57,11 +57,15 @@ const verbs = {
     close: async () => (await client.close(), true)
 };
 
+// A status in place of an answer stands beside the words: as the code in 1.x, by name in 2.x.
+const status = error => error?.status ?? (error?.code >= 100 ? error.code : undefined);
+
 // The SDK's own failures are errors with codes like the server's; in 2.x they are strings.
 function kind(error, errand) {
     if (calls.get(errand.n)?.signal.aborted) return 'cancelled';
     if (error.code === -32000 || error.code === 'CONNECTION_CLOSED' || /not connected/i.test(error.message)) return 'lost';
     if (error.code === -32001 || error.code === 'REQUEST_TIMEOUT') return 'timeout';
+    if (status(error)) return 'other';
     return Number.isInteger(error.code) ? 'answered' : 'other';
 }
 
@@ -69,7 +73,8 @@ say({ client: `${name} ${version}`, over: ['stdio', 'http'] });
 for await (const line of createInterface({ input: process.stdin })) {
     const errand = JSON.parse(line);
     const verb = verbs[errand.do];
-    const failed = error => ({ kind: kind(error, errand), message: `${error?.name}: ${error?.message ?? error}` });
+    const words = error => `${error?.name}: ${error?.message ?? error}${status(error) ? ` (HTTP ${status(error)})` : ''}`;
+    const failed = error => ({ kind: kind(error, errand), message: words(error) });
     if (!verb) say({ n: errand.n, error: { kind: 'unsupported', message: `there is no ${errand.do}` } });
     else verb(errand).then(ok => say({ n: errand.n, ok }), error => say({ n: errand.n, error: failed(error) }));
 }

@@ -12,8 +12,8 @@
 //!   specification demands ([`Level::Must`]), what it recommends ([`Level::Should`]) and what only
 //!   experience does ([`Level::Advice`]) are kept apart.
 //! - It runs on a [`Stage`], which starts the program under test and hands out the other side: for a
-//!   server a [`Host`] that can do anything a host should not, for a client a [server](puppet) that can do
-//!   anything a server should not.
+//!   server a [`Host`] that can do anything a host should not, for a client a server ([on pipes](puppet), [over
+//!   HTTP](site)) that can do anything a server should not.
 //! - It ends with a [`Verdict`]: held, broken, or not applicable, and always ends: a hang is a
 //!   verdict, not a hang of the check.
 //! - Everything on the wire is written into a [`Journal`], so that a verdict comes with its
@@ -56,6 +56,7 @@ mod runner;
 mod scenario;
 pub mod server;
 pub mod sheet;
+pub mod site;
 mod stage;
 mod survey;
 mod tool;

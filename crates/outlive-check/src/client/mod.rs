@@ -9,6 +9,7 @@ mod driver;
 mod stage;
 mod start;
 mod subject;
+mod web;
 
 use crate::scenario::{Play, Scenario, Subject};
 use crate::stage::Stage;
@@ -27,7 +28,9 @@ pub fn scenarios() -> impl Iterator<Item = &'static Scenario> {
         bytes::SCENARIOS,
         close::SCENARIOS,
     ];
-    all.into_iter().flatten()
+    all.into_iter()
+        .chain(web::SCENARIOS.iter().copied())
+        .flatten()
 }
 
 /// A scenario for clients.

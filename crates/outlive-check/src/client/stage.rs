@@ -5,11 +5,12 @@ use std::sync::Arc;
 use crate::cast::Cast;
 use crate::puppet::{Habits, Puppet, Puppets};
 use crate::scenario::Over;
+use crate::site::Site;
 use crate::stage::Stage;
 use crate::verdict::Finding;
 
-use super::driver::Driver;
-use super::subject::{self, ClientUnderTest};
+use super::driver::{Driver, Errand};
+use super::subject::{self, ClientUnderTest, Place};
 
 impl Stage {
     /// The client under test.
@@ -30,8 +31,8 @@ impl Stage {
         habits: impl Fn(usize) -> Habits + Send + 'static,
     ) -> Result<(Driver, Puppets), Finding> {
         let client = self.client();
-        if !client.survey.over.contains(&Over::Stdio) {
-            return Finding::not_applicable("the driver does not drive the client over stdio");
+        if client.options.over != Over::Stdio {
+            return Finding::not_applicable("the client is driven over HTTP; see --over");
         }
         let era = self.era();
         let habits = move |nth| Habits {
@@ -41,7 +42,8 @@ impl Stage {
         let options = &client.options;
         let puppets =
             Puppets::open(&options.puppet, &self.journal, options.patience, habits).await?;
-        let mut driver = subject::start(options, &puppets.command(), &self.journal)?;
+        let place = Place::Command(puppets.command());
+        let mut driver = subject::start(options, &place, &self.journal)?;
         driver.hello(options.start_patience).await?;
         Ok((driver, puppets))
     }
@@ -64,5 +66,33 @@ impl Stage {
         driver.succeeds(errand, "connect").await?;
         let kept = puppets.kept(puppet).await?;
         Ok((driver, kept, puppets))
+    }
+
+    /// A driver and the server over HTTP that its client will reach, which speaks the stage's era.
+    pub(super) async fn visitor(&mut self) -> Result<(Driver, Site), Finding> {
+        let client = self.client();
+        if client.options.over != Over::Http {
+            return Finding::not_applicable("the client is driven over stdio; see --over");
+        }
+        let options = &client.options;
+        let site = Site::open(&self.journal, self.era(), options.patience).await?;
+        let place = Place::Url(site.url());
+        let mut driver = subject::start(options, &place, &self.journal)?;
+        driver.hello(options.start_patience).await?;
+        Ok((driver, site))
+    }
+
+    /// Has a driver's client connect to a server over HTTP.
+    pub(super) async fn connect(driver: &mut Driver, site: &Site) -> Errand {
+        let place = Place::Url(site.url());
+        driver.tell("connect", place.details()).await
+    }
+
+    /// A client that is connected to a good server over HTTP.
+    pub(super) async fn visiting(&mut self) -> Result<(Driver, Site), Finding> {
+        let (mut driver, site) = self.visitor().await?;
+        let connect = Stage::connect(&mut driver, &site).await;
+        driver.succeeds(connect, "connect").await?;
+        Ok((driver, site))
     }
 }

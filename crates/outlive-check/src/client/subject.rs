@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::journal::Journal;
 use crate::puppet::{Habits, Puppets};
 use crate::scenario::{Era, Over};
+use crate::site::Site;
 use crate::verdict::Finding;
 
 use super::driver::Driver;
@@ -17,8 +18,11 @@ use super::driver::Driver;
 /// How a client is tested.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
-    /// The driver and its arguments; `{command}` in them stands for the scripted server's.
+    /// The driver and its arguments; `{command}` in them stands for the scripted server's, `{url}` for its
+    /// address.
     pub driver: Vec<OsString>,
+    /// How it reaches its servers: over stdio or over HTTP.
+    pub over: Over,
     /// What starts a puppet, up to the address: the hidden command of `outlive`.
     pub puppet: Vec<OsString>,
     /// How long anything may take. Only a hang should miss it.
@@ -120,17 +124,31 @@ async fn first_look(
     journal: &Journal,
 ) -> Result<Value, Finding> {
     let patience = options.start_patience;
+    if options.over == Over::Http {
+        let site = Site::open(journal, era, patience).await?;
+        return first_call(options, &Place::Url(site.url()), journal).await;
+    }
     let habits = move |_| Habits {
         era: Some(era),
         ..Habits::default()
     };
     let puppets = Puppets::open(&options.puppet, journal, patience, habits).await?;
-    let mut driver = start(options, &puppets.command(), journal)?;
+    first_call(options, &Place::Command(puppets.command()), journal).await
+}
+
+async fn first_call(
+    options: &ClientOptions,
+    place: &Place,
+    journal: &Journal,
+) -> Result<Value, Finding> {
+    let patience = options.start_patience;
+    let mut driver = start(options, place, journal)?;
     let hello = driver.hello(patience).await?;
-    if !over(&hello).contains(&Over::Stdio) {
-        return Ok(hello);
+    if !over(&hello).contains(&options.over) {
+        let over = options.over.word();
+        return Finding::broken(format!("its driver does not drive it over {over}"));
     }
-    let errand = driver.tell("connect", to_command(&puppets.command())).await;
+    let errand = driver.tell("connect", place.details()).await;
     match driver.outcome_within(errand, "connect", patience).await {
         Some(super::driver::Outcome::Ok(_)) => {}
         Some(failed) => return Finding::broken(format!("connect {}", failed.words())),
@@ -156,21 +174,52 @@ fn over(hello: &Value) -> Vec<Over> {
     over
 }
 
-/// Starts the driver of a client whose server is this command.
+/// Where a client's server is.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    /// It is started so.
+    Command(Vec<OsString>),
+    /// It is there.
+    Url(String),
+}
+
+impl Place {
+    /// What `connect` is told.
+    pub(super) fn details(&self) -> Value {
+        match self {
+            Place::Command(command) => to_command(command),
+            Place::Url(url) => json!({ "url": url }),
+        }
+    }
+
+    fn variable(&self) -> (OsString, OsString) {
+        match self {
+            Place::Command(command) => {
+                let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+                let words = json!(words).to_string();
+                ("OUTLIVE_CHECK_COMMAND".into(), words.into())
+            }
+            Place::Url(url) => ("OUTLIVE_CHECK_URL".into(), url.into()),
+        }
+    }
+
+    fn fill(&self, driver: &[OsString]) -> Vec<OsString> {
+        match self {
+            Place::Command(command) => filled(driver, "{command}", command),
+            Place::Url(url) => filled(driver, "{url}", &[url.into()]),
+        }
+    }
+}
+
+/// Starts the driver of a client whose server is there.
 pub(super) fn start(
     options: &ClientOptions,
-    server: &[OsString],
+    place: &Place,
     journal: &Journal,
 ) -> Result<Driver, Finding> {
-    let words: Vec<_> = server.iter().map(|word| word.to_string_lossy()).collect();
-    let environment = [(
-        "OUTLIVE_CHECK_COMMAND".into(),
-        json!(words).to_string().into(),
-    )];
-    let driver = filled(&options.driver, "{command}", server);
     Driver::start(
-        &driver,
-        &environment,
+        &place.fill(&options.driver),
+        &[place.variable()],
         options.patience,
         journal.leg("driver"),
     )

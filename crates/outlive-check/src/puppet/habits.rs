@@ -164,14 +164,18 @@ impl Mind {
 }
 
 /// Whether a request is one of the modern era.
-pub(super) fn is_modern(request: &Value) -> bool {
+pub(crate) fn is_modern(request: &Value) -> bool {
     request["params"]["_meta"][VERSION] == Era::Modern.revision()
 }
 
-type Failure = (i64, &'static str, Value);
+pub(crate) type Failure = (i64, &'static str, Value);
 
 /// The usual answer; `None` for a call that a scenario answers.
-fn outcome(habits: &Habits, method: &str, request: &Value) -> Option<Result<Value, Failure>> {
+pub(crate) fn outcome(
+    habits: &Habits,
+    method: &str,
+    request: &Value,
+) -> Option<Result<Value, Failure>> {
     let params = &request["params"];
     let modern = is_modern(request);
     let unknown = Err((-32601, "Method not found", Value::Null));

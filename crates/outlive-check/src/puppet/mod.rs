@@ -35,6 +35,7 @@ use crate::verdict::Finding;
 
 use frames::{News, Order};
 pub use habits::{End, Habits, Start};
+pub(crate) use habits::{is_modern, outcome};
 pub use program::main;
 
 /// Every start of the scripted server in one scenario.

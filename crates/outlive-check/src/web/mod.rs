@@ -5,6 +5,8 @@
 //! lost.
 
 mod address;
+mod body;
+mod head;
 mod reply;
 
 use std::collections::HashMap;
@@ -19,6 +21,8 @@ use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
 
 pub use address::Address;
+pub use body::{Body, Framing};
+pub use head::Head;
 pub use reply::{Piece, Reply};
 
 use crate::inbox::Inbox;

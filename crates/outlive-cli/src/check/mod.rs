@@ -122,7 +122,7 @@ struct Common {
 pub fn run(args: Args) -> ExitCode {
     match args.subject {
         Under::Server(args) => play(&args.common, Subject::Server, args.over(), args.cast()),
-        Under::Client(args) => play(&args.common, Subject::Client, Over::Both, args.cast()),
+        Under::Client(args) => play(&args.common, Subject::Client, args.over(), args.cast()),
         Under::Proxy(args) => play(&args.common, Subject::Proxy, args.over(), args.cast()),
         Under::Compare(args) => match args.compare() {
             Ok(text) => done(print(&text), false),

@@ -2,11 +2,12 @@
 
 use std::ffi::OsString;
 
-use outlive_check::client::{ClientOptions, ClientUnderTest};
-use outlive_check::{Cast, Over, Plan, Scenario, Subject, Trial, Verdict, select};
+use outlive_check::client::ClientUnderTest;
+use outlive_check::{Cast, Over, Scenario, Subject, Trial, select};
 
 use crate::play::{
-    JOBS, PATIENCE, block_on, each_breaks_its_scenario, outlive, peer, story, table_is_complete,
+    driven, each_breaks_its_scenario, every_defect_is_used, everything_holds, our_client, peer,
+    table_is_complete, trials,
 };
 
 /// Which defect breaks which scenario.
@@ -46,27 +47,15 @@ const DEFECTS: &[(&str, &str)] = &[
 ];
 
 fn scenarios() -> Vec<&'static Scenario> {
-    select(Subject::Client, Over::Both, &[])
+    select(Subject::Client, Over::Stdio, &[])
 }
 
 async fn play(
     scenarios: Vec<&'static Scenario>,
     driver: Vec<OsString>,
 ) -> Result<Vec<Trial>, String> {
-    let options = ClientOptions {
-        driver,
-        puppet: vec![outlive().into(), "check-puppet".into()],
-        patience: PATIENCE,
-        start_patience: 10 * PATIENCE,
-        era: None,
-    };
-    let plan = Plan {
-        cast: Cast::Client(ClientUnderTest::look(options).await?),
-        scenarios,
-        seed: 1,
-        jobs: JOBS,
-    };
-    Ok(outlive_check::run(plan, |_| {}).await.trials)
+    let client = ClientUnderTest::look(driven(driver, Over::Stdio)).await?;
+    Ok(trials(Cast::Client(client), scenarios).await)
 }
 
 #[test]
@@ -76,23 +65,12 @@ fn every_scenario_can_fail() {
 
 #[test]
 fn a_good_client_passes_them_all() {
-    passes_them_all(peer("client", None));
+    everything_holds(play(scenarios(), peer("client", None)));
 }
 
 #[test]
 fn our_own_client_passes_them_all() {
-    let driver = outlive().with_file_name("drive-outlive");
-    let missing = "build it first: cargo build -p outlive-check-drivers";
-    assert!(driver.exists(), "{missing}");
-    passes_them_all(vec![driver.into()]);
-}
-
-fn passes_them_all(driver: Vec<OsString>) {
-    let trials = block_on(play(scenarios(), driver));
-    let trials = trials.expect("a client");
-    let broken = trials.iter().filter(|trial| trial.verdict != Verdict::Held);
-    let stories: String = broken.map(story).collect();
-    assert!(stories.is_empty(), "{stories}");
+    everything_holds(play(scenarios(), our_client()));
 }
 
 #[test]
@@ -104,8 +82,5 @@ fn each_defect_breaks_its_scenario() {
 
 #[test]
 fn every_defect_breaks_something() {
-    for defect in crate::play::known_defects("client") {
-        let used = DEFECTS.iter().any(|(_, used)| *used == defect);
-        assert!(used, "no scenario is said to notice {defect}");
-    }
+    every_defect_is_used("client", DEFECTS);
 }

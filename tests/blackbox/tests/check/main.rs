@@ -11,3 +11,4 @@ mod play;
 mod proxy;
 mod server;
 mod web;
+mod web_client;

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use outlive_check::{Options, Scenario, Trial};
+use outlive_check::client::ClientOptions;
+use outlive_check::{Cast, Options, Over, Plan, Scenario, Trial, Verdict};
 use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -15,7 +16,7 @@ use tokio::task::JoinSet;
 pub const PATIENCE: Duration = Duration::from_secs(4);
 
 /// How many scenarios run at a time.
-pub const JOBS: usize = 4;
+const JOBS: usize = 4;
 
 /// The command line of a peer.
 pub fn peer(role: &str, defect: Option<&str>) -> Vec<OsString> {
@@ -25,7 +26,7 @@ pub fn peer(role: &str, defect: Option<&str>) -> Vec<OsString> {
 }
 
 /// The defects that the peer can have in a role.
-pub fn known_defects(role: &str) -> Vec<String> {
+fn known_defects(role: &str) -> Vec<String> {
     let peer = env!("CARGO_BIN_EXE_check-peer");
     let output = std::process::Command::new(peer)
         .args(["defects", role])
@@ -54,8 +55,28 @@ pub fn options() -> Options {
     }
 }
 
+/// How a client is tested, in the hands of this driver.
+pub fn driven(driver: Vec<OsString>, over: Over) -> ClientOptions {
+    ClientOptions {
+        driver,
+        over,
+        puppet: vec![outlive().into(), "check-puppet".into()],
+        patience: PATIENCE,
+        start_patience: 10 * PATIENCE,
+        era: None,
+    }
+}
+
+/// The driver of our own client.
+pub fn our_client() -> Vec<OsString> {
+    let driver = outlive().with_file_name("drive-outlive");
+    let missing = "build it first: cargo build -p outlive-check-drivers";
+    assert!(driver.exists(), "{missing}");
+    vec![driver.into()]
+}
+
 /// Runs a future to its end.
-pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -65,7 +86,7 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// What a failed expectation shows.
-pub fn story(trial: &Trial) -> String {
+fn story(trial: &Trial) -> String {
     let mut text = format!("{}: {:?}\n", trial.scenario.name, trial.verdict);
     for entry in &trial.evidence.transcript {
         text.push_str(&format!(
@@ -77,6 +98,33 @@ pub fn story(trial: &Trial) -> String {
         text.push_str(&format!("  stderr: {line}\n"));
     }
     text
+}
+
+/// Plays scenarios with whoever is under test.
+pub async fn trials(cast: Cast, scenarios: Vec<&'static Scenario>) -> Vec<Trial> {
+    let plan = Plan {
+        cast,
+        scenarios,
+        seed: 1,
+        jobs: JOBS,
+    };
+    outlive_check::run(plan, |_| {}).await.trials
+}
+
+/// Plays to the end, and everything has to hold.
+pub fn everything_holds(play: impl Future<Output = Result<Vec<Trial>, String>>) {
+    let trials = block_on(play).expect("a program that can be tested");
+    let broken = trials.iter().filter(|trial| trial.verdict != Verdict::Held);
+    let stories: String = broken.map(story).collect();
+    assert!(stories.is_empty(), "{stories}");
+}
+
+/// Every defect that the peer can have in a role is in the table.
+pub fn every_defect_is_used(role: &str, table: &[(&str, &str)]) {
+    for defect in known_defects(role) {
+        let used = table.iter().any(|(_, used)| *used == defect);
+        assert!(used, "no scenario is said to notice {defect}");
+    }
 }
 
 /// Plays each scenario of a table with a peer that has the defect which breaks it.

@@ -3,10 +3,11 @@
 use std::ffi::OsString;
 
 use outlive_check::proxy::{ProxyOptions, ProxyUnderTest};
-use outlive_check::{Cast, Over, Plan, Scenario, Subject, Trial, Verdict, select};
+use outlive_check::{Cast, Over, Scenario, Subject, Trial, select};
 
 use crate::play::{
-    JOBS, PATIENCE, block_on, each_breaks_its_scenario, outlive, peer, story, table_is_complete,
+    PATIENCE, each_breaks_its_scenario, every_defect_is_used, everything_holds, outlive, peer,
+    table_is_complete, trials,
 };
 
 /// Which defect breaks which scenario.
@@ -56,20 +57,8 @@ async fn play(
         start_patience: 10 * PATIENCE,
         era: None,
     };
-    let plan = Plan {
-        cast: Cast::Proxy(ProxyUnderTest::look(options).await?),
-        scenarios,
-        seed: 1,
-        jobs: JOBS,
-    };
-    Ok(outlive_check::run(plan, |_| {}).await.trials)
-}
-
-fn passes_them_all(scenarios: Vec<&'static Scenario>, command: Vec<OsString>, url: Option<&str>) {
-    let trials = block_on(play(scenarios, command, url)).expect("a proxy");
-    let broken = trials.iter().filter(|trial| trial.verdict != Verdict::Held);
-    let stories: String = broken.map(story).collect();
-    assert!(stories.is_empty(), "{stories}");
+    let proxy = ProxyUnderTest::look(options).await?;
+    Ok(trials(Cast::Proxy(proxy), scenarios).await)
 }
 
 #[test]
@@ -79,12 +68,13 @@ fn every_scenario_can_fail() {
 
 #[test]
 fn a_good_proxy_passes_them_all() {
-    passes_them_all(scenarios(), peer("proxy", None), None);
+    everything_holds(play(scenarios(), peer("proxy", None), None));
 }
 
 #[test]
 fn outlive_run_passes_them_all() {
-    passes_them_all(scenarios(), vec![outlive().into(), "run".into()], None);
+    let command = vec![outlive().into(), "run".into()];
+    everything_holds(play(scenarios(), command, None));
 }
 
 #[test]
@@ -92,7 +82,8 @@ fn outlive_serve_passes_them_all_over_http() {
     let mut command: Vec<OsString> = vec![outlive().into()];
     command.extend(["serve", "--listen", "127.0.0.1:{port}"].map(OsString::from));
     let over_http = select(Subject::Proxy, Over::Http, &[]);
-    passes_them_all(over_http, command, Some("http://127.0.0.1:{port}/mcp"));
+    let url = Some("http://127.0.0.1:{port}/mcp");
+    everything_holds(play(over_http, command, url));
 }
 
 #[test]
@@ -104,8 +95,5 @@ fn each_defect_breaks_its_scenario() {
 
 #[test]
 fn every_defect_breaks_something() {
-    for defect in crate::play::known_defects("proxy") {
-        let used = DEFECTS.iter().any(|(_, used)| *used == defect);
-        assert!(used, "no scenario is said to notice {defect}");
-    }
+    every_defect_is_used("proxy", DEFECTS);
 }

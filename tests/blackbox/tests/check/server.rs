@@ -1,14 +1,11 @@
 //! Scenarios for servers.
 
-use std::sync::Arc;
+use outlive_check::{Cast, Over, Scenario, ServerUnderTest, Subject, Target, Trial, select};
 
-use outlive_check::{
-    Cast, Over, Plan, Scenario, ServerUnderTest, Subject, Target, Trial, Verdict, select,
+use crate::play::{
+    each_breaks_its_scenario, every_defect_is_used, everything_holds, options, peer,
+    table_is_complete, trials,
 };
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
-
-use crate::play::{JOBS, block_on, options, peer, story, table_is_complete};
 
 /// Which defect breaks which scenario.
 const DEFECTS: &[(&str, &str)] = &[
@@ -78,18 +75,13 @@ fn scenarios() -> Vec<&'static Scenario> {
     select(Subject::Server, Over::Stdio, &[])
 }
 
-async fn play(scenarios: Vec<&'static Scenario>, defect: Option<&str>) -> Vec<Trial> {
+async fn play(
+    scenarios: Vec<&'static Scenario>,
+    defect: Option<&'static str>,
+) -> Result<Vec<Trial>, String> {
     let target = Target::Command(peer("server", defect));
-    let server = ServerUnderTest::look(target, options())
-        .await
-        .expect("a server");
-    let plan = Plan {
-        cast: Cast::Server(server),
-        scenarios,
-        seed: 1,
-        jobs: JOBS,
-    };
-    outlive_check::run(plan, |_| {}).await.trials
+    let server = ServerUnderTest::look(target, options()).await?;
+    Ok(trials(Cast::Server(server), scenarios).await)
 }
 
 #[test]
@@ -99,41 +91,15 @@ fn every_scenario_can_fail() {
 
 #[test]
 fn a_good_server_passes_them_all() {
-    let trials = block_on(play(scenarios(), None));
-    let broken = trials.iter().filter(|trial| trial.verdict != Verdict::Held);
-    let stories: String = broken.map(story).collect();
-    assert!(stories.is_empty(), "{stories}");
+    everything_holds(play(scenarios(), None));
 }
 
 #[test]
 fn each_defect_breaks_its_scenario() {
-    block_on(async {
-        let places = Arc::new(Semaphore::new(JOBS));
-        let mut plays = JoinSet::new();
-        for (name, defect) in DEFECTS {
-            let places = places.clone();
-            plays.spawn(async move {
-                let _place = places.acquire_owned().await;
-                let all = scenarios().into_iter();
-                let one = all.filter(|scenario| scenario.name == *name).collect();
-                (defect, play(one, Some(defect)).await)
-            });
-        }
-        let mut missed = String::new();
-        while let Some(played) = plays.join_next().await {
-            let (defect, trials) = played.expect("a trial");
-            for trial in trials.iter().filter(|trial| !trial.verdict.is_broken()) {
-                missed.push_str(&format!("{defect} was not noticed: {}", story(trial)));
-            }
-        }
-        assert!(missed.is_empty(), "{missed}");
-    });
+    each_breaks_its_scenario(DEFECTS, &scenarios(), |one, defect| play(one, Some(defect)));
 }
 
 #[test]
 fn every_defect_breaks_something() {
-    for defect in crate::play::known_defects("server") {
-        let used = DEFECTS.iter().any(|(_, used)| *used == defect);
-        assert!(used, "no scenario is said to notice {defect}");
-    }
+    every_defect_is_used("server", DEFECTS);
 }

@@ -2,15 +2,13 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 
-use outlive_check::{
-    Cast, Over, Plan, Scenario, ServerUnderTest, Subject, Target, Trial, Verdict, select,
+use outlive_check::{Cast, Over, Scenario, ServerUnderTest, Subject, Target, Trial, select};
+
+use crate::play::{
+    each_breaks_its_scenario, every_defect_is_used, everything_holds, options, peer,
+    table_is_complete, trials,
 };
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
-
-use crate::play::{JOBS, block_on, known_defects, options, peer, story, table_is_complete};
 
 /// Which defect breaks which scenario. Those that make sense over pipes too are broken there.
 const DEFECTS: &[(&str, &str)] = &[
@@ -73,18 +71,14 @@ fn scenarios() -> Vec<&'static Scenario> {
     select(Subject::Server, Over::Http, &[])
 }
 
-async fn play(scenarios: Vec<&'static Scenario>, defect: Option<&str>) -> Vec<Trial> {
+async fn play(
+    scenarios: Vec<&'static Scenario>,
+    defect: Option<&'static str>,
+) -> Result<Vec<Trial>, String> {
     let served = Served::with(defect);
     let target = Target::Url(served.url.clone());
-    let server = ServerUnderTest::look(target, options()).await;
-    let cast = Cast::Server(server.expect("a server"));
-    let plan = Plan {
-        cast,
-        scenarios,
-        seed: 1,
-        jobs: JOBS,
-    };
-    outlive_check::run(plan, |_| {}).await.trials
+    let server = ServerUnderTest::look(target, options()).await?;
+    Ok(trials(Cast::Server(server), scenarios).await)
 }
 
 #[test]
@@ -95,41 +89,15 @@ fn every_scenario_over_http_can_fail() {
 
 #[test]
 fn every_defect_over_http_breaks_something() {
-    for defect in known_defects("web") {
-        let used = DEFECTS.iter().any(|(_, used)| *used == defect);
-        assert!(used, "no scenario is said to notice {defect}");
-    }
+    every_defect_is_used("web", DEFECTS);
 }
 
 #[test]
 fn a_good_server_over_http_passes_them_all() {
-    let trials = block_on(play(scenarios(), None));
-    let broken = trials.iter().filter(|trial| trial.verdict != Verdict::Held);
-    let stories: String = broken.map(story).collect();
-    assert!(stories.is_empty(), "{stories}");
+    everything_holds(play(scenarios(), None));
 }
 
 #[test]
 fn each_defect_over_http_breaks_its_scenario() {
-    block_on(async {
-        let places = Arc::new(Semaphore::new(JOBS));
-        let mut plays = JoinSet::new();
-        for (name, defect) in DEFECTS {
-            let places = places.clone();
-            plays.spawn(async move {
-                let _place = places.acquire_owned().await;
-                let all = scenarios().into_iter();
-                let one = all.filter(|scenario| scenario.name == *name).collect();
-                (defect, play(one, Some(defect)).await)
-            });
-        }
-        let mut missed = String::new();
-        while let Some(played) = plays.join_next().await {
-            let (defect, trials) = played.expect("a trial");
-            for trial in trials.iter().filter(|trial| !trial.verdict.is_broken()) {
-                missed.push_str(&format!("{defect} was not noticed: {}", story(trial)));
-            }
-        }
-        assert!(missed.is_empty(), "{missed}");
-    });
+    each_breaks_its_scenario(DEFECTS, &scenarios(), |one, defect| play(one, Some(defect)));
 }

@@ -18,6 +18,8 @@ type Client = RunningService<RoleClient, ()>;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
+    // In one workspace with us its HTTP client is built without one.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let mut errands = Errands::begin("rmcp 3.8.0");
     let mut client: Option<Client> = None;
     let mut calls: HashMap<u64, Arc<Notify>> = HashMap::new();

@@ -6,6 +6,7 @@ pub fn of(role: &str) -> Option<&'static [&'static str]> {
         "server" => Some(SERVER),
         "client" => Some(CLIENT),
         "web" => Some(WEB),
+        "web-client" => Some(WEB_CLIENT),
         "proxy" => Some(PROXY),
         _ => None,
     }
@@ -118,6 +119,42 @@ const WEB: &[&str] = &[
     "unknown-session-is-400",
 ];
 
+const WEB_CLIENT: &[&str] = &[
+    "cancels-silently",
+    "dies-on-status",
+    "dies-on-unknown-id",
+    "fails-expired-call",
+    "forgets-calls-at-close",
+    "forgets-cursor",
+    "forgets-old-streams",
+    "gives-up",
+    "hammers",
+    "hangs-on-cut",
+    "hangs-on-junk",
+    "hangs-on-reset",
+    "hides-failures",
+    "ignores-questions",
+    "ignores-retry",
+    "ignores-retry-after",
+    "impatient",
+    "initializes-for-each",
+    "keeps-stale-session",
+    "leaves-session",
+    "names-stale-session",
+    "needs-get",
+    "never-resumes",
+    "omits-name-header",
+    "omits-session-header",
+    "omits-version-header",
+    "one-at-a-time",
+    "one-line-events",
+    "reads-no-streams",
+    "replays-calls",
+    "says-cancelled-at-death",
+    "takes-any-answer",
+    "waits-for-farewell",
+];
+
 const PROXY: &[&str] = &[
     "answers-cancellations",
     "answers-in-order",
@@ -151,8 +188,9 @@ pub struct Defects {
 impl Defects {
     /// From the command line, for a role.
     pub fn parse(role: &str, mut args: impl Iterator<Item = String>) -> Result<Defects, String> {
-        let known = of(role)
-            .ok_or("usage: check-peer server|client|proxy|web [--defect NAME] [-- SERVER]")?;
+        let known = of(role).ok_or(
+            "usage: check-peer server|client|proxy|web|web-client [--defect NAME] [-- SERVER]",
+        )?;
         let mut chosen = Vec::new();
         while let Some(arg) = args.next() {
             if arg != "--defect" {
@@ -175,7 +213,9 @@ impl Defects {
     /// Whether this program has a defect. One that is not in the list is a mistake of ours.
     pub fn has(&self, name: &str) -> bool {
         debug_assert!(
-            [SERVER, CLIENT, PROXY, WEB].concat().contains(&name),
+            [SERVER, CLIENT, PROXY, WEB, WEB_CLIENT]
+                .concat()
+                .contains(&name),
             "{name}"
         );
         self.chosen.iter().any(|chosen| chosen == name)

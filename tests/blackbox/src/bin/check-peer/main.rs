@@ -2,7 +2,8 @@
 //! to fail one.
 //!
 //! A scenario is worth having if it can fail. `check-peer server` is a server without faults, on
-//! pipes (`check-peer web`: over HTTP);
+//! pipes (`check-peer web`: over HTTP), `check-peer client` a client (`web-client`: with the defects of one
+//! over HTTP);
 //! `check-peer server --defect dies-on-cancel` is the same server with exactly that one. The tests hold
 //! a table of which defect breaks which scenario.
 
@@ -35,7 +36,7 @@ fn main() -> ExitCode {
     };
     match (role.as_str(), Defects::parse(&role, words.into_iter())) {
         ("server", Ok(defects)) => server::main(defects),
-        ("client", Ok(defects)) => client::main(defects),
+        ("client" | "web-client", Ok(defects)) => client::main(defects),
         ("web", Ok(defects)) => web::main(defects),
         ("proxy", Ok(defects)) if !server.is_empty() => proxy::main(defects, server),
         (_, Ok(_)) => refuse("this role is not written"),

@@ -4,20 +4,18 @@ use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::End;
+use super::{Connection, End, Waiter, lock};
 use crate::defects::Defects;
 
 /// How long the server has to leave by itself, and then after SIGTERM.
 const GRACE: Duration = Duration::from_millis(1500);
-
-type Waiter = Box<dyn FnOnce(End) + Send>;
 
 /// A connection.
 pub struct Link {
@@ -56,18 +54,11 @@ impl Link {
     fn start(errand: &Value, defects: &Arc<Defects>) -> std::io::Result<(Arc<Link>, ChildStdout)> {
         let words = errand["command"].as_array().into_iter().flatten();
         let words: Vec<&str> = words.filter_map(Value::as_str).collect();
-        let words = match errand["url"].as_str() {
-            Some(url) => vec![url],
-            None => words,
-        };
         let mut command = match defects.is_empty() {
             true => {
                 let outlive = std::env::current_exe()?.with_file_name("outlive");
                 let mut command = Command::new(outlive);
-                command.args(["run", "--stop-grace", "1s", "--term-grace", "1s"]);
-                if errand["url"].is_null() {
-                    command.arg("--");
-                }
+                command.args(["run", "--stop-grace", "1s", "--term-grace", "1s", "--"]);
                 command.args(&words);
                 command
             }
@@ -137,13 +128,7 @@ impl Link {
         Ok(())
     }
 
-    /// Sends a request; what becomes of it is told later. Returns its id.
-    pub fn send(
-        &self,
-        method: &str,
-        params: Value,
-        then: impl FnOnce(End) + Send + 'static,
-    ) -> Value {
+    fn request(&self, method: &str, params: Value, then: Waiter) -> Value {
         let id = json!(self.next.fetch_add(1, Ordering::SeqCst));
         let mut params = params;
         if self.modern.load(Ordering::SeqCst) {
@@ -153,7 +138,7 @@ impl Link {
                 "io.modelcontextprotocol/clientCapabilities": {},
             });
         }
-        lock(&self.waiters).insert(id.to_string(), Box::new(then));
+        lock(&self.waiters).insert(id.to_string(), then);
         self.put(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
         if !self.is_alive() && !self.defects.has("hangs-after-death") {
             self.lose_all();
@@ -162,79 +147,27 @@ impl Link {
     }
 
     /// Sends a request and waits for what becomes of it.
-    pub fn ask(&self, method: &str, params: Value) -> Value {
-        self.try_ask(method, params, Duration::from_secs(30))
-            .unwrap_or_default()
-    }
-
     fn try_ask(&self, method: &str, params: Value, patience: Duration) -> Result<Value, String> {
         let (tell, told) = mpsc::channel();
-        let id = self.send(method, params, move |end| drop(tell.send(end)));
+        let id = self.request(method, params, Box::new(move |end| drop(tell.send(end))));
         match told.recv_timeout(patience) {
             Ok(End::Answer(answer)) => Ok(answer),
             Ok(End::Lost(why)) => Err(why),
             Err(_) => {
-                self.cancel(&id);
+                self.give_up(&id);
                 Err(format!("{method} took too long"))
             }
         }
     }
 
     /// Gives a request up.
-    pub fn cancel(&self, id: &Value) {
+    fn give_up(&self, id: &Value) {
         if !self.defects.has("waits-for-cancelled") {
             lock(&self.waiters).remove(&id.to_string());
         }
         if !self.defects.has("cancels-silently") {
             self.notify("notifications/cancelled", json!({ "requestId": id }));
         }
-    }
-
-    /// Whether the server is there.
-    pub fn is_alive(&self) -> bool {
-        self.alive.load(Ordering::SeqCst)
-    }
-
-    /// Ends the server.
-    pub fn close(&self) {
-        if self.defects.has("leaves-server") {
-            return;
-        }
-        if !self.defects.has("forgets-calls-at-close") {
-            self.lose_all();
-        }
-        if self.defects.has("kills-at-once") {
-            let _ = lock(&self.child).kill();
-        }
-        let _ = self.input.send(None);
-        if self.defects.has("waits-for-ever") {
-            return self.wait_for_ever();
-        }
-        let pid = i32::try_from(lock(&self.child).id())
-            .ok()
-            .and_then(Pid::from_raw);
-        // Behind `outlive run` it is that which insists.
-        let grace = if self.defects.is_empty() {
-            10 * GRACE
-        } else {
-            GRACE
-        };
-        for signal in [Signal::TERM, Signal::KILL] {
-            let deadline = Instant::now() + grace;
-            while Instant::now() < deadline {
-                if lock(&self.child)
-                    .try_wait()
-                    .is_ok_and(|status| status.is_some())
-                {
-                    return;
-                }
-                thread::sleep(Duration::from_millis(10));
-            }
-            if let Some(pid) = pid {
-                let _ = kill_process(pid, signal);
-            }
-        }
-        let _ = lock(&self.child).wait();
     }
 
     fn wait_for_ever(&self) {
@@ -338,6 +271,61 @@ impl Link {
     }
 }
 
+impl Connection for Link {
+    fn send(self: Arc<Self>, method: &str, params: Value, then: Waiter) -> Value {
+        self.request(method, params, then)
+    }
+
+    fn cancel(self: Arc<Self>, id: &Value) {
+        self.give_up(id);
+    }
+
+    fn is_alive(&self) -> bool {
+        self.alive.load(Ordering::SeqCst)
+    }
+
+    fn close(&self) {
+        if self.defects.has("leaves-server") {
+            return;
+        }
+        if !self.defects.has("forgets-calls-at-close") {
+            self.lose_all();
+        }
+        if self.defects.has("kills-at-once") {
+            let _ = lock(&self.child).kill();
+        }
+        let _ = self.input.send(None);
+        if self.defects.has("waits-for-ever") {
+            return self.wait_for_ever();
+        }
+        let pid = i32::try_from(lock(&self.child).id())
+            .ok()
+            .and_then(Pid::from_raw);
+        // Behind `outlive run` it is that which insists.
+        let grace = if self.defects.is_empty() {
+            10 * GRACE
+        } else {
+            GRACE
+        };
+        for signal in [Signal::TERM, Signal::KILL] {
+            let deadline = Instant::now() + grace;
+            while Instant::now() < deadline {
+                if lock(&self.child)
+                    .try_wait()
+                    .is_ok_and(|status| status.is_some())
+                {
+                    return;
+                }
+                thread::sleep(Duration::from_millis(10));
+            }
+            if let Some(pid) = pid {
+                let _ = kill_process(pid, signal);
+            }
+        }
+        let _ = lock(&self.child).wait();
+    }
+}
+
 fn write(mut stdin: ChildStdin, queue: &mpsc::Receiver<Option<Vec<u8>>>) {
     while let Ok(Some(bytes)) = queue.recv() {
         if stdin
@@ -367,8 +355,4 @@ fn read_once(output: &mut BufReader<ChildStdout>, line: &mut Vec<u8>) -> std::io
     let n = piece.len();
     output.consume(n);
     Ok(n)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|broken| broken.into_inner())
 }

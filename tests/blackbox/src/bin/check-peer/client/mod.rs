@@ -1,19 +1,23 @@
 //! A small client of both eras, and its own driver (the contract is in `docs/check.md`).
 //!
-//! Without a defect its server stands behind `outlive run`, which starts it again when it dies; with one
-//! it is on its own, so that the defect is what the check sees.
+//! Without a defect a server that it starts stands behind `outlive run`, which starts it again when it dies;
+//! with one it is on its own, so that the defect is what the check sees. A server over HTTP it visits by
+//! itself.
 
 mod link;
+mod web;
 
 use std::collections::HashMap;
 use std::io::BufRead;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::defects::Defects;
 use link::Link;
+use web::Visitor;
 
 /// What became of something the client asked.
 pub enum End {
@@ -23,11 +27,37 @@ pub enum End {
     Lost(String),
 }
 
+/// Whoever is told what became of a request.
+pub type Waiter = Box<dyn FnOnce(End) + Send>;
+
+/// A connection to a server.
+pub trait Connection: Send + Sync {
+    /// Sends a request; what becomes of it is told later. Returns its id.
+    fn send(self: Arc<Self>, method: &str, params: Value, then: Waiter) -> Value;
+
+    /// Gives a request up.
+    fn cancel(self: Arc<Self>, id: &Value);
+
+    /// Whether the server is there.
+    fn is_alive(&self) -> bool;
+
+    /// Lets go of the server.
+    fn close(&self);
+}
+
+/// Starts or reaches the server.
+fn open(errand: &Value, defects: Arc<Defects>) -> Result<Arc<dyn Connection>, String> {
+    match errand["url"].as_str() {
+        Some(url) => Ok(Visitor::open(url, defects)?),
+        None => Ok(Link::open(errand, defects)?),
+    }
+}
+
 /// Does what it is told until that ends.
 pub fn main(defects: Defects) -> ExitCode {
     let defects = Arc::new(defects);
     say(json!({ "client": "check-peer", "over": ["stdio", "http"] }));
-    let mut link: Option<Arc<Link>> = None;
+    let mut link: Option<Arc<dyn Connection>> = None;
     let calls: Arc<Mutex<HashMap<u64, Value>>> = Arc::default();
     let mut listed: Option<Value> = None;
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
@@ -36,7 +66,7 @@ pub fn main(defects: Defects) -> ExitCode {
         };
         let n = errand["n"].as_u64().unwrap_or_default();
         match (errand["do"].as_str().unwrap_or_default(), &link) {
-            ("connect", _) => match Link::open(&errand, defects.clone()) {
+            ("connect", _) => match open(&errand, defects.clone()) {
                 Ok(open) => {
                     link = Some(open);
                     ok(n, json!(true));
@@ -51,7 +81,13 @@ pub fn main(defects: Defects) -> ExitCode {
                     ok(n, list.clone());
                     continue;
                 }
-                let answer = link.ask("tools/list", json!({}));
+                let (tell, told) = mpsc::channel();
+                let then = Box::new(move |end| drop(tell.send(end)));
+                link.clone().send("tools/list", json!({}), then);
+                let answer = match told.recv_timeout(Duration::from_secs(30)) {
+                    Ok(End::Answer(answer)) => answer,
+                    _ => Value::Null,
+                };
                 let tools = answer["result"]["tools"].as_array().cloned();
                 let names = tools.unwrap_or_default();
                 let names: Vec<Value> = names.iter().map(|tool| tool["name"].clone()).collect();
@@ -62,17 +98,18 @@ pub fn main(defects: Defects) -> ExitCode {
                 let params = json!({ "name": errand["tool"], "arguments": errand["arguments"] });
                 let told = defects.clone();
                 let running = calls.clone();
-                let id = link.send("tools/call", params, move |end| {
-                    running.lock().expect("calls").remove(&n);
+                let then = move |end| {
+                    lock(&running).remove(&n);
                     report(n, end, &told);
-                });
-                calls.lock().expect("calls").insert(n, id);
+                };
+                let id = link.clone().send("tools/call", params, Box::new(then));
+                lock(&calls).insert(n, id);
             }
             ("cancel", Some(link)) => {
                 let call = errand["call"].as_u64().unwrap_or_default();
-                let id = calls.lock().expect("calls").remove(&call);
+                let id = lock(&calls).remove(&call);
                 if let Some(id) = id {
-                    link.cancel(&id);
+                    link.clone().cancel(&id);
                     if !defects.has("waits-for-cancelled") {
                         failed(call, "cancelled", "given up");
                     }
@@ -123,4 +160,8 @@ fn failed(n: u64, kind: &str, message: &str) {
 
 fn say(what: Value) {
     println!("{what}");
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|broken| broken.into_inner())
 }
