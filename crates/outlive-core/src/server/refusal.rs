@@ -99,6 +99,18 @@ impl Refusal {
         Refusal::known(&error, Outcome::Rejected, sentence)
     }
 
+    /// The same where the limit is somebody else's.
+    pub(crate) fn too_long(len: u64) -> Refusal {
+        let error = Error::TooLarge {
+            limit: 0,
+            answer: false,
+        };
+        let sentence = format!(
+            "The request has {len} bytes. That is too many, and it was not read. Send less."
+        );
+        Refusal::known(&error, Outcome::Rejected, sentence)
+    }
+
     pub(crate) fn overloaded(what: &str) -> Refusal {
         let sentence = format!(
             "The server has as many requests as it can hold, so {} was not accepted. It was not \

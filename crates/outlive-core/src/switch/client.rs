@@ -32,8 +32,7 @@ impl Switch {
             },
             Frame::TooLong(line) => {
                 if line.id.is_some() && line.has_method {
-                    let refusal = Refusal::too_large(usize::try_from(line.len).unwrap_or(0));
-                    self.refuse(client, channel, &line.id_json, &refusal);
+                    self.refuse(client, channel, &line.id_json, &Refusal::too_long(line.len));
                 }
             }
         }
@@ -229,7 +228,7 @@ impl Switch {
         }
     }
 
-    /// Sends a request of our own.
+    /// Sends a request of our own. It has no client to send the answer to.
     pub(super) fn send_own(&mut self, method: &str, params: &str, what: What) {
         let id = self.fresh_name();
         let order = self.table.next();

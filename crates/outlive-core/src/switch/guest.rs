@@ -165,14 +165,13 @@ impl Switch {
     /// Nobody is left who wants to hear of this resource.
     fn unfollow(&mut self, uri: &str) {
         let params = serde_json::json!({ "uri": uri }).to_string();
-        self.send_own("resources/unsubscribe", &params, What::Own);
+        self.send_own("resources/unsubscribe", &params, What::Plain);
     }
 
     /// Its client is gone, but it has to be waited for.
     fn orphan(&mut self, id: Id, call: Call) {
         let call = Call {
             orphan: true,
-            channel: Channel::MAIN,
             ..call
         };
         self.table.insert(id, call);

@@ -33,7 +33,6 @@ impl Switch {
             return;
         };
         let line = match &call.what {
-            What::Own => return,
             What::Probe => return self.probe_answered(&message),
             What::Initialize => match message.result() {
                 Some(answer) => {

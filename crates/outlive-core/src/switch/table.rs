@@ -24,8 +24,6 @@ pub(super) enum What {
     Listen,
     /// Of our own: whether the server is a modern one.
     Probe,
-    /// Of our own, and nobody wants the answer.
-    Own,
 }
 
 /// A request that is waited for.

@@ -145,6 +145,23 @@ fn closing_a_channel_cancels_what_is_modern() {
 }
 
 #[test]
+fn a_stream_ends_alone() {
+    let mut p = Pair::modern();
+    say(&mut p, 1, &listen(1));
+    say(&mut p, 2, &listen(2));
+    p.forget();
+    p.feed(Input::Left(Channel(1)));
+    assert_eq!(p.all(), ["done 1"]);
+    assert_eq!(p.server.sizes().subscriptions.0, 1);
+
+    let mut p = Pair::modern();
+    p.client(&listen(1));
+    p.client(&listen(2));
+    p.cancel(1);
+    assert_eq!(p.server.sizes().subscriptions.0, 1);
+}
+
+#[test]
 fn a_question_ends_its_channel_and_the_answer_comes_on_the_next() {
     let mut p = Pair::modern();
     say(

@@ -537,3 +537,31 @@ fn a_dropped_line_is_told_on_one_line() {
         shown(&format!("{long}…"))
     );
 }
+
+#[test]
+fn the_error_of_a_server_has_a_code_whatever_it_wrote() {
+    for (object, code) in [
+        (r#"{"code":-32602,"message":"no"}"#, -32602),
+        (r#"{"code":7.0}"#, 7),
+        (r#"{"code":99999999999}"#, -32603),
+        ("{}", -32603),
+    ] {
+        assert_eq!(Error::remote(object.as_bytes()).code(), code, "{object}");
+    }
+}
+
+#[test]
+fn an_error_reads_as_its_sentence() {
+    let words = Error::Overloaded.to_string();
+    assert_eq!(words, Error::Overloaded.sentence("the call"));
+    assert!(words.contains("the call"), "{words}");
+}
+
+#[test]
+fn a_cause_has_the_status_of_a_server_that_wants_credentials() {
+    let cause = cause(Reason::Unauthorized(403), Phase::Handshake).to_json();
+    assert_eq!(
+        (&cause["kind"], &cause["status"]),
+        (&json!("unauthorized"), &json!(403))
+    );
+}

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use crate::routes::{A, B, Desk, initialize, sent, told, welcome};
 
-const EVERYBODY: Client = Client(0);
+pub const EVERYBODY: Client = Client(0);
 
-fn modern(id: u64, method: &str) -> Value {
+pub fn modern(id: u64, method: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": {"_meta": {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
@@ -17,7 +17,7 @@ fn modern(id: u64, method: &str) -> Value {
     }}})
 }
 
-fn call_id(outputs: &[Output]) -> Value {
+pub fn call_id(outputs: &[Output]) -> Value {
     sent(outputs)["id"].clone()
 }
 
@@ -96,6 +96,19 @@ fn fm_12_a_handshake_whose_client_has_left_is_good_for_the_next_client() {
 }
 
 #[test]
+fn a_handshake_that_waits_goes_with_its_client() {
+    let mut desk = Desk::new(Sharing::Legacy);
+    let (_, first) = desk.post(A, &initialize(0));
+    desk.post(B, &initialize(0));
+    assert_eq!(desk.feed(Input::Gone(B)), []);
+    assert_eq!(desk.switch.in_flight(), 1);
+    let error = json!({"code": -32000, "message": "not you"});
+    let outputs = desk.said(&json!({"jsonrpc": "2.0", "id": call_id(&first), "error": error}));
+    assert_eq!(told(&outputs).len(), 1);
+    assert_eq!(desk.switch.in_flight(), 0);
+}
+
+#[test]
 fn a_second_handshake_changes_nothing() {
     let mut desk = Desk::shaken(Sharing::Alone, &[A]);
     let (_, outputs) = desk.post(A, &initialize(1));
@@ -164,6 +177,7 @@ fn a_legacy_server_gets_no_modern_request_and_its_client_a_way_out() {
                 .to_string()
                 .contains("initialize")
         );
+        assert_eq!(refused.2["error"]["code"], -32600);
         assert!(desk.switch.is_legacy_only());
         let (_, outputs) = desk.post(EVERYBODY, &modern(2, "tools/call"));
         assert_eq!(
@@ -193,7 +207,13 @@ fn without_a_server_the_question_is_put_again() {
         generation: Generation::FIRST,
     };
     let outputs = desk.feed(Input::Refused(refusal.into()));
-    assert_eq!(told(&outputs)[0].2["error"]["code"], -31002);
+    let error = &told(&outputs)[0].2["error"];
+    assert_eq!(error["code"], -31002);
+    let words = error["message"].to_string();
+    assert!(
+        words.contains("the request") && !words.contains("discover"),
+        "{words}"
+    );
     let (_, outputs) = desk.post(EVERYBODY, &modern(1, "tools/call"));
     assert_eq!(sent(&outputs)["method"], "server/discover");
 }

@@ -1,6 +1,9 @@
 //! The switch between clients and a session: by rules, and by a million random steps.
 
+mod bounds;
 mod handshake;
+mod junk;
+mod modern;
 mod routes;
 mod schedule;
 mod world;

@@ -16,15 +16,23 @@ pub struct Desk {
 
 impl Desk {
     pub fn new(sharing: Sharing) -> Desk {
+        Desk::limited(sharing, Limits::default())
+    }
+
+    pub fn limited(sharing: Sharing, limits: Limits) -> Desk {
         Desk {
-            switch: Switch::new(sharing, Limits::default()),
+            switch: Switch::new(sharing, limits),
             channels: 0,
         }
     }
 
     /// With clients that have shaken hands.
     pub fn shaken(sharing: Sharing, clients: &[Client]) -> Desk {
-        let mut desk = Desk::new(sharing);
+        Desk::new(sharing).welcoming(clients)
+    }
+
+    pub fn welcoming(mut self, clients: &[Client]) -> Desk {
+        let desk = &mut self;
         for client in clients {
             for output in desk.post(*client, &initialize(0)).1 {
                 if let Output::Call(id, _) = output {
@@ -32,7 +40,7 @@ impl Desk {
                 }
             }
         }
-        desk
+        self
     }
 
     pub fn post(&mut self, client: Client, message: &Value) -> (Channel, Vec<Output>) {
@@ -40,9 +48,12 @@ impl Desk {
     }
 
     pub fn post_line(&mut self, client: Client, line: &str) -> (Channel, Vec<Output>) {
+        self.post_frame(client, Frame::Line(line.to_owned().into()))
+    }
+
+    pub fn post_frame(&mut self, client: Client, frame: Frame) -> (Channel, Vec<Output>) {
         self.channels += 1;
         let channel = Channel(self.channels);
-        let frame = Frame::Line(line.to_owned().into());
         (channel, self.feed(Input::Frame(client, channel, frame)))
     }
 
@@ -70,7 +81,7 @@ pub fn welcome() -> Value {
     json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}})
 }
 
-fn call(id: u64) -> Value {
+pub fn call(id: u64) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "t", "_meta": {"progressToken": "p"}}})
 }
 
@@ -316,23 +327,191 @@ fn a_batch_is_done_with_its_last_answer() {
 }
 
 #[test]
-fn more_than_may_be_in_flight_is_refused() {
-    let limits = Limits {
-        calls_each: 2,
-        ..Limits::default()
-    };
-    let mut desk = Desk::new(Sharing::Legacy);
-    desk.switch = Switch::new(Sharing::Legacy, limits);
-    desk.post(A, &initialize(0));
+fn a_closed_stream_cancels_nothing_of_a_legacy_client() {
+    let mut desk = Desk::shaken(Sharing::Legacy, &[A]);
+    let (channel, outputs) = desk.post(A, &call(1));
+    assert_eq!(desk.feed(Input::Left(A, channel)), []);
+    let answer = json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "result": {}});
+    assert_eq!(told(&desk.said(&answer)).len(), 1);
+}
+
+#[test]
+fn a_lone_client_cancels_in_its_own_words() {
+    let mut desk = Desk::shaken(Sharing::Alone, &[A]);
     desk.post(A, &call(1));
-    let (_, outputs) = desk.post(A, &call(2));
-    assert_eq!(told(&outputs)[0].2["error"]["code"], -31002);
+    let cancel =
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1.0}}"#;
+    let (_, outputs) = desk.post_line(A, cancel);
+    let Output::Cancel(_, line) = &outputs[0] else {
+        panic!("{outputs:?}");
+    };
+    assert_eq!(line, cancel);
+}
+
+#[test]
+fn progress_with_a_question_is_passed_on_for_whoever_was_asked() {
+    let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
+    desk.post(A, &call(1));
+    let params = json!({"message": "?", "requestedSchema": {}});
+    let mut ask =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": params});
+    assert_eq!(told(&desk.said(&ask)).len(), 1);
+    ask["id"] = json!(2);
+    ask["params"]["_meta"] = json!({"progressToken": "t"});
+    assert_eq!(told(&desk.said(&ask)).len(), 1);
+    let mut passes = |client, token: Value| {
+        let params = json!({"progressToken": token, "progress": 1});
+        let line = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
+        let (_, outputs) = desk.post(client, &line);
+        matches!(outputs[0], Output::Notify(_))
+    };
+    assert!(passes(A, json!("t")));
+    assert!(!passes(A, json!("u")) && !passes(A, json!(null)));
+    assert!(!passes(B, json!("t")) && !passes(B, json!("u")));
+}
+
+#[test]
+fn the_server_is_asked_for_the_level_of_the_most_curious() {
+    let level = |id: u64, level: &str| json!({"jsonrpc": "2.0", "id": id, "method": "logging/setLevel", "params": {"level": level}});
+    let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
+    let (_, outputs) = desk.post(A, &level(1, "info"));
+    desk.said(&json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "result": {}}));
+    for less in ["info", "error"] {
+        let (_, outputs) = desk.post(B, &level(1, less));
+        assert_eq!(told(&outputs)[0].2["result"], json!({}), "{less}");
+    }
+    let (_, outputs) = desk.post(B, &level(1, "debug"));
+    assert_eq!(sent(&outputs)["params"]["level"], "debug");
+    // Who is alone says it to the server.
+    desk.feed(Input::Gone(B));
+    let (_, outputs) = desk.post(A, &level(2, "error"));
+    assert_eq!(sent(&outputs)["params"]["level"], "error");
+}
+
+#[test]
+fn a_question_goes_to_the_stream_of_the_only_call_that_has_one() {
+    let ask = json!({"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}});
+    let mut desk = Desk::shaken(Sharing::Legacy, &[A]);
+    let on_main = Frame::Line(call(1).to_string().into());
+    desk.feed(Input::Frame(A, Channel::MAIN, on_main));
+    let (channel, _) = desk.post(A, &call(2));
+    let outputs = desk.said(&ask);
+    assert!(matches!(outputs[..], [Output::Send(A, at, _)] if at == channel));
+}
+
+#[test]
+fn what_others_follow_is_not_given_up_for_one_who_leaves() {
+    let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
+    let subscribe = json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": "a://b"}});
+    for client in [A, B] {
+        let (_, outputs) = desk.post(client, &subscribe);
+        desk.said(&json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "result": {}}));
+    }
+    assert_eq!(desk.feed(Input::Gone(A)), []);
     assert_eq!(
-        sent(
-            &desk
-                .post(B, &json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}))
-                .1
-        )["method"],
-        "ping"
+        desk.feed(Input::Gone(B)),
+        [],
+        "there is nobody to tell it for"
     );
+}
+
+#[test]
+fn progress_of_a_task_goes_on_until_its_client_leaves() {
+    let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
+    let mut task = call(1);
+    task["params"]["task"] = json!({});
+    let tokens = [A, B].map(|client| {
+        let (_, outputs) = desk.post(client, &task);
+        let frame = sent(&outputs);
+        desk.said(&json!({"jsonrpc": "2.0", "id": frame["id"], "result": {}}));
+        frame["params"]["_meta"]["progressToken"].clone()
+    });
+    let mut hears = |gone: Option<Client>| {
+        gone.map(|client| desk.feed(Input::Gone(client)));
+        tokens.clone().map(|token| {
+            let params = json!({"progressToken": token, "progress": 1});
+            let line =
+                json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
+            told(&desk.said(&line))
+                .first()
+                .map(|heard| (heard.0, heard.1))
+        })
+    };
+    assert_eq!(
+        hears(None),
+        [Some((A, Channel::MAIN)), Some((B, Channel::MAIN))]
+    );
+    assert_eq!(hears(Some(A)), [None, Some((B, Channel::MAIN))]);
+}
+
+#[test]
+fn a_question_that_is_withdrawn_is_withdrawn_where_it_was_put() {
+    let ask = json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}});
+    let withdrawn = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "q"}});
+    for open in [true, false] {
+        let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
+        let (channel, outputs) = desk.post(A, &call(1));
+        desk.said(&ask);
+        if !open {
+            desk.said(&json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "result": {}}));
+        }
+        let place = if open { channel } else { Channel::MAIN };
+        assert_eq!(
+            told(&desk.said(&withdrawn)),
+            [(A, place, withdrawn.clone())]
+        );
+        assert_eq!(desk.said(&withdrawn), [], "once");
+        let late = json!({"jsonrpc": "2.0", "id": "q", "result": {"action": "accept"}});
+        let (own, outputs) = desk.post(A, &late);
+        assert_eq!(outputs, [Output::Done(A, own)]);
+    }
+}
+
+#[test]
+fn a_lone_client_is_asked_whatever_it_has_declared() {
+    let ask = json!({"jsonrpc": "2.0", "id": 5, "method": "roots/list"});
+    let outputs = Desk::shaken(Sharing::Alone, &[A]).said(&ask);
+    assert_eq!(told(&outputs), [(A, Channel::MAIN, ask)]);
+}
+
+#[test]
+fn a_server_of_several_is_told_that_somebody_is_there() {
+    let outputs = Desk::shaken(Sharing::Legacy, &[A, B])
+        .said(&json!({"jsonrpc": "2.0", "id": "p", "method": "ping"}));
+    let [Output::Answer(line)] = &outputs[..] else {
+        panic!("{outputs:?}");
+    };
+    let answer: Value = serde_json::from_slice(line).expect("JSON");
+    assert_eq!(answer, json!({"jsonrpc": "2.0", "id": "p", "result": {}}));
+}
+
+#[test]
+fn a_token_used_again_is_that_of_the_request_that_is_left() {
+    let mut desk = Desk::shaken(Sharing::Alone, &[A]);
+    desk.post(A, &call(1));
+    let (second, _) = desk.post(A, &call(2));
+    desk.said(&json!({"jsonrpc": "2.0", "id": 1, "result": {}}));
+    let progress = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": "p", "progress": 1}});
+    assert_eq!(told(&desk.said(&progress)), [(A, second, progress.clone())]);
+    desk.said(&json!({"jsonrpc": "2.0", "id": 2, "result": {}}));
+    assert_eq!(desk.said(&progress), []);
+}
+
+#[test]
+fn what_the_server_refuses_is_not_remembered() {
+    let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
+    let mut refused = |method: &str, params: Value| {
+        let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let (_, outputs) = desk.post(A, &request);
+        let error = json!({"code": -32602, "message": "no"});
+        desk.said(&json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "error": error}));
+        desk.switch.sizes()
+    };
+    let task = json!({"name": "t", "task": {}, "_meta": {"progressToken": "p"}});
+    assert_eq!(refused("tools/call", task).tasks, 0);
+    let resource = json!({"uri": "a://b"});
+    assert_eq!(refused("resources/subscribe", resource).subscriptions, 0);
+    refused("logging/setLevel", json!({"level": "error"}));
+    let log = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}});
+    assert_eq!(told(&desk.said(&log)).len(), 2);
 }
