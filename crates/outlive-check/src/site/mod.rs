@@ -26,6 +26,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::journal::{Journal, Leg};
+use crate::puppet;
 use crate::scenario::Era;
 use crate::verdict::Finding;
 
@@ -47,6 +48,14 @@ pub enum Act {
     Leave,
     /// A stream on which nothing is said, for as long as the client likes.
     Listen,
+}
+
+impl Act {
+    /// A call is answered with a text.
+    pub fn answer(call: &Seen, text: &str) -> Act {
+        let answer = puppet::answer(&call.message, text);
+        Act::Say(Answer::json(200, &answer))
+    }
 }
 
 type Script = Box<dyn Fn(&Seen) -> Act + Send>;

@@ -111,3 +111,19 @@ fn a_file_that_cannot_be_written_is_told_before_anything_is_played() {
         "{words}"
     );
 }
+
+#[test]
+fn a_client_is_checked_over_http_where_that_is_asked_for() {
+    let output = Command::new(outlive())
+        .args(["check", "client", "--over", "http", "--patience", "4s"])
+        .args(["--only", "session-h*", "--json", "--"])
+        .args(peer("web-client", Some("omits-session-header")))
+        .output()
+        .expect("outlive");
+    assert_eq!(output.status.code(), Some(1));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON and nothing else");
+    assert_eq!(report["trials"][0]["name"], "session-header");
+    assert_eq!(report["trials"][0]["verdict"], "broken");
+    let wire = report["trials"][0]["evidence"]["transcript"].to_string();
+    assert!(wire.contains("notifications/initialized"), "{wire}");
+}

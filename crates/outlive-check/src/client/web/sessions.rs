@@ -136,14 +136,9 @@ async fn in_call(stage: &mut Stage) -> Held {
     let mut visit = site.slow_call().await?;
     visit.open_stream(None).await;
     // Whoever sends it again gets an answer.
-    site.script(|seen| {
-        match seen.calls("slow") && seen.session().is_none_or(|s| !s.ends_with("-1")) {
-            true => Act::Say(Answer::json(
-                200,
-                &crate::puppet::answer(&seen.message, "again"),
-            )),
-            false => Act::Usual,
-        }
+    site.script(|seen| match seen.calls("slow") {
+        true => Act::answer(seen, "again"),
+        false => Act::Usual,
     });
     site.forget_sessions();
     let patience = driver.patience();

@@ -53,10 +53,7 @@ async fn waiting(driver: &mut Driver, site: &Site) -> Result<(Errand, Visit), Fi
     let call = driver.call("slow", "").await;
     let visit = site.slow_call().await?;
     site.script(|seen| match seen.calls("slow") {
-        true => Act::Say(Answer::json(
-            200,
-            &crate::puppet::answer(&seen.message, "again"),
-        )),
+        true => Act::answer(seen, "again"),
         false if seen.cursor().is_some() => Act::Leave,
         false => Act::Usual,
     });
