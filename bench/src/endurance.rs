@@ -127,14 +127,14 @@ pub fn restarts(programs: &Programs, count: usize) -> io::Result<Span> {
     })
 }
 
-/// The server behind outlive: its one child that is not outlive again.
+/// The server behind outlive: its one child that is not outlive's warden.
 fn server_of(host: &Host) -> io::Result<Process> {
     let own = host.process().name()?;
     let start = Instant::now();
     loop {
         let mut servers = host.process().children()?;
         // One that has gone in the meantime has no name.
-        servers.retain(|child| child.name().is_ok_and(|name| name != own));
+        servers.retain(|child| child.name().is_ok_and(|name| !name.starts_with(&own)));
         match servers[..] {
             [server] => return Ok(server),
             _ if start.elapsed() > PATIENCE => {
