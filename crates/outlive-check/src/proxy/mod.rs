@@ -1,5 +1,6 @@
 //! Scenarios for proxies: what hosts and servers do to what stands between them.
 
+mod recovery;
 mod stage;
 mod subject;
 mod survival;
@@ -12,7 +13,11 @@ pub use subject::{ProxyOptions, ProxySurvey, ProxyUnderTest};
 
 /// Every scenario for proxies.
 pub fn scenarios() -> impl Iterator<Item = &'static Scenario> {
-    let all = [transparency::SCENARIOS, survival::SCENARIOS];
+    let all = [
+        transparency::SCENARIOS,
+        survival::SCENARIOS,
+        recovery::SCENARIOS,
+    ];
     all.into_iter().flatten()
 }
 

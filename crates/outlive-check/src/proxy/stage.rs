@@ -40,7 +40,8 @@ pub struct Between {
     pub host: Host,
     /// The server that was started last.
     pub server: Puppet,
-    _puppets: Puppets,
+    /// Those that are started after it.
+    pub puppets: Puppets,
     _listener: Option<Listener>,
 }
 
@@ -70,7 +71,7 @@ impl Opened {
         Ok(Between {
             host,
             server,
-            _puppets: puppets,
+            puppets,
             _listener: listener,
         })
     }

@@ -28,6 +28,8 @@ pub struct Habits {
     pub dies_after_handshake: Option<u8>,
     /// Tools beside the usual ones.
     pub more_tools: Vec<&'static str>,
+    /// Has resources to subscribe to.
+    pub resources: bool,
     /// Asks that are left for the scenario to answer.
     pub leaves: &'static [&'static str],
 }
@@ -190,9 +192,13 @@ pub(crate) fn outcome(
         "initialize" => {
             let asked = params["protocolVersion"].as_str().unwrap_or_default();
             let known = LEGACY.iter().find(|known| **known == asked);
+            let mut capabilities = json!({ "tools": { "listChanged": true } });
+            if habits.resources {
+                capabilities["resources"] = json!({ "subscribe": true });
+            }
             json!({
                 "protocolVersion": known.unwrap_or(&LEGACY[0]),
-                "capabilities": { "tools": { "listChanged": true } },
+                "capabilities": capabilities,
                 "serverInfo": info(),
             })
         }
@@ -205,6 +211,7 @@ pub(crate) fn outcome(
         }),
         "ping" if !modern => json!({}),
         "tools/list" => tools(habits, modern),
+        "resources/subscribe" if habits.resources && !modern => json!({}),
         "tools/call" => match params["name"].as_str() {
             Some("echo") => {
                 json!({ "content": [{ "type": "text", "text": params["arguments"]["text"] }] })

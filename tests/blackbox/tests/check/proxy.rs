@@ -15,6 +15,7 @@ const DEFECTS: &[(&str, &str)] = &[
     ("answers-find-their-call", "answers-in-order"),
     ("big-messages-pass", "small-buffer"),
     ("bytes-pass", "rewrites-json"),
+    ("calls-race-the-restart", "goes-silent-at-death"),
     ("cancel-races-answer", "answers-cancellations"),
     ("cancellation-passes", "drops-cancellations"),
     ("crash-loop", "restarts-at-once"),
@@ -27,6 +28,7 @@ const DEFECTS: &[(&str, &str)] = &[
     ("host-vanishes", "leaves-server"),
     ("ids-come-back", "turns-texts-into-numbers"),
     ("modern-results-pass", "knows-results"),
+    ("no-blind-replay", "replays-blindly"),
     ("order-is-kept", "reorders"),
     ("progress-passes", "drops-progress"),
     ("questions-pass", "drops-questions"),
@@ -35,6 +37,7 @@ const DEFECTS: &[(&str, &str)] = &[
     ("stderr-flood", "leaves-stderr"),
     ("stdout-junk", "passes-junk"),
     ("stdout-junk-survived", "dies-on-junk"),
+    ("subscriptions-survive", "restarts-at-once"),
     ("unknown-members-pass", "drops-unknown-members"),
     ("unknown-methods-pass", "drops-unknown-methods"),
 ];

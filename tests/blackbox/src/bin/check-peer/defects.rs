@@ -173,6 +173,7 @@ const PROXY: &[&str] = &[
     "no-restart",
     "passes-junk",
     "reorders",
+    "replays-blindly",
     "restarts-at-once",
     "rewrites-json",
     "small-buffer",

@@ -70,7 +70,12 @@ fn start(defects: &Defects, server: &[String], alone: bool) -> Child {
         }
         false => {
             let mut command = Command::new(outlive);
-            command.args(["run", "--drain", "0s", "--"]).args(server);
+            let retry = match defects.has("replays-blindly") {
+                true => "always",
+                false => "safe",
+            };
+            let flags = ["run", "--drain", "0s", "--retry", retry, "--"];
+            command.args(flags).args(server);
             command
         }
     };
