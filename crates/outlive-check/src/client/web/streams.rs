@@ -43,7 +43,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         .says("A call that may have been executed is not sent again: its tool does not say that it may be.")
         .fm(&[8]),
     web("stream-odd-shapes", |stage| Box::pin(odd_shapes(stage)))
-        .says("Comments, CR LF, events of several lines and in several pieces are understood.")
+        .says("Comments, CR LF, unknown fields, events of several lines and in several pieces are understood.")
         .fm(&[57, 59]),
 ];
 
