@@ -424,6 +424,14 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_that_takes_as_long_as_a_bound_is_within_it() {
+        let latency = Latency::default();
+        latency.note(BUCKETS[0]);
+        latency.note(BUCKETS[1]);
+        assert_eq!(latency.read().up_to[..2], [1, 2]);
+    }
+
+    #[test]
     fn methods_of_no_protocol_are_one() {
         let meter = Arc::new(Meter::new());
         let tally = Tally::new(meter.clone(), &State::Closed);

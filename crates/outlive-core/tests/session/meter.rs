@@ -54,18 +54,21 @@ fn answers_are_counted_with_the_time_they_took() {
         assert_eq!(count, expected, "{bound:?}");
     }
     let bytes = meter.bytes();
+    assert_eq!(bytes.map(|(way, _)| way), ["to_server", "to_host"]);
     assert!(bytes.iter().all(|(_, count)| *count > 0), "{bytes:?}");
 }
 
 #[test]
 fn a_death_is_counted_by_its_cause_and_so_is_what_it_did() {
     let (mut p, meter) = metered();
+    assert_eq!((meter.retried(), meter.connected()), (0, 0));
     p.call(7, "risky");
     p.request(8, "resources/read");
     p.die(Exit::Code(1));
     assert_eq!(ended(&meter), [("tools/call", "connection_lost", 1)]);
     assert_eq!(meter.lost().collect::<Vec<_>>(), [("exited", 1)]);
     assert_eq!((meter.in_flight(), meter.held()), (0, 1));
+    assert!(meter.states().all(|state| state != ("ready", 1)));
     p.revive();
     assert_eq!((meter.in_flight(), meter.held()), (1, 0));
     assert_eq!((meter.retried(), meter.connected()), (1, 1));
