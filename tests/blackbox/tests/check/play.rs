@@ -129,7 +129,7 @@ pub fn every_defect_is_used(role: &str, table: &[(&str, &str)]) {
 
 /// Plays each scenario of a table with a peer that has the defect which breaks it.
 pub fn each_breaks_its_scenario<P>(
-    table: &'static [(&'static str, &'static str)],
+    table: &[(&'static str, &'static str)],
     scenarios: &[&'static Scenario],
     play: impl Fn(Vec<&'static Scenario>, &'static str) -> P,
 ) where
@@ -138,13 +138,13 @@ pub fn each_breaks_its_scenario<P>(
     block_on(async {
         let places = Arc::new(Semaphore::new(JOBS));
         let mut plays = JoinSet::new();
-        for (name, defect) in table {
+        for &(name, defect) in table {
             let all = scenarios.iter().copied();
-            let one = all.filter(|scenario| scenario.name == *name).collect();
+            let one = all.filter(|scenario| scenario.name == name).collect();
             let (places, played) = (places.clone(), play(one, defect));
             plays.spawn(async move {
                 let _place = places.acquire_owned().await;
-                (*defect, played.await)
+                (defect, played.await)
             });
         }
         let mut missed = String::new();

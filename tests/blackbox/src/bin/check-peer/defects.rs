@@ -158,7 +158,6 @@ const WEB_CLIENT: &[&str] = &[
 const PROXY: &[&str] = &[
     "answers-cancellations",
     "answers-in-order",
-    "dies-on-junk",
     "drops-cancellations",
     "drops-progress",
     "drops-questions",
@@ -176,6 +175,7 @@ const PROXY: &[&str] = &[
     "replays-blindly",
     "restarts-at-once",
     "rewrites-json",
+    "silent-after-junk",
     "small-buffer",
     "turns-texts-into-numbers",
 ];
