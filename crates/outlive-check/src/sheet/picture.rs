@@ -7,8 +7,6 @@ use super::{Cell, Matrix, Sheet, escaped};
 const ROW: usize = 17;
 const COLUMN: usize = 30;
 const LABELS: usize = 290;
-/// Room for the names above the columns, which stand aslant.
-const HEAD: usize = 150;
 const GAP: usize = 26;
 
 const STYLE: &str = "text{font:11px ui-sans-serif,system-ui,sans-serif;fill:#1f2328}\
@@ -20,10 +18,11 @@ const STYLE: &str = "text{font:11px ui-sans-serif,system-ui,sans-serif;fill:#1f2
 pub fn picture(sheets: &[Sheet]) -> String {
     let matrices = Matrix::of(sheets);
     let columns = matrices.iter().map(|m| m.sheets.len()).max().unwrap_or(0);
-    let width = LABELS + columns * COLUMN + HEAD;
+    // The last name leans over the edge of its column by about its height.
+    let width = LABELS + columns * COLUMN + matrices.iter().map(head).max().unwrap_or(0);
     let height: usize = matrices
         .iter()
-        .map(|m| HEAD + m.rows.len() * ROW + GAP)
+        .map(|m| head(m) + m.rows.len() * ROW + GAP)
         .sum::<usize>()
         + GAP;
     let mut svg = format!(
@@ -38,9 +37,15 @@ pub fn picture(sheets: &[Sheet]) -> String {
     svg
 }
 
+/// Room for the names above the columns, which stand aslant: a letter is about seven wide.
+fn head(matrix: &Matrix<'_>) -> usize {
+    let lengths = matrix.sheets.iter().map(|s| s.title().chars().count());
+    30 + lengths.max().unwrap_or(0) * 5
+}
+
 /// Draws below `top` and returns where it ended. Writing into a string cannot fail.
 fn draw(svg: &mut String, matrix: &Matrix<'_>, top: usize) -> usize {
-    let first = top + HEAD;
+    let first = top + head(matrix);
     let _ = writeln!(
         svg,
         "<text class=\"t\" x=\"8\" y=\"{}\">{}s</text>",
