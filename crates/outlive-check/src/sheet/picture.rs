@@ -48,7 +48,7 @@ fn draw(svg: &mut String, matrix: &Matrix<'_>, top: usize) -> usize {
     let first = top + head(matrix);
     let _ = writeln!(
         svg,
-        "<text class=\"t\" x=\"8\" y=\"{}\">{}s</text>",
+        "<text class=\"t\" x=\"8\" y=\"{}\">As a {}</text>",
         first - 10,
         escaped(matrix.subject)
     );
