@@ -56,6 +56,8 @@ pub struct Survey {
     pub server: String,
     /// The eras it speaks.
     pub eras: Vec<Era>,
+    /// The revision of each that was agreed on.
+    pub revisions: Vec<String>,
     /// How many tools it has.
     pub tools: usize,
     /// A call that is answered at once.
@@ -76,14 +78,13 @@ impl Survey {
 
     /// In a few words.
     pub fn words(&self) -> String {
-        let eras: Vec<&str> = self.eras.iter().map(|era| era.revision()).collect();
         let called = match &self.quick {
             Some(call) => format!("calls {:?}", call.name),
             None => "calls nothing".into(),
         };
         format!(
             "speaks {}, has {} tools, {called}",
-            eras.join(" and "),
+            self.revisions.join(" and "),
             self.tools
         )
     }
@@ -154,9 +155,15 @@ async fn survey(target: &Target, options: &Options) -> Result<Survey, String> {
         Some(call) => Some(call),
         None => quick(&mut found.0, &tools).await,
     };
+    let (_, about, eras) = found;
+    let revision = |era: &Era| match era {
+        Era::Legacy => about.agreed.clone(),
+        Era::Modern => Era::Modern.revision().to_owned(),
+    };
     Ok(Survey {
-        server: found.1,
-        eras: found.2,
+        server: about.name,
+        revisions: eras.iter().map(revision).collect(),
+        eras,
         tools: tools.len(),
         quick,
         slow: named(&options.slow)?,
@@ -165,13 +172,21 @@ async fn survey(target: &Target, options: &Options) -> Result<Survey, String> {
     })
 }
 
-/// A host that knows that the server speaks the era, and what the server calls itself.
+/// What a server says of itself.
+struct About {
+    /// What it calls itself.
+    name: String,
+    /// The revision it agreed to in a handshake.
+    agreed: String,
+}
+
+/// A host that knows that the server speaks the era, and what the server says of itself.
 async fn first_look(
     target: &Target,
     options: &Options,
     era: Era,
     journal: &Journal,
-) -> Result<(Host, String), Finding> {
+) -> Result<(Host, About), Finding> {
     let mut host = start(target, options, true, era, None, journal.leg("host")).await?;
     // A first start may have to download the server.
     host.patience = options.start_patience;
@@ -197,7 +212,14 @@ async fn first_look(
     };
     let word = |key: &str| info[key].as_str().unwrap_or_default().to_owned();
     let name = format!("{} {}", word("name"), word("version"));
-    Ok((host, name.trim().to_owned()))
+    let agreed = about["protocolVersion"].as_str().unwrap_or_default();
+    Ok((
+        host,
+        About {
+            name: name.trim().to_owned(),
+            agreed: agreed.to_owned(),
+        },
+    ))
 }
 
 async fn tools(host: &mut Host) -> Result<Vec<Value>, Finding> {
