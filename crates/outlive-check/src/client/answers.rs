@@ -33,6 +33,10 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         .over(Over::Stdio)
         .fm(&[18, 48])
         .should(CANCELLATION),
+    client("cancel-leaves-messages-whole", |stage| Box::pin(whole(stage)))
+        .says("Calls that are cancelled while they are written leave no half of a message behind, and the server where it is.")
+        .over(Over::Stdio)
+        .fm(&[49]),
     client("unknown-id", |stage| Box::pin(unknown_id(stage)))
         .says("Answers to requests that never were are ignored.")
         .over(Over::Stdio)
@@ -94,6 +98,32 @@ async fn ends(stage: &mut Stage) -> Held {
     driver.outcome(cancel, "cancel").await?;
     driver.outcome(call, "The call that was cancelled").await?;
     Ok(())
+}
+
+async fn whole(stage: &mut Stage) -> Held {
+    let (mut driver, mut puppet, _puppets) = stage.connected().await?;
+    // More than a pipe holds: it cannot be written at once.
+    let text = "x".repeat(1 << 20);
+    for _ in 0..10 {
+        let call = driver.call("slow", &text).await;
+        let cancel = driver.cancel(call).await;
+        driver.outcome(cancel, "cancel").await?;
+    }
+    driver
+        .works("after calls were cancelled while they were written")
+        .await?;
+    if puppet.gone(std::time::Duration::ZERO).await {
+        return Finding::broken("The cancellations ended the server.");
+    }
+    match puppet.look(|letters| letters.junk.first().cloned()) {
+        None => Ok(()),
+        Some(line) => {
+            let begin: String = line.chars().take(80).collect();
+            Finding::broken(format!(
+                "The server got a line that is no message: {begin}…"
+            ))
+        }
+    }
 }
 
 async fn unknown_id(stage: &mut Stage) -> Held {

@@ -65,7 +65,8 @@ async fn idle(stage: &mut Stage) -> Held {
     host.linger(TIME).await;
     let took = computed(&mut host).saturating_sub(before);
     host.note(format!("it computed for {took:?} of {TIME:?}"));
-    match took > TIME / 4 {
+    // On a machine with more work than processors a loop gets little more than that.
+    match took > TIME / 20 {
         true => Finding::broken(format!(
             "With nothing to do it computed for {took:?} of {TIME:?}."
         )),

@@ -17,6 +17,7 @@ const DEFECTS: &[(&str, &str)] = &[
     ("blank-lines-and-crlf", "dies-on-blank-lines"),
     ("cancel-is-told", "cancels-silently"),
     ("modern-cancel-is-told", "cancels-silently"),
+    ("cancel-leaves-messages-whole", "cuts-messages"),
     ("cancelled-call-ends", "waits-for-cancelled"),
     ("close-ends-input-first", "kills-at-once"),
     ("close-ends-input-first", "leaves-server"),

@@ -71,6 +71,7 @@ const SERVER: &[&str] = &[
 const CLIENT: &[&str] = &[
     "caches-list",
     "cancels-silently",
+    "cuts-messages",
     "dies-on-bad-utf8",
     "dies-on-blank-lines",
     "dies-on-junk",

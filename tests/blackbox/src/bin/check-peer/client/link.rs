@@ -179,7 +179,11 @@ impl Link {
     }
 
     fn put(&self, message: &Value) {
-        let _ = self.input.send(Some(format!("{message}\n").into_bytes()));
+        let mut line = format!("{message}\n").into_bytes();
+        if self.defects.has("cuts-messages") && line.len() > 64 << 10 {
+            line.drain(32 << 10..line.len() - 1);
+        }
+        let _ = self.input.send(Some(line));
     }
 
     fn lose_all(&self) {
