@@ -146,6 +146,7 @@ mod downstream;
 mod driver;
 #[cfg(feature = "gateway")]
 pub mod gateway;
+mod heap;
 mod host;
 #[cfg(feature = "http")]
 mod http;

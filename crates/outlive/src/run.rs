@@ -8,6 +8,7 @@ use outlive_core::{Event, Policy, Time};
 use crate::children::Children;
 use crate::command::Command;
 use crate::driver;
+use crate::heap::runtime;
 #[cfg(feature = "http")]
 use crate::http::{Remote, Sessions};
 use crate::secrets::Secrets;
@@ -100,12 +101,6 @@ pub fn run_remote<O: Observer>(
         let servers = Sessions::new(server, limit);
         Ok(between(host, servers, policy, seed()).await)
     })
-}
-
-fn runtime() -> io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
 }
 
 pub(crate) fn seed() -> u64 {

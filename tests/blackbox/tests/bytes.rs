@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::rig::{Host, Setup, tree};
+use crate::rig::{Host, Setup, tree, until};
 
 const MIB: usize = 1 << 20;
 
@@ -76,6 +76,30 @@ fn fm_11_endless_junk_keeps_nobody_from_anything() {
     };
     let (told, counted): (u64, u64) = (count("dropped"), count("more_dropped"));
     assert!(told > 0 && told < counted, "{told} told, {counted} counted");
+}
+
+/// What a burst of large messages took is given back when it is quiet, though some of it is kept while they come.
+#[test]
+fn memory_is_given_back_when_it_is_quiet() {
+    let mut host = Host::ready(Setup::new().flags(&["--probe-interval", "3s"]));
+    host.ping();
+    let resident = |host: &Host| tree::resident(host.pid()).expect("outlive lives");
+    let before = resident(&host);
+    let text = "x".repeat(MIB / 100);
+    let blocked = host.call("block", json!({ "ms": 1000 }));
+    let ids: Vec<i64> = (0..700)
+        .map(|_| host.call("echo", json!({ "text": text })))
+        .collect();
+    host.answer(blocked).result();
+    for id in ids {
+        host.answer(id).result();
+    }
+    let after = resident(&host);
+    assert!(after > before + 4 * MIB as u64, "{before}, then {after}");
+    until("it is given back", || {
+        (resident(&host) < before + 3 * MIB as u64).then_some(())
+    });
+    host.ping();
 }
 
 /// FM-57: two hundred concurrent answers of 16 KiB, written in pieces of one to seven bytes: all

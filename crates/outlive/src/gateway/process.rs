@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use super::Gateway;
+use crate::heap::runtime;
 use crate::server::Http;
 use crate::signals::{Signal, Signals};
 
@@ -17,10 +18,7 @@ pub fn run(
     address: &str,
     listening: impl FnOnce(SocketAddr),
 ) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(async {
+    runtime()?.block_on(async {
         let mut signals = Signals::new()?;
         let server = http.bind(address).await?;
         listening(server.local_addr());
