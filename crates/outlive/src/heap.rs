@@ -7,26 +7,43 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Nothing has happened for a while.
-const QUIET: Duration = Duration::from_secs(2);
+/// In this time …
+const WHILE: Duration = Duration::from_secs(2);
+/// … clocks alone do not make a thread go to sleep more often than this.
+const FEW: u32 = 16;
+
+/// How often a thread has gone to sleep lately.
+struct Sleeps {
+    since: Instant,
+    count: u32,
+}
 
 /// A runtime for a process that does nothing else, on one thread.
 pub(crate) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     keep();
-    // When the thread last went to sleep.
-    let slept = Mutex::new(Instant::now());
+    let sleeps = Mutex::new(Sleeps {
+        since: Instant::now(),
+        count: 0,
+    });
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .on_thread_park(move || give_back(&slept))
+        .on_thread_park(move || give_back(&sleeps))
         .build()
 }
 
-/// A thread is going to sleep. If it has slept for long before, it was woken by a clock, and there is nothing to do.
-fn give_back(slept: &Mutex<Instant>) {
+/// A thread is going to sleep. If it has been little more than asleep for a while, nobody needs what is kept.
+fn give_back(sleeps: &Mutex<Sleeps>) {
+    let mut sleeps = sleeps.lock().unwrap_or_else(PoisonError::into_inner);
+    sleeps.count += 1;
     let now = Instant::now();
-    let mut slept = slept.lock().unwrap_or_else(PoisonError::into_inner);
-    if now - std::mem::replace(&mut *slept, now) > QUIET {
-        trim();
+    if now - sleeps.since > WHILE {
+        if sleeps.count <= FEW {
+            trim();
+        }
+        *sleeps = Sleeps {
+            since: now,
+            count: 0,
+        };
     }
 }
 
