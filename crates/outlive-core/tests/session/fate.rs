@@ -5,7 +5,7 @@ use std::time::Duration;
 use outlive_core::cause::Exit;
 use outlive_core::link::Fate;
 use outlive_core::policy::{Cancel, Retry};
-use outlive_core::{Id, Input, LinkInput, State};
+use outlive_core::{Id, Input, LinkInput, Policy, State};
 
 use crate::pair::*;
 
@@ -438,4 +438,44 @@ fn a_connection_that_is_over_has_no_status_to_wait_for() {
         let message = p.failure().message;
         assert!(message.contains(words), "{message}");
     }
+}
+
+#[test]
+fn a_handshake_waits_for_a_server_that_is_not_there_yet() {
+    let mut p = Pair::new(Policy::default());
+    p.feed(Input::Start);
+    p.request(1, "initialize");
+    for generation in 1..=4 {
+        p.up();
+        unanswered(&mut p, 1, Fate::Unsent("connection refused".into()));
+        assert_eq!(p.failures().len(), 0, "attempt {generation}");
+        let exit = Exit::Unknown;
+        p.old_link(generation, LinkInput::Exited { exit, sent: 0 });
+        p.advance(3_000);
+    }
+}
+
+#[test]
+fn a_death_before_it_was_read_does_not_undo_that_it_may_have_run_before() {
+    let mut p = Pair::with_tools();
+    p.call(8, "safe");
+    p.die(Exit::Code(1));
+    p.up();
+    p.own_result(1, WELCOME);
+    p.forget();
+    p.own_result(2, TOOLS);
+    assert!(p.at_link().contains(&call(8, "safe")));
+    p.die_unread(Exit::Code(1), 1);
+    p.advance(1_000);
+    p.up();
+    p.forget();
+    p.own_result(1, WELCOME);
+    assert!(
+        !p.at_link().contains(&call(8, "safe")),
+        "the third has not called it safe yet"
+    );
+    p.forget();
+    p.own_result(2, r#"{"tools":[{"name":"safe"}]}"#);
+    assert_eq!(p.at_link(), [""; 0]);
+    assert_eq!(failure(&p.at_host()[0]).outcome(), "unknown");
 }
