@@ -38,6 +38,10 @@ pub(crate) struct Readiness {
 }
 
 /// Who is here.
+#[cfg_attr(
+    not(feature = "gateway"),
+    expect(dead_code, reason = "only a gateway shows it")
+)]
 pub(crate) struct Census {
     pub(crate) connections: usize,
     pub(crate) sessions: usize,
