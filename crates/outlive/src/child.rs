@@ -1,20 +1,27 @@
 //! A link to a child process: three pipes and a process id.
+//!
+//! Nothing here waits for a process. It is started on a [thread of its own](crate::starter), and ended, with all that it
+//! has started, on [another](crate::sweeper). The link has ended when that is done: so nobody is left who could read
+//! what was written, and what is left in the pipe was not read by anybody.
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::process::Child;
+use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use outlive_core::cause::{Exit, StartFailure};
 use outlive_core::{Frame, Framer, Generation, LinkInput, LinkOrder};
-use rustix::process::Pid;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
 
 use crate::host::unblocked;
 use crate::lines::Lines;
 use crate::outbox::Outbox;
 use crate::process;
+use crate::starter::{Server, Started};
 use crate::stream::{Kind, Sink, Source};
+use crate::sweeper::Sweep;
 use crate::upstream::{Link, Read};
 
 /// Room for each read of standard error.
@@ -24,10 +31,18 @@ const STDERR_READ: usize = 8 << 10;
 #[derive(Debug)]
 pub(crate) struct ChildLink {
     generation: Generation,
-    /// The process, which also leads its group. It is not collected before [`ChildLink::end`].
-    pid: Pid,
-    collected: bool,
-    /// Gone once closed, failed or killed.
+    process: Process,
+    /// Orders that came before there was a process.
+    early: Vec<LinkOrder>,
+    /// Given once it is to end, or has ended by itself.
+    sweep: Option<Sweep>,
+    /// Told when there is news that the driver has to ask for.
+    done: UnboundedSender<()>,
+    /// It is not spoken to any more.
+    killed: bool,
+    /// Its end is not waited for.
+    let_go: bool,
+    /// Gone once closed or failed.
     stdin: Option<Sink>,
     outbox: Outbox,
     /// Bytes written that the server will certainly never read.
@@ -42,18 +57,31 @@ pub(crate) struct ChildLink {
     lines: Lines,
 }
 
+/// How far it has come.
+#[derive(Debug)]
+enum Process {
+    Starting(oneshot::Receiver<Started>),
+    Started(Server),
+    /// It could not be started.
+    None,
+}
+
 impl ChildLink {
-    /// The link to a process with three pipes. `message_limit` bounds what it may write in one line.
+    /// The link to a process that is being started. `message_limit` bounds what it may write in one line.
     pub(crate) fn new(
-        mut child: Child,
+        starting: oneshot::Receiver<Started>,
+        done: UnboundedSender<()>,
         generation: Generation,
         message_limit: usize,
-    ) -> Result<ChildLink, StartFailure> {
-        let pid = process::id_of(&child);
-        let mut link = ChildLink {
+    ) -> ChildLink {
+        ChildLink {
             generation,
-            pid,
-            collected: false,
+            process: Process::Starting(starting),
+            early: Vec::new(),
+            sweep: None,
+            done,
+            killed: false,
+            let_go: false,
             stdin: None,
             outbox: Outbox::default(),
             unread: 0,
@@ -63,14 +91,24 @@ impl ChildLink {
             stderr: None,
             stderr_bytes: BytesMut::new(),
             lines: Lines::default(),
-        };
+        }
+    }
+
+    /// The process was started, or not.
+    fn take(&mut self, started: Started) -> Result<(), StartFailure> {
+        self.process = Process::None;
+        let (server, mut child) = started?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
             return Err(StartFailure::Other("its pipes could not be made".into()));
         };
-        link.take_pipes(stdin.into(), stdout.into(), stderr.into())
+        self.take_pipes(stdin.into(), stdout.into(), stderr.into())
             .map_err(|error| StartFailure::Other(error.to_string()))?;
-        Ok(link)
+        self.process = Process::Started(server);
+        for order in std::mem::take(&mut self.early) {
+            self.order(order);
+        }
+        Ok(())
     }
 
     fn take_pipes(&mut self, stdin: OwnedFd, stdout: OwnedFd, stderr: OwnedFd) -> io::Result<()> {
@@ -80,30 +118,36 @@ impl ChildLink {
         Ok(())
     }
 
-    pub(crate) fn pid(&self) -> Pid {
-        self.pid
-    }
-
     /// Ends the server and its descendants; what is queued or unread is dropped.
     fn kill(&mut self) {
-        process::kill(self.pid);
-        if let Some(stdin) = &self.stdin {
-            self.unread = stdin.unread();
-        }
+        self.killed = true;
         self.outbox.clear();
         self.framer = Framer::new(0);
-        (self.stdin, self.stdout, self.stderr) = (None, None, None);
+        // The input is kept: what is left in it in the end was not read.
+        (self.stdout, self.stderr) = (None, None);
+        self.sweep();
     }
 
-    /// Ends what is left of the group, then collects the process. Tells how it ended and what
+    /// Has all that belongs to the server ended, once.
+    fn sweep(&mut self) {
+        if let Process::Started(server) = &self.process
+            && self.sweep.is_none()
+        {
+            self.sweep = Some(server.end(self.done.clone()));
+        }
+    }
+
+    /// Collects the process, which has ended with all that belongs to it. Tells how it ended and what
     /// [`Link::sent`] is in the end.
     pub(crate) fn end(mut self) -> (Exit, u64) {
-        process::kill(self.pid);
-        self.collected = true;
         if let Some(stdin) = &self.stdin {
             self.unread = stdin.unread();
         }
-        (process::collect(self.pid), self.sent())
+        let exit = match std::mem::replace(&mut self.process, Process::None) {
+            Process::Started(server) => server.collect(),
+            Process::Starting(_) | Process::None => Exit::Unknown,
+        };
+        (exit, self.sent())
     }
 }
 
@@ -112,14 +156,38 @@ impl Link for ChildLink {
         self.generation
     }
 
+    fn is_made(&self) -> bool {
+        false
+    }
+
+    fn poll_made(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StartFailure>> {
+        let Process::Starting(starting) = &mut self.process else {
+            return Poll::Pending;
+        };
+        let Poll::Ready(started) = Pin::new(starting).poll(cx) else {
+            return Poll::Pending;
+        };
+        let lost = || StartFailure::Other("there is no thread to start it on".into());
+        let made = self.take(started.unwrap_or_else(|_| Err(lost())));
+        if made.is_err() {
+            // There is nothing left of it.
+            let _ = self.done.send(());
+        }
+        match self.killed {
+            // It is told how it ended, not that it began.
+            true => Poll::Pending,
+            false => Poll::Ready(made),
+        }
+    }
+
     fn send(&mut self, frame: Bytes) {
-        if self.stdin.is_some() && !self.closing {
+        if self.stdin.is_some() && !self.closing && !self.killed {
             self.outbox.push(frame);
         }
     }
 
     fn flush(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        let Some(stdin) = &mut self.stdin else {
+        let Some(stdin) = self.stdin.as_mut().filter(|_| !self.killed) else {
             return Ok(());
         };
         let result = stdin.flush(cx, &mut self.outbox);
@@ -169,9 +237,10 @@ impl Link for ChildLink {
     }
 
     fn next_frame(&mut self) -> Option<Frame> {
-        match self.stdout {
-            Some(_) => self.framer.next_frame(),
-            None => self.framer.finish(),
+        match (&self.stdout, &self.process) {
+            (Some(_), _) => self.framer.next_frame(),
+            (None, Process::Starting(_)) => None,
+            (None, _) => self.framer.finish(),
         }
     }
 
@@ -201,21 +270,41 @@ impl Link for ChildLink {
     }
 
     fn order(&mut self, order: LinkOrder) -> Option<LinkInput> {
+        let pid = match &self.process {
+            Process::Started(server) => server.pid(),
+            Process::Starting(_) if order != LinkOrder::Inspect => {
+                self.killed |= order == LinkOrder::Kill;
+                self.early.push(order);
+                return None;
+            }
+            Process::Starting(_) => return Some(LinkInput::Inspected { stopped: false }),
+            Process::None => return None,
+        };
         match order {
             // Once everything queued is written.
             LinkOrder::CloseInput => self.closing = true,
-            LinkOrder::Terminate => process::terminate(self.pid),
+            LinkOrder::Terminate => process::terminate(pid),
             LinkOrder::Kill => self.kill(),
             LinkOrder::Inspect => {
-                let stopped = process::is_stopped(self.pid);
+                let stopped = process::is_stopped(pid);
                 return Some(LinkInput::Inspected { stopped });
             }
         }
         None
     }
 
-    fn has_ended(&self) -> bool {
-        process::has_ended(self.pid)
+    fn has_ended(&mut self) -> bool {
+        let pid = match &self.process {
+            Process::Starting(_) => return false,
+            Process::Started(server) => server.pid(),
+            Process::None => return true,
+        };
+        if !process::has_ended(pid) {
+            return false;
+        }
+        // What it left behind goes first (FM-09): somebody may still read what was meant for it.
+        self.sweep();
+        self.sweep.as_ref().is_some_and(Sweep::is_done)
     }
 
     /// A descendant may hold the pipes open for ever (FM-67). What is in them now is all of it.
@@ -234,14 +323,20 @@ impl Link for ChildLink {
             }
         }
     }
+
+    fn let_go(mut self) {
+        self.let_go = true;
+    }
 }
 
-/// A driver that goes down takes its servers with it.
+/// A driver is dropped before its time only together with its runtime. What is left after that is nobody's: so this is
+/// the one place where the end of a server is waited for.
 impl Drop for ChildLink {
     fn drop(&mut self) {
-        if !self.collected {
-            process::kill(self.pid);
-            process::collect_killed(self.pid);
+        if let Process::Started(server) = &self.process
+            && !self.let_go
+        {
+            server.end_now();
         }
     }
 }

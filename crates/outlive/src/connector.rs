@@ -144,7 +144,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link for StreamLink<S> {
                 Poll::Ready(Ok(()))
             }
             Poll::Ready(Err(error)) => {
-                self.stream = Stream::Gone;
+                self.leave();
                 let words = format!("could not be reached: {error}");
                 Poll::Ready(Err(StartFailure::Other(words)))
             }
@@ -243,7 +243,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link for StreamLink<S> {
         None
     }
 
-    fn has_ended(&self) -> bool {
+    fn has_ended(&mut self) -> bool {
         self.ended
     }
 }

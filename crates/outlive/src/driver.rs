@@ -63,6 +63,7 @@ pub(crate) async fn drive<D: Downstream, U: Upstream>(
     driver.feed(Input::Start);
     // The budget tokio gives to tasks would only add wake-ups: this one bounds its turns itself.
     tokio::task::unconstrained(poll_fn(|cx| driver.poll(cx))).await;
+    driver.links.drain(..).for_each(Link::let_go);
     driver.down
 }
 
@@ -231,6 +232,8 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
                 Err(why) => LinkInput::Unmade(why),
             };
             self.feed(Input::Link(generation, input));
+            // One that could not be made is put away.
+            self.ended |= self.links[index].has_ended();
         }
         let mut again = false;
         self.left = INPUTS;
@@ -437,7 +440,7 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
 
     /// A link may have ended: finds out which, reports its last words and its end.
     fn collect(&mut self) {
-        while let Some(index) = self.links.iter().position(Link::has_ended) {
+        while let Some(index) = self.links.iter_mut().position(Link::has_ended) {
             self.links[index].read_rest();
             self.report_lines(index);
             let generation = self.links[index].generation();

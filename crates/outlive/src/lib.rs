@@ -165,8 +165,11 @@ mod serve;
 #[cfg(feature = "server")]
 pub mod server;
 mod signals;
+mod starter;
 mod stdio;
 mod stream;
+mod sweeper;
+mod tree;
 mod upstream;
 mod warden;
 

@@ -1,40 +1,47 @@
-//! Processes: starting one, watching it, and making sure that nothing of it stays behind.
+//! Processes: starting one, and watching it.
 //!
 //! A server runs in a session and process group of its own, so that a Ctrl-C in the terminal
 //! does not reach it (FM-66) and a signal to the group reaches all of `sh -c …`, `npx …` (FM-09).
 //! Its exit is first only looked at, not collected: until it is, the kernel keeps its process id
 //! and with it the group's, and what is left of the group can be killed without hitting a stranger.
 //!
-//! On Linux three more things hold: the server is killed when we are (`PR_SET_PDEATHSIG`),
-//! descendants that left the group are found by walking `/proc`, and orphans among them become
-//! our own children (`PR_SET_CHILD_SUBREAPER`) rather than disappear from sight.
+//! On Linux the server is killed when we are (`PR_SET_PDEATHSIG`). What it has started, also outside of its
+//! group, is found and ended as [`tree`] and [`sweeper`](crate::sweeper) say.
 
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ExitStatus, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use outlive_core::cause::{Exit, StartFailure};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions};
 
 use crate::command::Command;
+use crate::tree::{self, Tree};
 
-/// Passes over the process table when descendants are killed: one that forks while it is being
-/// killed is caught by the next pass.
-const PASSES: usize = 8;
+/// A stopped server is looked for behind so many wrappers.
+const WRAPPERS: usize = 8;
 
-/// How long the end of a killed process is waited for.
-const KILL_PATIENCE: Duration = Duration::from_secs(1);
+/// Variables that are ours and not a server's: what clients show us, and what we show to other servers.
+const OURS: [&str; 5] = [
+    "OUTLIVE_HEADER",
+    "OUTLIVE_HEADER_FILE",
+    "OUTLIVE_TLS_KEY",
+    "OUTLIVE_TOKEN",
+    "OUTLIVE_TOKEN_FILE",
+];
 
-/// Starts `command` with three pipes.
-pub(crate) fn spawn(command: &Command) -> Result<Child, StartFailure> {
+/// Starts `command` with three pipes, as the root of `tree`.
+pub(crate) fn spawn(command: &Command, tree: &Tree) -> Result<Child, StartFailure> {
     let parent = rustix::process::getpid();
     let mut child = std::process::Command::new(&command.program);
+    for name in OURS {
+        child.env_remove(name);
+    }
     child
         .args(&command.args)
         .envs(command.env.iter().map(|(name, value)| (name, value)))
+        .env(tree::VARIABLE, tree.value())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
@@ -100,11 +107,6 @@ fn missing(program: &str) -> StartFailure {
     StartFailure::Other(words.into())
 }
 
-/// The process id of a child that has not been collected.
-pub(crate) fn id_of(child: &Child) -> Pid {
-    Pid::from_child(child)
-}
-
 /// Whether the process has ended. It is not collected.
 pub(crate) fn has_ended(pid: Pid) -> bool {
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -128,82 +130,16 @@ pub(crate) fn collect(pid: Pid) -> Exit {
     }
 }
 
-/// Collects a process that has been killed. `SIGKILL` takes a moment; a process that the kernel does
-/// not let go of is left to a thread of its own, so that no zombie stays in a host that lives on.
-pub(crate) fn collect_killed(pid: Pid) {
-    let begun = Instant::now();
-    while let Ok(None) = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG) {
-        if begun.elapsed() > KILL_PATIENCE {
-            let wait = move || rustix::process::waitpid(Some(pid), WaitOptions::empty());
-            // Without a thread there is nobody to wait for it.
-            let _ = thread::Builder::new().spawn(wait);
-            return;
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
+/// Waits for the end of a process, for as long as it takes. It is not collected.
+pub(crate) fn wait_for_end(pid: Pid) {
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    while let Err(Errno::INTR) = rustix::process::waitid(WaitId::Pid(pid), look) {}
 }
 
 /// Asks the group of `leader` to end; a stopped process is continued so that it can.
 pub(crate) fn terminate(leader: Pid) {
     let _ = rustix::process::kill_process_group(leader, Signal::TERM);
     let _ = rustix::process::kill_process_group(leader, Signal::CONT);
-}
-
-/// Ends `leader`, its group, and what descends from it.
-pub(crate) fn kill(leader: Pid) {
-    for _ in 0..PASSES {
-        // Descendants are looked up first: once their parents are dead, the tree is gone.
-        let descendants = descendants(leader);
-        let _ = rustix::process::kill_process_group(leader, Signal::KILL);
-        if !kill_each(&descendants) {
-            break;
-        }
-    }
-}
-
-/// Ends all children of this process that are not `known`, with what descends from them.
-///
-/// They are orphans of dead servers: see [`adopt_orphans`].
-pub(crate) fn kill_orphans(known: &[Pid]) {
-    for _ in 0..PASSES {
-        let orphans = orphans(known);
-        if orphans.is_empty() {
-            break;
-        }
-        for orphan in orphans {
-            let family = descendants(orphan);
-            let _ = rustix::process::kill_process(orphan, Signal::KILL);
-            kill_each(&family);
-        }
-        collect_orphans(known);
-    }
-}
-
-/// Collects orphans that have ended by themselves.
-pub(crate) fn collect_orphans(known: &[Pid]) {
-    for orphan in orphans(known) {
-        let _ = rustix::process::waitpid(Some(orphan), WaitOptions::NOHANG);
-    }
-}
-
-fn orphans(known: &[Pid]) -> Vec<Pid> {
-    let mut orphans = children(rustix::process::getpid());
-    orphans.retain(|pid| !known.contains(pid));
-    orphans
-}
-
-/// Whether any of them was still there to be killed.
-fn kill_each(pids: &[Pid]) -> bool {
-    let alive = |pid: &&Pid| {
-        rustix::process::kill_process(**pid, Signal::KILL).is_ok() && state_of(**pid) != Some('Z')
-    };
-    pids.iter().filter(alive).count() > 0
-}
-
-/// Makes orphaned descendants children of this process, where the system can.
-pub fn adopt_orphans() {
-    #[cfg(target_os = "linux")]
-    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
 }
 
 /// Lets the signals we live by reach us: their mask is inherited, and some hosts block them.
@@ -225,12 +161,12 @@ pub(crate) fn unblock_signals() {
 /// server is the only child of an only child.
 pub(crate) fn is_stopped(pid: Pid) -> bool {
     let mut pid = pid;
-    for _ in 0..PASSES {
+    for _ in 0..WRAPPERS {
         if state_of(pid) == Some('T') {
             return true;
         }
-        match children(pid)[..] {
-            [only] => pid = only,
+        match tree::children(pid)[..] {
+            [only] => pid = only.pid,
             _ => return false,
         }
     }
@@ -245,37 +181,6 @@ fn state_of(pid: Pid) -> Option<char> {
     stat.get(name_ends + 2).map(|letter| char::from(*letter))
 }
 
-/// All that descends from a process, parents first.
-fn descendants(pid: Pid) -> Vec<Pid> {
-    let mut found = children(pid);
-    let mut next = 0;
-    while next < found.len() {
-        let more = children(found[next]);
-        found.extend(
-            more.into_iter()
-                .filter(|pid| !found.contains(pid))
-                .collect::<Vec<_>>(),
-        );
-        next += 1;
-    }
-    found
-}
-
-/// The children of a process; none where the system does not tell.
-fn children(pid: Pid) -> Vec<Pid> {
-    let tasks = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero()));
-    let lists = tasks.into_iter().flatten().flatten().filter_map(|task| {
-        // A list for each thread: children belong to the thread that made them.
-        std::fs::read_to_string(task.path().join("children")).ok()
-    });
-    let parse = |list: String| -> Vec<Pid> {
-        list.split_whitespace()
-            .filter_map(|pid| Pid::from_raw(pid.parse().ok()?))
-            .collect()
-    };
-    lists.flat_map(parse).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -287,8 +192,12 @@ mod tests {
     /// Long enough that only a hang exceeds it.
     const PATIENCE: Duration = Duration::from_secs(30);
 
+    fn start(command: &Command) -> Result<Child, StartFailure> {
+        spawn(command, &Tree::new())
+    }
+
     fn sh(script: &str) -> Child {
-        spawn(&Command::new("sh", ["-c", script])).unwrap()
+        start(&Command::new("sh", ["-c", script])).unwrap()
     }
 
     fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
@@ -307,14 +216,10 @@ mod tests {
         Pid::from_raw(line.trim().parse().unwrap()).unwrap()
     }
 
-    fn is_gone(pid: Pid) -> bool {
-        matches!(state_of(pid), None | Some('Z'))
-    }
-
     #[test]
     fn an_exit_can_be_looked_at_before_it_is_collected() {
         for (script, exit) in [("exit 3", Exit::Code(3)), ("kill -9 $$", Exit::Signal(9))] {
-            let pid = id_of(&sh(script));
+            let pid = Pid::from_child(&sh(script));
             eventually("it ends", || has_ended(pid));
             assert!(has_ended(pid));
             assert_eq!(collect(pid), exit);
@@ -333,7 +238,7 @@ mod tests {
             let mut failure = None;
             // Busy while a fork of another test still has it open for writing.
             eventually("it is not busy", || {
-                failure = spawn(&Command::new(&path, [""])).err();
+                failure = start(&Command::new(&path, [""])).err();
                 !failure
                     .as_ref()
                     .is_some_and(|why| why.to_string().contains("busy"))
@@ -344,35 +249,37 @@ mod tests {
         let script = file("script", "#!/no/such/interpreter\n", 0o755).to_string();
         assert!(script.contains("interpreter"), "{script}");
         let none = Command::new(dir.join("none"), [""]);
-        assert_eq!(spawn(&none).unwrap_err(), StartFailure::NoFile);
+        assert_eq!(start(&none).unwrap_err(), StartFailure::NoFile);
         for (program, words) in [
             ("no-such-program-anywhere", "PATH"),
             ("python3 server.py", "each argument"),
             ("htps://example.com/mcp", "https://"),
         ] {
-            let failure = spawn(&Command::new(program, [""])).unwrap_err().to_string();
+            let failure = start(&Command::new(program, [""])).unwrap_err().to_string();
             assert!(failure.contains(words), "{program}: {failure}");
         }
         let mut elsewhere = Command::new("sh", ["-c", "exit"]);
         elsewhere.cwd = Some(dir.join("none"));
-        let elsewhere = spawn(&elsewhere).unwrap_err().to_string();
+        let elsewhere = start(&elsewhere).unwrap_err().to_string();
         assert!(elsewhere.contains("no directory"), "{elsewhere}");
         fs::remove_dir_all(&dir).unwrap();
     }
 
-    #[cfg(target_os = "linux")]
     #[test]
-    fn killing_reaches_the_group_and_those_who_left_it() {
-        for script in [
-            "sleep 1000 & echo $!; wait",
-            "setsid sleep 1000 & echo $!; wait",
+    fn our_secrets_are_not_a_servers_unless_it_is_given_them() {
+        // SAFETY: no other test of this crate reads or writes these variables.
+        #[expect(unsafe_code)]
+        unsafe {
+            std::env::set_var("OUTLIVE_TOKEN", "hunter22");
+            std::env::set_var("OUTLIVE_HEADER", "Authorization: hunter22");
+        }
+        let command = Command::new("sh", ["-c", "echo \"<$OUTLIVE_TOKEN$OUTLIVE_HEADER>\""]);
+        for (command, said) in [
+            (command.clone(), "<>\n"),
+            (command.env("OUTLIVE_TOKEN", "its own"), "<its own>\n"),
         ] {
-            let mut child = sh(script);
-            let (leader, descendant) = (id_of(&child), pid_from(&mut child));
-            kill(leader);
-            eventually("the leader ends", || has_ended(leader));
-            eventually("the descendant ends", || is_gone(descendant));
-            assert_eq!(collect(leader), Exit::Signal(9));
+            let output = start(&command).unwrap().wait_with_output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&output.stdout), said);
         }
     }
 
@@ -380,13 +287,13 @@ mod tests {
     #[test]
     fn a_stopped_server_is_seen_behind_its_wrapper() {
         let mut child = sh("sh -c 'echo $$; exec sleep 1000'; true");
-        let (leader, server) = (id_of(&child), pid_from(&mut child));
+        let (leader, server) = (Pid::from_child(&child), pid_from(&mut child));
         assert_ne!(leader, server);
         assert!(!is_stopped(leader));
         rustix::process::kill_process(server, Signal::STOP).unwrap();
         eventually("it stops", || is_stopped(leader));
-        kill(leader);
-        eventually("the leader ends", || has_ended(leader));
+        rustix::process::kill_process_group(leader, Signal::KILL).unwrap();
+        wait_for_end(leader);
         collect(leader);
     }
 }

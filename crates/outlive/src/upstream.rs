@@ -102,8 +102,15 @@ pub(crate) trait Link {
     fn order(&mut self, order: LinkOrder) -> Option<LinkInput>;
 
     /// Whether there is nothing left of it but what was read.
-    fn has_ended(&self) -> bool;
+    fn has_ended(&mut self) -> bool;
 
     /// Reads what is left of a link that has ended, without waiting for more.
     fn read_rest(&mut self) {}
+
+    /// Drops a link that will not end in time, without waiting for it.
+    fn let_go(self)
+    where
+        Self: Sized,
+    {
+    }
 }

@@ -3,7 +3,8 @@
 //! When this process is ended with `SIGKILL`, nobody is left to end what a server started: the
 //! kernel ends the server itself (`PR_SET_PDEATHSIG`, Linux only), but not the program behind an
 //! `sh -c` or `npx`. The warden is told which groups there are. It learns of our end by the end of
-//! its line to us, ends the groups, and leaves.
+//! its line to us, ends the groups and whatever else has our name in its environment (see [`tree`]), and
+//! leaves.
 //!
 //! It is a fork that never becomes another program: it has nothing to load, so that it takes a
 //! tenth of the memory, and nothing to find, so that it works where the program's own file is gone.
@@ -17,6 +18,13 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions};
+
+use crate::sweeper;
+use crate::tree;
+
+mod remains;
+
+use remains::Remains;
 
 /// Groups that can be guarded at once. One that finds no room is not guarded.
 const ROOM: usize = 1 << 16;
@@ -47,16 +55,18 @@ impl Warden {
         let (line, theirs) = UnixStream::pair()?;
         let null = File::options().read(true).write(true).open("/dev/null")?;
         let groups = Vec::with_capacity(ROOM);
+        let remains = Remains::of(tree::instance());
         let label = Label::find();
         // SAFETY: the child makes system calls and writes to memory that was allocated before, and does
         // nothing else: see `watch`, which does not return.
         #[expect(unsafe_code)]
         let process = match unsafe { libc::fork() } {
-            0 => watch(&theirs, &null, groups, label),
+            0 => watch(&theirs, &null, groups, remains, label),
             pid @ 1.. => Pid::from_raw(pid),
             _ => None,
         };
         let process = process.ok_or_else(io::Error::last_os_error)?;
+        sweeper::spare(process, true);
         drop(theirs);
         let hold = Hold { process, line };
         (&hold.line).read_exact(&mut { READY })?;
@@ -67,7 +77,14 @@ impl Warden {
         })
     }
 
-    pub(crate) fn pid(&self) -> Pid {
+    /// The variable that makes a process end with this one if it is found in its environment, and its value. Servers have
+    /// it from the start; it is for other processes that must not stay behind.
+    pub fn variable(&self) -> (&'static str, std::ffi::OsString) {
+        (tree::VARIABLE, tree::own_value())
+    }
+
+    #[cfg(test)]
+    fn pid(&self) -> Pid {
         self.hold.process
     }
 
@@ -92,11 +109,18 @@ impl Drop for Hold {
         let _ = rustix::process::kill_process(self.process, Signal::KILL);
         let wait = || rustix::process::waitpid(Some(self.process), WaitOptions::empty());
         while let Err(Errno::INTR) = wait() {}
+        sweeper::spare(self.process, false);
     }
 }
 
 /// What the warden does, from the fork to its end. Nothing here may allocate, lock or panic.
-fn watch(line: &UnixStream, null: &File, mut groups: Vec<i32>, label: Option<Label>) -> ! {
+fn watch(
+    line: &UnixStream,
+    null: &File,
+    mut groups: Vec<i32>,
+    mut remains: Remains,
+    label: Option<Label>,
+) -> ! {
     // A host that ends our whole group must not end the warden with it.
     let _ = rustix::process::setpgid(None, None);
     let _ = rustix::process::chdir(c"/");
@@ -127,6 +151,7 @@ fn watch(line: &UnixStream, null: &File, mut groups: Vec<i32>, label: Option<Lab
     for group in groups.iter().copied().filter_map(Pid::from_raw) {
         let _ = rustix::process::kill_process_group(group, Signal::KILL);
     }
+    remains.end();
     // SAFETY: it ends the process, without running what the program has registered for its end.
     #[expect(unsafe_code)]
     unsafe {

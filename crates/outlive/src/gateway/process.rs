@@ -8,16 +8,21 @@ use super::Gateway;
 use crate::heap::runtime;
 use crate::server::Http;
 use crate::signals::{Signal, Signals};
+use crate::sweeper;
 
 /// Serves a gateway at this address until a signal stops it: `SIGTERM` and `SIGINT` end it gracefully, a
 /// second one at once; `SIGHUP` puts new servers under all sessions, and reads tokens and certificates
 /// again. `listening` is told where it listens.
+///
+/// For a process that does nothing else: orphans that servers leave behind become children of this process (Linux)
+/// and are ended.
 pub fn run(
     gateway: &Gateway,
     http: Http,
     address: &str,
     listening: impl FnOnce(SocketAddr),
 ) -> io::Result<()> {
+    sweeper::own_orphans();
     runtime()?.block_on(async {
         let mut signals = Signals::new()?;
         let server = http.bind(address).await?;

@@ -481,7 +481,7 @@ impl Link for HttpLink {
         None
     }
 
-    fn has_ended(&self) -> bool {
+    fn has_ended(&mut self) -> bool {
         self.ending == Ending::Ended
     }
 }

@@ -7,6 +7,7 @@
 mod crowd;
 mod death;
 mod gate;
+mod leftovers;
 mod legacy;
 mod life;
 mod modern;

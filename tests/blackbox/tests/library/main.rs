@@ -13,6 +13,7 @@ mod close;
 mod death;
 mod endings;
 mod eras;
+mod leftovers;
 mod rig;
 mod runtimes;
 mod start;

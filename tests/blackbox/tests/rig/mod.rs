@@ -7,6 +7,8 @@
 //! [`tap`] that every fake of a test appends to, the processes through [`tree`].
 
 mod answer;
+#[allow(dead_code)] // It serves other tests too.
+pub mod escape;
 mod host;
 mod inbox;
 mod setup;

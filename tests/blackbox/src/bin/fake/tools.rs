@@ -380,12 +380,15 @@ fn append(args: &Value) -> Outcome {
 /// Leaves a descendant behind that holds our pipes; exits with `code` if there is one.
 ///
 /// The descendant ignores `SIGTERM`. With `say` it writes that line to the inherited standard
-/// output after `ms`.
+/// output after `ms`. With `script` it is whatever that makes it.
 fn orphan(server: &Server, args: &Value) -> Outcome {
     let pause = args["ms"].as_u64().unwrap_or(0) as f64 / 1000.0;
-    let script = match args["say"].as_str() {
-        Some(words) => format!("trap '' TERM; sleep {pause}; printf '%s\\n' '{words}'; sleep 9999"),
-        None => "trap '' TERM; sleep 9999".into(),
+    let script = match (args["script"].as_str(), args["say"].as_str()) {
+        (Some(script), _) => script.into(),
+        (_, Some(words)) => {
+            format!("trap '' TERM; sleep {pause}; printf '%s\\n' '{words}'; sleep 9999")
+        }
+        _ => "trap '' TERM; sleep 9999".into(),
     };
     let mut command = Command::new("sh");
     if args["own_session"] == true {

@@ -5,6 +5,8 @@
 //! kept, so once a call made afterwards is answered, whatever was to come before it has come. The
 //! server's side is seen through the [`tap`], the processes through [`tree`].
 
+#[path = "../../rig/escape.rs"]
+pub mod escape;
 mod inetd;
 #[path = "../../rig/tap.rs"]
 mod tap;
