@@ -189,7 +189,7 @@ impl Link for HandlerLink {
         None
     }
 
-    fn has_ended(&self) -> bool {
+    fn has_ended(&mut self) -> bool {
         self.ended
     }
 }
