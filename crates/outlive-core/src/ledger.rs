@@ -45,6 +45,8 @@ pub(crate) struct Entry {
     pub(crate) deaths: u32,
     /// How often in a row a server has refused it unexecuted.
     pub(crate) refusals: u32,
+    /// A session has refused it as if that session were forgotten.
+    pub(crate) disowned: bool,
     /// It may be repeated only if the new server's list still says so.
     pub(crate) verify: bool,
     /// A `subscriptions/listen` whose acknowledgement the host has.
@@ -231,6 +233,7 @@ impl Ledger {
             terms,
             deaths: 0,
             refusals: 0,
+            disowned: false,
             verify: false,
             acknowledged: false,
             due: None,
@@ -298,6 +301,13 @@ impl Ledger {
     pub(crate) fn refused(&mut self, id: &Id, refusals: u32) {
         if let Some(entry) = self.entries.get_mut(id) {
             entry.refusals = refusals;
+        }
+    }
+
+    /// Notes that a session has refused a request as if that session were forgotten.
+    pub(crate) fn disown(&mut self, id: &Id) {
+        if let Some(entry) = self.entries.get_mut(id) {
+            entry.disowned = true;
         }
     }
 

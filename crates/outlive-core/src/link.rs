@@ -53,6 +53,13 @@ pub enum Fate {
     Unsent(String),
     /// Its answer will not come, for this reason; it may have been executed.
     Lost(String),
+    /// The server did not execute it and named another origin, which may not have our credentials.
+    Elsewhere {
+        /// The status.
+        status: u16,
+        /// The origin.
+        origin: String,
+    },
 }
 
 /// What a driver reports about a link.
@@ -62,6 +69,13 @@ pub enum LinkInput {
     Up,
     /// The link could not be made.
     Unmade(StartFailure),
+    /// The link was made, and the server then refused it as a whole.
+    Refused {
+        /// Why.
+        why: StartFailure,
+        /// As in [`LinkInput::Eof`].
+        sent: u64,
+    },
     /// The server sent a frame.
     Frame(Frame),
     /// The server was heard, and said nothing: a sign of life.
@@ -100,11 +114,15 @@ pub enum LinkInput {
         /// What became of it.
         fate: Fate,
     },
-    /// The server has forgotten the session, and said so to this request, unexecuted.
+    /// The server refused a message unexecuted, and its status says that it has forgotten the session.
     Expired {
         /// Which request, if it was one.
         id: Option<Id>,
+        /// The status.
+        status: u16,
     },
+    /// An answer, which was passed on, sounded as if the server had forgotten the session.
+    MaybeExpired,
     /// The server's process ended. All it had written has been reported before.
     Exited {
         /// How it ended.

@@ -115,6 +115,13 @@ impl Supervisor {
         Verdict::RetryAt(now + most / 2 + self.rng.up_to(most / 2))
     }
 
+    /// A session was forgotten, as the refusal of one request says. That request may ask for one new session and for no
+    /// more, so it counts neither for the breaker nor for the delays.
+    pub(crate) fn forgotten(&mut self, now: Time) -> Verdict {
+        self.absent = None;
+        Verdict::RetryAt(now)
+    }
+
     /// Opens the breaker whatever the count: going on as before cannot help.
     pub(crate) fn open(&mut self, now: Time) -> Verdict {
         self.open = true;

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::cause::{Cause, Phase, Reason};
+use crate::cause::{Cause, Phase, Reason, StartFailure};
 use crate::error::{Error, Outcome};
 use crate::ledger::{Entry, Place, Ticket};
 use crate::link::Fate;
@@ -21,6 +21,8 @@ use super::{Session, Waiting};
 
 /// How long a server that is too busy and does not say for how long is left alone.
 const BUSY: Duration = Duration::from_secs(1);
+/// What is put off for longer than this is put off alone: the others need not wait for it.
+const BUSY_FOR_ALL: Duration = Duration::from_secs(5);
 /// No server is left alone for longer, whatever it says.
 const MOST_BUSY: Duration = Duration::from_secs(300);
 /// A request refused this often in a row is given up.
@@ -39,42 +41,94 @@ impl Session {
             Fate::Rejected {
                 status: status @ (401 | 403),
                 ..
-            } => {
-                self.note_rejected(id);
-                self.end_by_refusal(now, Reason::Unauthorized(status));
-            }
+            } => self.unauthorized(now, id, status),
             Fate::Rejected {
                 status,
                 retry_after,
             } => self.rejected(now, id, status, retry_after),
-            Fate::WrongEra(why) => self.give_up(now, id, &Error::Unsupported { why }),
+            Fate::WrongEra(why) => {
+                self.own_answer_is_lost(now, id, &why);
+                if let Some(host_id) = self.request_on_link(id) {
+                    self.refuse_unexecuted(&host_id, Error::Unsupported { why });
+                }
+            }
             Fate::Lost(why) => self.broken_off(now, id, why),
+            Fate::Elsewhere { status, origin } => self.elsewhere(now, id, status, &origin),
         }
     }
 
-    /// The server does not take a request, and will not if it is sent again.
-    fn give_up(&mut self, now: Time, id: &Id, error: &Error) {
-        self.own_answer_is_lost(now, id, &error.to_string());
-        if let Some(host_id) = self.request_on_link(id)
-            && let Some(entry) = self.take_unanswered(&host_id)
-        {
-            self.refuse(&entry, error);
+    /// The server is at another origin, as it says to this request. If that is how a session begins, there will be
+    /// none; otherwise it is the request's own affair (a login page, say), and what else is in flight goes on.
+    fn elsewhere(&mut self, now: Time, id: &Id, status: u16, origin: &str) {
+        self.note_rejected(id);
+        let why = StartFailure::Other(format!(
+            "it redirects to {origin}, which is another origin and is not given our credentials; \
+             if that is right, use that address"
+        ));
+        let host_id = self.request_on_link(id);
+        let entry = host_id.as_ref().and_then(|id| self.ledger.get(id));
+        let served = self.link.as_ref().is_some_and(|link| link.served.is_some());
+        let begins = entry.is_some_and(|entry| self.is_greeting(entry)) && !served;
+        if self.is_own_handshake(id) || begins && !self.is_at_stake() {
+            return self.lose(now, Reason::Unmade(why));
+        }
+        self.own_answer_is_lost(now, id, &format!("status {status}"));
+        let Some(host_id) = host_id else { return };
+        match begins {
+            true => self.refuse_unexecuted(
+                &host_id,
+                Error::Unavailable {
+                    cause: Some(self.cause(Reason::Unmade(why))),
+                    held: Duration::ZERO,
+                    retry_after: None,
+                },
+            ),
+            false => self.refuse_unexecuted(&host_id, Error::Rejected { status }),
         }
     }
 
-    /// The server has forgotten the session: the next link has another one. What it refused with these
-    /// words was not executed.
-    pub(super) fn expired(&mut self, now: Time, id: Option<Id>) {
-        if let Some(id) = id {
-            self.note_rejected(&id);
+    /// Whether something is in flight on the link that may be executed, and would be lost with the link.
+    pub(super) fn is_at_stake(&self) -> bool {
+        let Some(link) = &self.link else { return false };
+        self.ledger.iter().any(|(id, entry)| {
+            is_on(entry, link.generation) && !entry.is_listen() && !link.rejected.contains(id)
+        })
+    }
+
+    /// Answers a request that a server refused unexecuted. If an earlier one may have executed it, that is said.
+    pub(super) fn refuse_unexecuted(&mut self, host_id: &Id, error: Error) {
+        let Some(entry) = self.take_unanswered(host_id) else {
+            return;
+        };
+        let method = entry.message.method();
+        let asks = entry.is_listen() || matches!(method, "initialize" | "server/discover");
+        let error = match entry.deaths > 0 && !asks {
+            false => error,
+            true => Error::ConnectionLost {
+                cause: self.unanswered_cause(match error {
+                    Error::Rejected { status } => format!("status {status}"),
+                    error => error.kind().into(),
+                }),
+                outcome: Outcome::Unknown,
+                poison: false,
+            },
+        };
+        self.refuse(&entry, &error);
+    }
+
+    fn unanswered_cause(&self, why: String) -> Cause {
+        Cause {
+            reason: Reason::Unanswered(why),
+            phase: Phase::Service,
+            label: self.policy.label.clone(),
+            stderr_tail: Default::default(),
         }
-        self.end_by_refusal(now, Reason::SessionExpired);
     }
 
     /// One request was refused in a way that ends the link. The others in flight are being refused in
     /// the same way, each in its own exchange: they are waited for, so that none counts as perhaps
     /// executed that was not.
-    fn end_by_refusal(&mut self, now: Time, reason: Reason) {
+    pub(super) fn end_by_refusal(&mut self, now: Time, reason: Reason) {
         self.begin_dying(now, reason, REFUSAL_PATIENCE);
     }
 
@@ -94,21 +148,24 @@ impl Session {
     }
 
     /// This request, by its id on the link, was certainly not executed.
-    fn note_rejected(&mut self, id: &Id) {
+    pub(super) fn note_rejected(&mut self, id: &Id) {
         let host_id = self.request_on_link(id);
         if let (Some(link), Some(host_id)) = (&mut self.link, host_id) {
             link.rejected.insert(host_id);
         }
     }
 
-    /// The server is too busy, or wants to be asked later. The request waits, and so do the others.
+    /// The server does not take a request, now or at all. If it is too busy, the request waits, and for a moment so do
+    /// the others; a long wait is the request's own.
     fn rejected(&mut self, now: Time, id: &Id, status: u16, retry_after: Option<Duration>) {
         let again = matches!(status, 429 | 503);
+        let pause = retry_after.unwrap_or(BUSY).min(MOST_BUSY);
+        let alone = pause > BUSY_FOR_ALL;
         if let Some(link) = &mut self.link
             && again
         {
-            let pause = retry_after.unwrap_or(BUSY).min(MOST_BUSY);
-            link.busy_until = Some(now + pause);
+            let until = now + if alone { BUSY } else { pause };
+            link.busy_until = link.busy_until.max(Some(until));
         }
         let why = format!("status {status}");
         if again && self.is_own_handshake(id) {
@@ -122,14 +179,17 @@ impl Session {
             return;
         };
         let tries = entry.refusals + 1;
-        if !again || tries >= MOST_REFUSALS {
-            if let Some(entry) = self.take_unanswered(&host_id) {
-                self.refuse(&entry, &Error::Rejected { status });
-            }
-            return;
+        let due = self.held_due(entry, now);
+        // Nobody is left to wait for what comes too late.
+        let too_late = due.is_some_and(|due| due <= now + pause);
+        if !again || tries >= MOST_REFUSALS || alone && too_late {
+            return self.refuse_unexecuted(&host_id, Error::Rejected { status });
         }
         self.ledger.refused(&host_id, tries);
-        self.send_later(now, &host_id);
+        match alone {
+            true => self.send_at(now, now + pause, &host_id),
+            false => self.send_later(now, &host_id),
+        }
     }
 
     /// The exchange of a request broke off: it may have been executed.
@@ -144,12 +204,7 @@ impl Session {
         let Some(entry) = self.ledger.get(&host_id) else {
             return;
         };
-        let cause = Cause {
-            reason: Reason::Unanswered(why),
-            phase: Phase::Service,
-            label: self.policy.label.clone(),
-            stderr_tail: Default::default(),
-        };
+        let cause = self.unanswered_cause(why);
         let deaths = entry.deaths + 1;
         if entry.is_listen() {
             return self.listen_again(now, &host_id);
@@ -158,7 +213,7 @@ impl Session {
         if poison && self.is_unproven_discover(entry) {
             // Not even an error: no modern server would (FM-42).
             let why = format!("The server {} twice; use `initialize`.", cause.predicate());
-            return self.give_up(now, id, &Error::Unsupported { why });
+            return self.refuse_unexecuted(&host_id, Error::Unsupported { why });
         }
         if self.is_safe_here(entry) && !poison {
             // If this link ends before it is sent, the next server has to say so too.
@@ -204,17 +259,29 @@ impl Session {
             0 => Duration::ZERO,
             n => (backoff.base * 2u32.saturating_pow(n - 1)).min(backoff.cap),
         };
-        self.forget_on_link(host_id, &entry);
         self.ledger.died(host_id, deaths, false);
-        self.ledger
-            .place(host_id, Place::Held { since: now }, None, now);
-        self.later
-            .push((now + pause, host_id.clone(), entry.ticket));
-        self.wake_listens(now);
+        self.send_at(now, now + pause, host_id);
+        self.wake_later(now);
     }
 
-    /// Streams whose pause is over are opened again.
-    pub(super) fn wake_listens(&mut self, now: Time) {
+    /// Puts a request aside until a moment of its own.
+    fn send_at(&mut self, now: Time, at: Time, host_id: &Id) {
+        let Some(entry) = self.ledger.get(host_id).cloned() else {
+            return;
+        };
+        self.forget_on_link(host_id, &entry);
+        let due = self.held_due(&entry, now);
+        self.ledger
+            .place(host_id, Place::Held { since: now }, due, now);
+        let ledger = &self.ledger;
+        // Those that were settled meanwhile need no moment any more.
+        self.later
+            .retain(|(_, id, ticket)| ledger.get(id).is_some_and(|e| e.ticket == *ticket));
+        self.later.push((at, host_id.clone(), entry.ticket));
+    }
+
+    /// What was put aside, and whose moment has come, is sent: a stream of notifications is opened again.
+    pub(super) fn wake_later(&mut self, now: Time) {
         let (due, later) = std::mem::take(&mut self.later)
             .into_iter()
             .partition::<Vec<_>, _>(|(at, ..)| *at <= now);
@@ -228,7 +295,7 @@ impl Session {
     }
 
     /// Takes a request that will not be answered out of the ledger.
-    fn take_unanswered(&mut self, host_id: &Id) -> Option<Entry> {
+    pub(super) fn take_unanswered(&mut self, host_id: &Id) -> Option<Entry> {
         let entry = self.ledger.settle(host_id)?;
         self.forget_on_link(host_id, &entry);
         Some(entry)
@@ -243,6 +310,7 @@ impl Session {
             link.aliases.remove(alias);
         }
         link.reissued.remove(host_id);
+        link.forget_rejected(host_id);
     }
 
     /// Puts a request back in its place among those that wait: before all that came later.

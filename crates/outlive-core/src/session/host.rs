@@ -210,11 +210,16 @@ impl Session {
 
     /// When a request that is sent at `now`, or made progress at `now`, is given up.
     fn flight_due(&self, entry: &Entry, now: Time) -> Option<Time> {
-        if entry.is_listen() || entry.message.is("initialize") {
+        if entry.is_listen() {
             return None;
         }
-        let mut due = self.ceiling(entry);
         let (idle, _) = self.bounds(entry);
+        if entry.message.is("initialize") {
+            // The start of a server has a bound of its own. A session that has begun does not begin again.
+            let served = self.link.as_ref().is_some_and(|link| link.served.is_some());
+            return idle.filter(|_| served).map(|idle| now + idle);
+        }
+        let mut due = self.ceiling(entry);
         due = sooner(due, idle.map(|idle| now + idle));
         if self.is_unproven_discover(entry) {
             due = sooner(due, Some(now + self.policy.discover));
@@ -371,6 +376,10 @@ impl Session {
             link.aliases.remove(alias);
         }
         link.reissued.remove(id);
+        if link.forget_rejected(id) {
+            // The server has nothing of it.
+            return;
+        }
         link.tombstones.insert(alias.as_ref().unwrap_or(id).clone());
         // `initialize` must not be cancelled (2025-11-25, cancellation).
         if !link.is_alive() || entry.message.is("initialize") {

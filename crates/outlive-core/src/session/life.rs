@@ -37,7 +37,13 @@ impl Session {
         match input {
             LinkInput::Up => self.link_up(now),
             LinkInput::Unmade(why) => {
-                link.taken = 0;
+                if link.stage == Stage::Making {
+                    link.taken = 0;
+                }
+                self.lose(now, Reason::Unmade(why));
+            }
+            LinkInput::Refused { why, sent } => {
+                link.taken = sent;
                 self.lose(now, Reason::Unmade(why));
             }
             LinkInput::Frame(_) if link.is_condemned() => {
@@ -68,7 +74,8 @@ impl Session {
                 self.lose(now, Reason::Disconnected(error));
             }
             LinkInput::Unanswered { id, fate } => self.unanswered(now, &id, fate),
-            LinkInput::Expired { id } => self.expired(now, id),
+            LinkInput::Expired { id, status } => self.expired(now, id, status),
+            LinkInput::MaybeExpired => self.check_session(now),
             LinkInput::Exited { exit, sent } => {
                 link.taken = sent;
                 link.exited = true;
@@ -154,7 +161,7 @@ impl Session {
         self.begin_dying(now, Reason::Stopped, EXIT_PATIENCE);
     }
 
-    fn cause(&self, reason: Reason) -> Cause {
+    pub(super) fn cause(&self, reason: Reason) -> Cause {
         let link = self.link.as_ref();
         let phase = match (&reason, link.and_then(|link| link.served)) {
             (Reason::Unmade(_), _) => Phase::Spawn,
@@ -197,6 +204,7 @@ impl Session {
             }
             Reason::VersionChanged { .. } | Reason::Unauthorized(_) => self.supervisor.open(now),
             Reason::Unreachable(_) => self.supervisor.absent(now),
+            Reason::SessionExpired if link.disowned => self.supervisor.forgotten(now),
             _ => self.supervisor.ended(now, link.served),
         };
         let failed = matches!(verdict, Verdict::OpenUntil(_));
@@ -237,7 +245,7 @@ impl Session {
         let generation = link.generation;
         let grace = &self.policy;
         let (order, step, patience) = match cause.reason {
-            Reason::Unmade(_) => return,
+            Reason::Unmade(_) if link.stage == Stage::Making => return,
             // What it left behind goes too (FM-09).
             _ if link.exited => {
                 self.out
@@ -252,7 +260,8 @@ impl Session {
                 StopStep::InputClosed,
                 grace.stop_grace,
             ),
-            Reason::Exited(_)
+            Reason::Unmade(_)
+            | Reason::Exited(_)
             | Reason::Eof
             | Reason::WriteFailed(_)
             | Reason::Disconnected(_)
@@ -379,7 +388,7 @@ impl Session {
 
     /// Whether a request begins a session: `initialize`, or the probe a modern host begins with.
     /// Whoever waits for it waits for the start of the server and wants to know why it fails.
-    fn is_greeting(&self, entry: &Entry) -> bool {
+    pub(super) fn is_greeting(&self, entry: &Entry) -> bool {
         entry.message.is("initialize") || self.is_unproven_discover(entry)
     }
 
@@ -457,8 +466,11 @@ impl Session {
             .served
             .and_then(|served| self.supervisor.healthy_at(served));
         let busy = link.busy_until.filter(|_| !self.queue.is_empty());
+        let check = link.check.as_ref().map(|check| check.until);
+        let unauthorized = link.unauthorized.map(|refused| refused.until);
+        let refused = sooner(check, unauthorized).filter(|_| link.is_alive());
         sooner(
-            sooner(sooner(stage, busy), healthy),
+            sooner(sooner(stage, refused), sooner(busy, healthy)),
             sooner(self.start_deadline(), self.pulse_deadline()),
         )
     }
@@ -494,6 +506,7 @@ impl Session {
     }
 
     pub(super) fn link_on_time(&mut self, now: Time) {
+        self.credentials_on_time(now);
         let Some(link) = &mut self.link else { return };
         if let Some(served) = link.served
             && self
@@ -527,6 +540,7 @@ impl Session {
                 return self.lose(now, Reason::SlowHandshake(self.start_bound()));
             }
         }
+        self.check_on_time(now);
         self.pulse_on_time(now);
     }
 

@@ -39,6 +39,26 @@ pub(super) enum Own {
     List { list: List, first: bool },
     /// A sign of life is asked for.
     Probe,
+    /// Asks whether the server still knows the session.
+    SessionCheck,
+}
+
+/// The server is being asked whether it still knows the session.
+#[derive(Clone, Debug)]
+pub(super) struct SessionCheck {
+    pub(super) id: Id,
+    /// No answer by then: it does.
+    pub(super) until: Time,
+}
+
+/// The server wants other credentials, and the link is kept for what is in flight on it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unauthorized {
+    pub(super) status: u16,
+    /// A result for a frame from here on shows that the credentials will do.
+    pub(super) frame: u64,
+    /// What is in flight may finish until then.
+    pub(super) until: Time,
 }
 
 /// A request of the server that the host has not answered.
@@ -124,6 +144,14 @@ pub(super) struct Link {
     pub(super) told: FxHashSet<&'static str>,
     /// Requests of the host, by its ids, that were certainly not executed.
     pub(super) rejected: FxHashSet<Id>,
+    /// Those of them that were refused as if the session were forgotten, while it is asked; with which status.
+    pub(super) doubted: FxHashMap<Id, u16>,
+    pub(super) check: Option<SessionCheck>,
+    /// It ends because of a request that may ask for a new session.
+    pub(super) disowned: bool,
+    /// A request was forbidden (403), and none has had a result since.
+    pub(super) forbidden: bool,
+    pub(super) unauthorized: Option<Unauthorized>,
     /// The server wants to be left alone until then.
     pub(super) busy_until: Option<Time>,
     /// Pages of lists we have asked for.
@@ -151,6 +179,11 @@ impl Link {
             reissued: FxHashSet::default(),
             told: FxHashSet::default(),
             rejected: FxHashSet::default(),
+            doubted: FxHashMap::default(),
+            check: None,
+            disowned: false,
+            forbidden: false,
+            unauthorized: None,
             busy_until: None,
             pages: 0,
             pulse: Pulse {
@@ -185,6 +218,15 @@ impl Link {
         self.tombstones.contains(id)
             || (!self.own.is_empty() && self.own.contains_key(id))
             || (!self.aliases.is_empty() && self.aliases.contains_key(id))
+    }
+
+    /// Forgets that a request, by the host's id, was refused: it is over. Whether it was.
+    pub(super) fn forget_rejected(&mut self, host_id: &Id) -> bool {
+        if self.rejected.is_empty() {
+            return false;
+        }
+        self.doubted.remove(host_id);
+        self.rejected.remove(host_id)
     }
 
     /// The id the host knows this request of the server by.

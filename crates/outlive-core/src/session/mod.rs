@@ -14,12 +14,16 @@
 //! | `server` | a message from the server |
 //! | `life` | links come and go |
 //! | `fate` | a request is refused, or breaks off, by itself |
+//! | `expiry` | has the server forgotten the session? |
+//! | `credentials` | the server wants others |
 //! | `restore` | a new server learns what the old one knew |
 //! | `pulse` | is the server alive? |
 //! | `pause` | a person thinks, and the clocks wait |
 //! | `close` | the end |
 
 mod close;
+mod credentials;
+mod expiry;
 mod fate;
 mod host;
 mod life;
@@ -127,7 +131,8 @@ pub struct Session {
     queue: VecDeque<Waiting>,
     /// Bytes of notifications in the queue.
     note_bytes: usize,
-    /// Streams of notifications that will be opened again, and when.
+    /// Requests put aside until a moment of their own: streams of notifications to be opened again, and what a
+    /// server wants to be asked much later.
     later: Vec<(Time, Id, Ticket)>,
     memory: Memory,
     supervisor: Supervisor,
@@ -231,7 +236,8 @@ impl Session {
 
     /// Whether messages just pass: nothing is coming, going or waiting that an input could set off.
     fn is_steady(&self) -> bool {
-        let open = |link: &Link| link.is_open() && link.served.is_some();
+        let open =
+            |link: &Link| link.is_open() && link.served.is_some() && link.unauthorized.is_none();
         self.ending == Ending::No && self.queue.is_empty() && self.link.as_ref().is_some_and(open)
     }
 
@@ -302,7 +308,7 @@ impl Session {
         }
         self.expire_notifications(now);
         if !self.later.is_empty() {
-            self.wake_listens(now);
+            self.wake_later(now);
         }
         if let Some(link) = &mut self.link
             && link.busy_until.is_some_and(|until| until <= now)

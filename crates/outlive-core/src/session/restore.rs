@@ -56,6 +56,7 @@ impl Session {
             Own::Replay => {}
             Own::List { list, first } => self.listed(now, list, first, &answer),
             Own::Probe => self.probe_answered(now, id),
+            Own::SessionCheck => self.session_lives(now),
         }
     }
 
@@ -65,6 +66,7 @@ impl Session {
         match own {
             Some(Own::Handshake) => self.lose(now, Reason::HandshakeRefused(why.into())),
             Some(Own::Probe) => self.probe_answered(now, id),
+            Some(Own::SessionCheck) => self.session_lives(now),
             Some(Own::List { .. }) if self.is_restoring() => self.restored(now),
             _ => {}
         }

@@ -142,6 +142,7 @@ impl Session {
             if !link.reissued.is_empty() {
                 link.reissued.remove(host_id);
             }
+            link.forget_rejected(host_id);
         }
         Some(entry)
     }
@@ -158,6 +159,7 @@ impl Session {
             message = message.with_id(entry.message.id_json());
         }
         if let Some(result) = message.result() {
+            self.note_accepted(&entry.place);
             self.memory
                 .learn(&entry.message, result, self.policy.limits.subscriptions);
             self.note_service(now);

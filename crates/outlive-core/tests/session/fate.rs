@@ -17,6 +17,12 @@ fn unanswered(p: &mut Pair, id: i64, fate: Fate) {
     });
 }
 
+/// The server refuses something as if it had forgotten the session.
+fn expired(p: &mut Pair, id: Option<Id>) {
+    let status = 404;
+    p.link(LinkInput::Expired { id, status });
+}
+
 fn lost() -> Fate {
     Fate::Lost("the stream ended".into())
 }
@@ -235,12 +241,13 @@ fn a_forgotten_session_is_opened_anew_once_for_all() {
     p.call(8, "any");
     p.call(9, "any");
     p.forget();
-    for id in [7, 9] {
-        p.link(LinkInput::Expired {
-            id: Some(Id::Int(id)),
-        });
-        assert_eq!(p.failures().len(), 0);
-    }
+    expired(&mut p, Some(Id::Int(7)));
+    // Something may be running, so the session itself is asked.
+    assert_eq!(p.at_link(), [ping(1, 1)]);
+    expired(&mut p, Some(Id::Int(9)));
+    assert_eq!(p.all(), [""; 0], "once");
+    expired(&mut p, Some(Id::text("outlive-1-1")));
+    assert_eq!(p.failures().len(), 0);
     assert!(matches!(p.states().last(), Some(State::Down { .. })));
     // Two were refused unexecuted; the third may have run, if nothing is heard of it.
     p.advance(1_000);
@@ -260,7 +267,13 @@ fn a_forgotten_session_is_opened_anew_once_for_all() {
     );
     assert_eq!(p.orders(), ["kill 1", "connect 2"]);
     // Another exchange of the old session says the same: that is no news.
-    p.old_link(1, LinkInput::Expired { id: None });
+    p.old_link(
+        1,
+        LinkInput::Expired {
+            id: None,
+            status: 404,
+        },
+    );
     assert_eq!(p.orders(), [""; 0]);
     p.up();
     p.own_result(1, WELCOME);

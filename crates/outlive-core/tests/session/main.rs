@@ -16,6 +16,7 @@ mod liveness;
 mod meter;
 mod modern;
 mod pair;
+mod refusals;
 mod restore;
 mod retry;
 mod words;

@@ -6,6 +6,7 @@
 //! of one seed and prints what happened in it.
 
 mod explore;
+mod refusals;
 mod schedule;
 mod server;
 mod world;
@@ -23,8 +24,10 @@ const STEPS: usize = 40;
 fn prepare(seed: u64) -> (World, Vec<Step>, u64) {
     let mut dice = Dice::new(seed);
     let world = World::new(&mut dice);
-    let schedule = draw(&mut dice, world.modern, STEPS);
-    (world, schedule, dice.below(3))
+    let mut schedule = draw(&mut dice, world.modern, STEPS);
+    let ending = dice.below(3);
+    refusals::strew(seed, &mut schedule);
+    (world, schedule, ending)
 }
 
 fn run(world: &mut World, schedule: &[Step], ending: u64) -> Result<(), Broken> {
@@ -142,6 +145,7 @@ fn one_seed_tells_its_story() {
 /// on the next one, and repeated on the one after without asking whether that is safe.
 #[test]
 fn a_call_that_may_have_run_is_not_forgotten_by_a_link_that_did_not_take_it() {
+    assert!(refusals::spares(8_965_730));
     check(8_965_730).unwrap_or_else(|story| panic!("{story}"));
 }
 

@@ -69,6 +69,18 @@ pub enum Step {
     WriteFails(u8),
     /// The server leaves the n-th of what it was sent without an answer, in one of several ways.
     Unanswered(u8, u8),
+    /// The server answers the n-th of what it was sent with an error of the tool's own that sounds like a lost
+    /// session, in a response that says all is well.
+    LyingWords(u8),
+    /// The link is refused as a whole after it was made; this many of the last frames had not left.
+    LinkRefused(u8),
+    /// The server refuses the n-th of what it was sent as if it had forgotten the session, which it has not; and so
+    /// will every other server.
+    RefusedEverywhere(u8),
+    /// The server forgets the session, and says so to the n-th of what it was sent, and to all that comes later.
+    Forgets(u8),
+    /// The server refuses a notification as if it had forgotten the session, which may or may not be true.
+    NotificationRefused,
     /// The connection is over.
     Disconnected(u8),
     /// The server's process ends: code or signal.

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::{Bytes, BytesMut};
-use outlive_core::cause::StartFailure;
 use outlive_core::link::Fate;
 use outlive_core::message::{Kind, read_batch};
 use outlive_core::{Frame, Framer, Id, LinkInput, Message};
@@ -21,7 +20,7 @@ use super::report::{self, Report, Reports};
 use super::rhythm::Rhythm;
 use super::session::{Failure, Session};
 use super::sse::{Event, Events};
-use super::verdict::{Refusal, is_lost_answer, one_line, retry_after};
+use super::verdict::{Refusal, one_line, retry_after, sounds_lost};
 use super::{era, listing};
 use crate::model::RpcError;
 
@@ -163,18 +162,7 @@ impl Exchange {
         let fate = match failure {
             Failure::Unsent(words) => Fate::Unsent(words),
             Failure::Broken(words) => Fate::Lost(words),
-            Failure::Elsewhere(_, origin)
-                if self.message.is("initialize") || self.message.is("server/discover") =>
-            {
-                return LinkInput::Unmade(StartFailure::Other(format!(
-                    "it redirects to {origin}, which is another origin and is not given our credentials; \
-                     if that is right, use that address"
-                )));
-            }
-            Failure::Elsewhere(status, _) => Fate::Rejected {
-                status,
-                retry_after: None,
-            },
+            Failure::Elsewhere(status, origin) => Fate::Elsewhere { status, origin },
         };
         LinkInput::Unanswered {
             id: id.clone(),
@@ -336,9 +324,12 @@ impl Exchange {
             self.report_line(message.into_bytes()).await;
             return false;
         }
-        if self.session.is_named() && is_lost_answer(&message) {
-            let id = Some(id.clone());
-            self.report(Report::Input(LinkInput::Expired { id })).await;
+        let sounds_lost = self.session.is_named() && sounds_lost(&message);
+        if sounds_lost && self.message.is("ping") {
+            // No tool is behind it, so it can only be about the session.
+            let (id, status) = (Some(id.clone()), 200);
+            let expired = LinkInput::Expired { id, status };
+            self.report(Report::Input(expired)).await;
             return true;
         }
         self.learn(&message);
@@ -349,6 +340,9 @@ impl Exchange {
         };
         let line = answer.with_id(self.message.id_json());
         self.report_line(line.into_bytes()).await;
+        if sounds_lost {
+            self.report(Report::Input(LinkInput::MaybeExpired)).await;
+        }
         true
     }
 
@@ -409,8 +403,10 @@ pub(super) async fn tell(session: Arc<Session>, message: Message, reports: Repor
     let taken = timeout(ACCEPT, session.post(message.into_bytes(), headers)).await;
     let report = match taken {
         Ok(Ok(response)) if !response.status().is_success() => {
-            let lost = refusal(response, in_session).await.is_session_lost();
-            lost.then_some(Report::Input(LinkInput::Expired { id: None }))
+            let refusal = refusal(response, in_session).await;
+            let (id, status) = (None, refusal.status);
+            let expired = Report::Input(LinkInput::Expired { id, status });
+            refusal.is_session_lost().then_some(expired)
         }
         Ok(Err(Failure::Unsent(words))) => Some(Report::Absent(words)),
         _ => None,

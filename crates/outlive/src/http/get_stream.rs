@@ -40,7 +40,8 @@ pub(super) async fn run(session: Arc<Session>, reports: Reports) {
             Ok(response) => {
                 let status = response.status();
                 if status.as_u16() == 404 && was_open && session.is_named() {
-                    let expired = Report::Input(LinkInput::Expired { id: None });
+                    let (id, status) = (None, status.as_u16());
+                    let expired = Report::Input(LinkInput::Expired { id, status });
                     let _ = reports.send(expired).await;
                     return;
                 }

@@ -188,7 +188,9 @@ impl HttpLink {
             let _ = self.reports.try_send(Report::Input(refusal));
             return;
         }
-        if initialize {
+        // A session that has begun does not begin again: whatever becomes of another `initialize` is its own affair.
+        let begins = initialize && !self.session.has_begun();
+        if begins {
             self.gate = Gate::Shaking(id.clone());
         }
         let modern = message.is_modern();
@@ -196,7 +198,7 @@ impl HttpLink {
             session: self.session.clone(),
             message,
             aside: self.aside,
-            may_be_sse: initialize && self.wanted.is_none() && !self.aside,
+            may_be_sse: begins && self.wanted.is_none() && !self.aside && self.running.is_empty(),
             reports: self.reports.clone(),
         };
         let task = self.tasks.spawn(exchange.run());
@@ -283,7 +285,8 @@ impl HttpLink {
                     ),
                     None => format!("its HTTP+SSE stream could not be opened: {why}"),
                 };
-                self.pass(LinkInput::Unmade(StartFailure::Other(words)));
+                let (why, sent) = (StartFailure::Other(words), self.sent());
+                self.pass(LinkInput::Refused { why, sent });
             }
             Report::Gone => self.ending = Ending::Ended,
         }
@@ -379,12 +382,8 @@ impl HttpLink {
 /// Whether this is the end of the whole session.
 fn is_end(input: &LinkInput) -> bool {
     match input {
-        LinkInput::Expired { .. } | LinkInput::Disconnected { .. } | LinkInput::Unmade(_) => true,
-        LinkInput::Unanswered { fate, .. } => match fate {
-            Fate::Unsent(_) => true,
-            Fate::Rejected { status, .. } => matches!(status, 401 | 403),
-            Fate::WrongEra(_) | Fate::Lost(_) => false,
-        },
+        LinkInput::Disconnected { .. } | LinkInput::Refused { .. } => true,
+        LinkInput::Unanswered { fate, .. } => matches!(fate, Fate::Unsent(_)),
         _ => false,
     }
 }

@@ -167,10 +167,17 @@ impl Session {
 
     /// Takes note of the name the server gives the session with its answer to `initialize`.
     pub(super) fn note_name(&self, response: &Response) {
-        self.state().id = response.headers().get(&SESSION).cloned().map(|mut id| {
+        // An `initialize` within a session need not name it again.
+        if let Some(mut id) = response.headers().get(&SESSION).cloned() {
             id.set_sensitive(true);
-            id
-        });
+            self.state().id = Some(id);
+        }
+    }
+
+    /// Whether an `initialize` was answered.
+    pub(super) fn has_begun(&self) -> bool {
+        let state = self.state();
+        state.id.is_some() || state.version.is_some()
     }
 
     /// Takes note of the version that was agreed on.

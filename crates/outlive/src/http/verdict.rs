@@ -47,7 +47,14 @@ impl Refusal {
             let text = String::from_utf8_lossy(&self.body).to_lowercase();
             LOST.iter().any(|words| text.contains(words))
         };
-        self.in_session && (self.status == 404 || matches!(self.status, 400 | 410) && says_so())
+        match self.status {
+            _ if !self.in_session => false,
+            404 => true,
+            400 | 410 => says_so(),
+            // Servers built with early versions of rmcp. Any other words in a 401 may be about a login.
+            401 => self.body.ends_with(b"Session not found"),
+            _ => false,
+        }
     }
 
     /// The code of the JSON-RPC error in the body.
@@ -74,8 +81,10 @@ impl Refusal {
     /// What it means for the request of this id.
     pub(super) fn verdict(self, id: &Id) -> LinkInput {
         let id = id.clone();
+        let status = self.status;
         if self.is_session_lost() {
-            return LinkInput::Expired { id: Some(id) };
+            let id = Some(id);
+            return LinkInput::Expired { id, status };
         }
         let credentials = matches!(self.status, 401 | 403);
         let later = matches!(self.status, 429 | 503);
@@ -85,8 +94,10 @@ impl Refusal {
             return LinkInput::Frame(Frame::Line(error.into_bytes()));
         }
         let fate = match self.status {
-            // Whoever was behind the gateway may have executed it.
-            500 | 502 | 504.. => Fate::Lost(format!("status {}", self.status)),
+            // Whoever was behind the gateway may have executed it; and "see other" is said when it was.
+            300 | 303..=306 | 309..=399 | 500 | 502 | 504.. => {
+                Fate::Lost(format!("status {status}"))
+            }
             status => Fate::Rejected {
                 status,
                 retry_after: self.retry_after,
@@ -96,8 +107,9 @@ impl Refusal {
     }
 }
 
-/// Whether an answer says that the server has forgotten the session, although its status does not (FM-04).
-pub(super) fn is_lost_answer(answer: &Message) -> bool {
+/// Whether an answer sounds as if the server had forgotten the session, although its status does not say so (FM-04).
+/// That proves nothing: the tool may have sessions of its own, and have been executed.
+pub(super) fn sounds_lost(answer: &Message) -> bool {
     let Some(error) = answer.error().filter(|error| error.len() < 500) else {
         return false;
     };
@@ -154,6 +166,7 @@ mod tests {
                 Fate::WrongEra(why) => format!("wrong era: {why}"),
                 Fate::Lost(why) => format!("lost: {why}"),
                 Fate::Unsent(why) => format!("unsent: {why}"),
+                Fate::Elsewhere { origin, .. } => format!("elsewhere: {origin}"),
             },
             other => format!("{other:?}"),
         }
@@ -169,11 +182,14 @@ mod tests {
             (400, python),
             (400, "Bad Request: Server not initialized"),
             (410, "Session expired"),
+            (401, "Unauthorized: Session not found"),
         ] {
             assert_eq!(verdict(status, body, true), "expired", "{status} {body}");
             assert_ne!(verdict(status, body, false), "expired", "{status} {body}");
         }
         assert_eq!(verdict(400, "no", true), "rejected 400");
+        assert_eq!(verdict(401, "session expired", true), "rejected 401");
+        assert_eq!(verdict(403, "session not found", true), "rejected 403");
     }
 
     #[test]
@@ -186,10 +202,10 @@ mod tests {
 
     #[test]
     fn what_may_have_been_executed_is_not_called_rejected() {
-        for status in [500, 502, 504, 520] {
+        for status in [300, 303, 304, 500, 502, 504, 520] {
             assert_eq!(verdict(status, "", true), format!("lost: status {status}"));
         }
-        for status in [401, 403, 413, 429, 503, 501] {
+        for status in [302, 307, 401, 403, 413, 429, 503, 501] {
             let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"no"}}"#;
             assert_eq!(verdict(status, "", true), format!("rejected {status}"));
             if matches!(status, 401 | 403 | 429 | 503) {

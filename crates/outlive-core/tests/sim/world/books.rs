@@ -52,6 +52,8 @@ impl World {
         };
         let asked = &mut self.asked[index];
         asked.open = false;
+        let asked = asked.clone();
+        self.check_refusals(&asked, text)?;
         if text.contains("connection_lost")
             && let State::Ready { generation } = &self.state
             && asked.sends.iter().any(|(sent, _)| sent == generation)
@@ -252,6 +254,12 @@ impl World {
             return Err(format!("1: {} was sent twice on one link", asked.id));
         }
         asked.sends.push((server.generation, frame));
+        if asked.refused_by >= 2 {
+            return Err(format!(
+                "4: {} was sent again after two sessions refused it",
+                asked.id
+            ));
+        }
         if asked.unknown > 0 && asked.method != Method::Listen {
             if asked.unknown >= 2 {
                 return Err(format!("4: {} was sent again after two deaths", asked.id));

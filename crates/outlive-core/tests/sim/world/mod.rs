@@ -11,6 +11,7 @@ use crate::schedule::{Dice, Method};
 
 mod books;
 mod endings;
+mod refusals;
 mod steps;
 
 /// The invariant that broke, and how.
@@ -32,6 +33,10 @@ struct Asked {
     /// It was left unanswered by itself, so it may follow what came later.
     again: bool,
     acknowledged: u32,
+    /// Every session refuses it.
+    refused_everywhere: bool,
+    /// How many sessions have refused it.
+    refused_by: u32,
 }
 
 /// What a server was sent and has not answered.
@@ -76,6 +81,8 @@ struct Server {
     successor: bool,
     /// The place of the last message of the host that it was sent.
     last_seq: Option<u64>,
+    /// It has forgotten the session: what was sent from this frame on is refused.
+    forgot: Option<u64>,
 }
 
 #[derive(Clone)]
@@ -112,6 +119,8 @@ pub struct World {
     /// When the answer to a duplicate is owed: its id.
     duplicate: Option<String>,
     blocked: bool,
+    /// Some server has forgotten its session.
+    forgotten: bool,
     pub log: Vec<String>,
     pub verbose: bool,
 }
@@ -167,6 +176,7 @@ impl World {
             updated: BTreeMap::new(),
             duplicate: None,
             blocked: false,
+            forgotten: false,
             log: Vec::new(),
             verbose: false,
         }
@@ -223,6 +233,7 @@ impl World {
                 if let State::Ready { generation } = &state {
                     self.became_ready(*generation)?;
                 }
+                self.check_failed(&state)?;
                 self.state = state;
                 Ok(())
             }
@@ -284,6 +295,7 @@ impl World {
             cancelled: BTreeSet::new(),
             successor: self.greeted,
             last_seq: None,
+            forgot: None,
         });
         Ok(())
     }

@@ -105,6 +105,11 @@ impl World {
                 self.die(lost, |sent| LinkInput::Exited { exit, sent }, true)
             }
             Step::Unanswered(n, way) => self.unanswered(n, way),
+            Step::LyingWords(n) => self.lying_words(n),
+            Step::LinkRefused(lost) => self.link_refused(lost),
+            Step::RefusedEverywhere(n) => self.refused_everywhere(n),
+            Step::Forgets(n) => self.forgets(n),
+            Step::NotificationRefused => self.notification_refused(),
             Step::Disconnected(lost) => self.die(
                 lost,
                 |sent| LinkInput::Disconnected { error: None, sent },
@@ -235,6 +240,8 @@ impl World {
             unknown: 0,
             again: false,
             acknowledged: 0,
+            refused_everywhere: false,
+            refused_by: 0,
         });
         self.host_line(line)?;
         match self.duplicate.take() {
@@ -328,6 +335,12 @@ impl World {
             return Ok(());
         }
         let todo = server.todo.remove(usize::from(n) % server.todo.len());
+        if self.refuses(&todo) {
+            return self.refuse_as_forgotten(todo);
+        }
+        let Some(server) = self.speaking() else {
+            return Ok(());
+        };
         server.taken = server.taken.max(todo.frame + 1);
         let version = World::tools_version(server.generation);
         let result = match todo.method.as_str() {
@@ -454,10 +467,15 @@ impl World {
             2 => rejected(400, 0),
             3 => rejected(401, 0),
             4 => Fate::Unsent("refused".into()),
-            5 => {
-                return self.feed(Input::Link(generation, LinkInput::Expired { id: Some(id) }));
-            }
+            5 => return self.refuse_as_forgotten(todo),
             6 => Fate::WrongEra("It is too old.".into()),
+            8 | 9 => rejected(403, 0),
+            10 => rejected(503, 3_600),
+            11 => rejected(503, 12),
+            12 => Fate::Elsewhere {
+                status: 302,
+                origin: "https://login.example".into(),
+            },
             _ => Fate::Lost("reset".into()),
         };
         if let Some(index) = todo.asked {

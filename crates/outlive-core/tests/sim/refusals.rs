@@ -1,0 +1,43 @@
+//! Refusals among the steps of a schedule: words that lie, links refused late, requests refused by every session,
+//! refusals that are one request's own.
+//!
+//! They are drawn by dice of their own and put in place of other steps, in every second schedule, so that a seed
+//! goes on to mean what it meant before they were there.
+
+use crate::schedule::{Dice, Step};
+
+/// Chosen so that the schedules that are tests of their own stay as they were.
+const SALT: u64 = 0x0fa1_5e5e_5510_0001;
+/// How many steps of a schedule are replaced.
+const SOME: u64 = 5;
+/// The steps of the handshake, which most schedules begin with, are left alone.
+const BEGINNING: usize = 4;
+
+/// Puts refusals among the steps of the schedule of this seed.
+pub fn strew(seed: u64, schedule: &mut [Step]) {
+    let mut dice = Dice::new(seed ^ SALT);
+    if dice.below(2) == 0 || schedule.len() <= BEGINNING {
+        return;
+    }
+    for _ in 0..1 + dice.below(SOME) {
+        let at = BEGINNING + dice.below((schedule.len() - BEGINNING) as u64) as usize;
+        schedule[at] = draw(&mut dice);
+    }
+}
+
+fn draw(dice: &mut Dice) -> Step {
+    let n = dice.below(6) as u8;
+    match dice.below(12) {
+        0..=1 => Step::LyingWords(n),
+        2..=3 => Step::LinkRefused(n),
+        4..=6 => Step::RefusedEverywhere(n),
+        7..=8 => Step::Forgets(n),
+        9 => Step::NotificationRefused,
+        _ => Step::Unanswered(n, 8 + dice.below(5) as u8),
+    }
+}
+
+/// A seed whose schedule has no refusals among its steps, for the tests of single seeds.
+pub fn spares(seed: u64) -> bool {
+    Dice::new(seed ^ SALT).below(2) == 0
+}
