@@ -71,7 +71,7 @@ fn fm_04_a_session_is_lost_in_many_words() {
         (400, "Bad Request: Server not initialized"),
         (400, rpc),
         (410, "session expired"),
-        (200, rpc),
+        (404, rpc),
     ] {
         let calls = AtomicUsize::new(0);
         let web = Web::start(move |request| {

@@ -9,6 +9,7 @@ mod fates;
 mod library;
 mod modern;
 mod proxy;
+mod refusals;
 mod relay;
 #[path = "../rig/mod.rs"]
 #[allow(dead_code, unused_imports)] // The rig serves other tests too.
