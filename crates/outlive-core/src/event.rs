@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use crate::bounded::escape;
-use crate::cause::Cause;
+use crate::cause::{Cause, Phase};
 use crate::link::Generation;
 use crate::time::Time;
 
@@ -370,8 +370,8 @@ impl fmt::Display for Event {
             Event::State(State::Down { .. }) => f.write_str("down"),
             Event::State(State::Failed { cause, .. }) => write!(
                 f,
-                "failed: the server {}; it is tried again now and then, and when it is called",
-                cause.predicate()
+                "failed: {}; it is tried again now and then, and when it is called",
+                sentence(cause)
             ),
             Event::State(State::Closed) => f.write_str("closed"),
             Event::Connected {
@@ -391,11 +391,16 @@ impl fmt::Display for Event {
                 cause,
                 in_flight,
             } => {
-                write!(
-                    f,
-                    "lost generation {generation}: the server {}",
-                    cause.predicate()
-                )?;
+                match cause.phase {
+                    Phase::Service => write!(
+                        f,
+                        "lost generation {generation}: the server {}",
+                        cause.predicate()
+                    )?,
+                    Phase::Spawn | Phase::Handshake => {
+                        write!(f, "{} (generation {generation})", sentence(cause))?;
+                    }
+                }
                 if *in_flight > 0 {
                     write!(f, ", {in_flight} in flight")?;
                 }
@@ -456,9 +461,32 @@ impl fmt::Display for Event {
             ),
             Event::Draining { in_flight: 0 } => f.write_str("closing"),
             Event::Draining { in_flight } => {
-                write!(f, "closing; {in_flight} requests may still finish")
+                write!(
+                    f,
+                    "closing; {} may still finish",
+                    counted(*in_flight, "request")
+                )
             }
         }
+    }
+}
+
+/// What happened to a server, by the name it was started under: one that does not start is looked for by that name.
+fn sentence(cause: &Cause) -> String {
+    let predicate = cause.predicate();
+    match cause.phase {
+        Phase::Spawn | Phase::Handshake if !cause.label.is_empty() => {
+            format!("{} {predicate}", cause.label)
+        }
+        _ => format!("the server {predicate}"),
+    }
+}
+
+/// "1 request", "2 requests".
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use crate::event::DropReason;
+use crate::event::{DropReason, counted};
 
 /// How a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,7 +136,11 @@ impl fmt::Display for ServerEvent {
             }
             ServerEvent::Draining { why, in_flight: 0 } => write!(f, "closing: {why}"),
             ServerEvent::Draining { why, in_flight } => {
-                write!(f, "closing: {why}; {in_flight} requests may still finish")
+                write!(
+                    f,
+                    "closing: {why}; {} may still finish",
+                    counted(*in_flight, "request")
+                )
             }
         }
     }

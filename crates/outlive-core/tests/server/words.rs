@@ -76,6 +76,15 @@ fn events() -> Vec<(ServerEvent, bool, serde_json::Value, &'static str)> {
         ),
         (
             ServerEvent::Draining {
+                why: "shutdown".into(),
+                in_flight: 1,
+            },
+            false,
+            json!({"event": "draining", "why": "shutdown", "in_flight": 1}),
+            "closing: shutdown; 1 request may still finish",
+        ),
+        (
+            ServerEvent::Draining {
                 why: "end of input".into(),
                 in_flight: 2,
             },

@@ -19,6 +19,10 @@ fn cause(reason: Reason, phase: Phase) -> Cause {
     }
 }
 
+fn unmade() -> Cause {
+    cause(Reason::Unmade(StartFailure::NoFile), Phase::Spawn)
+}
+
 fn with_tail(mut cause: Cause, lines: &[&str]) -> Cause {
     cause.stderr_tail = lines.iter().map(|line| line.to_string()).collect();
     cause
@@ -381,6 +385,29 @@ fn every_state_and_event_has_a_name_data_and_a_line() {
             },
             json!({"event": "lost", "generation": 2, "in_flight": 0, "cause": died().to_json()}),
             "lost generation 2: the server exited with code 1",
+        ),
+        (
+            Event::Lost {
+                generation,
+                cause: unmade(),
+                in_flight: 0,
+            },
+            json!({"event": "lost", "generation": 2, "in_flight": 0, "cause": unmade().to_json()}),
+            "cmd --x could not be started: there is no such file (generation 2)",
+        ),
+        (
+            Event::State(State::Failed {
+                cause: unmade(),
+                retry_at: now,
+            }),
+            json!({"event": "state", "state": "failed", "cause": unmade().to_json(), "retry_in_ms": 0}),
+            "failed: cmd --x could not be started: there is no such file; it is tried again now and then, and when it \
+             is called",
+        ),
+        (
+            Event::Draining { in_flight: 1 },
+            json!({"event": "draining", "in_flight": 1}),
+            "closing; 1 request may still finish",
         ),
         (
             Event::SlowStart { after_ms: 60_000 },
