@@ -93,6 +93,18 @@ fn start_failure(command: &Command, error: &io::Error) -> StartFailure {
     }
 }
 
+/// Why a command could not be started, as far as that can be told without starting it.
+#[cfg(any(feature = "gateway", test))]
+pub(crate) fn obstacle(command: &Command) -> Option<StartFailure> {
+    use std::os::unix::fs::PermissionsExt;
+
+    let Some(file) = command.file() else {
+        return Some(missing(&command.program.to_string_lossy()));
+    };
+    let mode = std::fs::metadata(file).ok()?.permissions().mode();
+    (mode & 0o111 == 0).then_some(StartFailure::NotExecutable)
+}
+
 /// What is not there, and why it may be looked for in vain.
 fn missing(program: &str) -> StartFailure {
     let words = if program.contains("://") {
@@ -246,6 +258,12 @@ mod tests {
             failure.unwrap()
         };
         assert_eq!(file("plain", "text", 0o644), StartFailure::NotExecutable);
+        let looked = |program: &str| obstacle(&Command::new(dir.join(program), [""]));
+        assert_eq!(looked("plain"), Some(StartFailure::NotExecutable));
+        assert_eq!(looked("none"), Some(StartFailure::NoFile));
+        assert_eq!(obstacle(&Command::from("sh")), None);
+        let nowhere = obstacle(&Command::from("no-such-program-anywhere"));
+        assert_eq!(nowhere, Some(StartFailure::NotFound));
         let script = file("script", "#!/no/such/interpreter\n", 0o755).to_string();
         assert!(script.contains("interpreter"), "{script}");
         let none = Command::new(dir.join("none"), [""]);

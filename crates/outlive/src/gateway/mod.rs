@@ -42,6 +42,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use outlive_core::cause::StartFailure;
 use outlive_core::policy::Policy;
 use outlive_core::{Event, State, Time};
 
@@ -110,6 +111,12 @@ impl Gateway {
     /// Where each of its servers stands. There are none before somebody needs one.
     pub fn upstreams(&self) -> Vec<Upstream> {
         self.shared.upstreams()
+    }
+
+    /// Why none of its servers could be started, as far as that can be told before one is needed: there is no such
+    /// program, for instance.
+    pub fn obstacle(&self) -> Option<StartFailure> {
+        self.shared.obstacle()
     }
 
     /// Puts new servers under all sessions.

@@ -8,6 +8,7 @@
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
+use outlive_core::cause::{Phase, Reason};
 use outlive_core::{Cause, State};
 use serde_json::{Value, json};
 
@@ -40,6 +41,16 @@ impl Pages for Shared {
         if let Some((cause, since)) = self.board.given_up() {
             let seconds = (now - since).as_secs_f64();
             data["last"] = json!({ "cause": shown(&cause, full), "seconds": seconds });
+        } else if upstreams.is_empty()
+            && let Some(why) = self.obstacle()
+        {
+            let cause = Cause {
+                reason: Reason::Unmade(why),
+                phase: Phase::Spawn,
+                label: self.policy.label.clone(),
+                stderr_tail: Default::default(),
+            };
+            data["cause"] = shown(&cause, full);
         }
         if self.is_stopping() {
             data["shutting_down"] = json!(true);
@@ -68,9 +79,11 @@ impl Pages for Shared {
         let mut page = String::from(HEAD);
         let _ = write!(
             page,
-            "<h1>outlive</h1>\n<p><code>{label}</code><p>{ready}, up for {uptime}; {connections} connections, \
-             {sessions} sessions, {streams} streams; {} requests in flight, {} held.",
-            self.meter.in_flight(),
+            "<h1>outlive</h1>\n<p><code>{label}</code><p>{ready}, up for {uptime}; {}, {}, {}; {} in flight, {} held.",
+            counted(*connections as u64, "connection"),
+            counted(*sessions as u64, "session"),
+            counted(*streams as u64, "stream"),
+            counted(self.meter.in_flight(), "request"),
             self.meter.held(),
         );
         self.write_upstreams(&mut page, &upstreams);
@@ -91,7 +104,8 @@ impl Shared {
             let mut those = upstreams.iter().filter(|it| it.used_by == kind).peekable();
             those.peek().is_none() || !those.all(|upstream| in_trouble(&upstream))
         };
-        let hopeful = !upstreams.is_empty() || self.board.given_up().is_none();
+        let hopeful =
+            !upstreams.is_empty() || (self.board.given_up().is_none() && self.obstacle().is_none());
         !self.is_stopping() && hopeful && kinds.into_iter().all(stands)
     }
 
@@ -99,6 +113,10 @@ impl Shared {
         page.push_str("<h2>Servers</h2>\n");
         if upstreams.is_empty() {
             page.push_str("<p>None: one is started with the first call that needs it.");
+            if let Some(why) = self.obstacle() {
+                let why = escaped(&why.to_string());
+                let _ = write!(page, " <b class=failed>It cannot be started: {why}.</b>");
+            }
             return;
         }
         page.push_str(
@@ -213,6 +231,12 @@ fn escaped(text: &str) -> String {
         }
     }
     safe
+}
+
+/// "1 session", "2 sessions".
+fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
 }
 
 fn brief(time: Duration) -> String {

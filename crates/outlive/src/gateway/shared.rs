@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use outlive_core::cause::StartFailure;
 use outlive_core::policy::Policy;
 use outlive_core::server::Channel;
 use outlive_core::switch::{Client, Sharing};
@@ -18,6 +19,7 @@ use super::hub::{Desk, EVERYBODY, Hub};
 use super::{Target, Upstream, Use, Watcher};
 use crate::children::Children;
 use crate::driver;
+use crate::process;
 use crate::serve::{Mirrored, Mouth, is_marked, of_schema};
 use crate::warden::Warden;
 
@@ -259,6 +261,14 @@ impl Shared {
             } else if known.len() < MOST_MIRRORED || known.contains_key(name) {
                 known.insert(name.to_owned(), found);
             }
+        }
+    }
+
+    /// Why no server could be started, as far as that can be told without starting one.
+    pub(super) fn obstacle(&self) -> Option<StartFailure> {
+        match &self.target {
+            Target::Command(command, _) => process::obstacle(command),
+            Target::Remote(_) => None,
         }
     }
 

@@ -173,13 +173,18 @@ impl Http {
         self
     }
 
+    /// Reads its token file and its certificate, and says what is wrong with them. [`bind`](Http::bind) does so too, but
+    /// there the fault may as well be the address's.
+    pub fn check_files(&self) -> Result<(), String> {
+        let wrong = |wrong: Vec<String>| wrong.join("; ");
+        Files::of(&self.guard).read().map_err(wrong)
+    }
+
     /// Listens at this address. Clients can connect from now on, and are answered once it is
     /// [served](HttpServer::serve). A token file or certificate that cannot be used is an error.
     pub async fn bind(self, address: impl ToSocketAddrs) -> io::Result<HttpServer> {
-        let files = Files::of(&self.guard);
-        let wrong =
-            |wrong: Vec<String>| io::Error::new(io::ErrorKind::InvalidData, wrong.join("; "));
-        files.read().map_err(wrong)?;
+        let wrong = |sentence| io::Error::new(io::ErrorKind::InvalidData, sentence);
+        self.check_files().map_err(wrong)?;
         let listener = TcpListener::bind(address).await?;
         let local = listener.local_addr()?;
         if let Err(sentence) = self.guard.allows(local) {
