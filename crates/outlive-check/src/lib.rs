@@ -39,6 +39,7 @@
 //! }
 //! ```
 
+mod arguments;
 mod cast;
 pub mod client;
 mod host;
@@ -74,6 +75,12 @@ pub use stage::{Options, Stage};
 pub use survey::{ServerUnderTest, Survey, Target};
 pub use tool::ToolCall;
 pub use verdict::{Finding, Held, Verdict};
+
+/// "1 scenario", "2 scenarios".
+pub fn counted(count: usize, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
 
 /// Every scenario there is, in the order in which they are listed and run.
 pub fn scenarios() -> impl Iterator<Item = &'static Scenario> {

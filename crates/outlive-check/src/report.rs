@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::cast::Cast;
 use crate::journal::{Evidence, Journal};
 use crate::scenario::{Level, Scenario, Subject};
+use crate::sheet::Cell;
 use crate::verdict::Verdict;
 
 /// What came of a scenario, and what that rests on.
@@ -40,6 +41,11 @@ impl Trial {
             took,
             evidence: journal.evidence(),
         }
+    }
+
+    /// The verdict as one sign, the same wherever it is shown.
+    pub fn cell(&self) -> Cell {
+        Cell::of(self.verdict.word(), self.scenario.level.word())
     }
 
     /// Whether what the specification demands was found to be wrong.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::counted;
 use crate::host::Host;
 use crate::journal::Journal;
 use crate::scenario::{Era, Over};
@@ -14,8 +15,8 @@ use crate::stage::{Options, start};
 use crate::tool::ToolCall;
 use crate::verdict::Finding;
 
-/// How many tools are tried before none is called.
-const TRIES: usize = 3;
+/// How many calls are tried before none is made.
+const TRIES: usize = 6;
 /// How many pages of tools are read.
 const PAGES: usize = 20;
 
@@ -78,14 +79,17 @@ impl Survey {
 
     /// In a few words.
     pub fn words(&self) -> String {
-        let called = match &self.quick {
-            Some(call) => format!("calls {:?}", call.name),
-            None => "calls nothing".into(),
+        let called = match (&self.quick, self.tools) {
+            (Some(call), _) => format!("calls {:?}", call.name),
+            (None, 0) => "so nothing is called".into(),
+            (None, _) => {
+                "calls none of them (none could be called without knowing it: name one with --call and --args)".into()
+            }
         };
         format!(
-            "speaks {}, has {} tools, {called}",
+            "speaks {}, has {}, {called}",
             self.revisions.join(" and "),
-            self.tools
+            counted(self.tools, "tool"),
         )
     }
 }
@@ -116,9 +120,17 @@ impl ServerUnderTest {
 async fn survey(target: &Target, options: &Options) -> Result<Survey, String> {
     let begun = Instant::now();
     let journal = Journal::default();
-    let legacy = first_look(target, options, Era::Legacy, &journal).await;
+    // A first start may have to download the server.
+    let patience = options.start_patience;
+    let legacy = first_look(target, options, Era::Legacy, patience, &journal).await;
     let started_in = begun.elapsed();
-    let modern = first_look(target, options, Era::Modern, &Journal::default()).await;
+    // The second has no more to download. It may take as long as the first did; one that was not answered tells
+    // nothing about that.
+    let patience = match &legacy {
+        Ok(_) => options.patience + 2 * started_in,
+        Err(_) => options.patience,
+    };
+    let modern = first_look(target, options, Era::Modern, patience, &Journal::default()).await;
     let mut found = match (legacy, modern) {
         (Ok((mut host, about)), modern) => {
             let eras = match (modern.is_ok(), options.era) {
@@ -135,7 +147,13 @@ async fn survey(target: &Target, options: &Options) -> Result<Survey, String> {
         (Err(_), Ok((host, about))) if options.era != Some(Era::Legacy) => {
             (host, about, vec![Era::Modern])
         }
-        (Err(why), _) => return Err(in_words(target, &why, &journal)),
+        (Err(why), _) => {
+            let mut words = in_words(target, &why, &journal);
+            if started_in >= options.start_patience {
+                words.push_str("\n  --start-patience gives it longer to start.");
+            }
+            return Err(words);
+        }
     };
     let tools = tools(&mut found.0)
         .await
@@ -185,11 +203,11 @@ async fn first_look(
     target: &Target,
     options: &Options,
     era: Era,
+    patience: Duration,
     journal: &Journal,
 ) -> Result<(Host, About), Finding> {
     let mut host = start(target, options, true, era, None, journal.leg("host")).await?;
-    // A first start may have to download the server.
-    host.patience = options.start_patience;
+    host.patience = patience;
     let about = match era {
         Era::Legacy => host.handshake().await?,
         Era::Modern => {

@@ -1,7 +1,9 @@
 //! Which tool to call, and with what.
 
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+
+use crate::arguments::{Prose, made_up};
 
 /// A tool and the arguments to call it with.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -23,7 +25,7 @@ impl ToolCall {
         let tool = tools.iter().find(|tool| tool["name"] == name)?;
         let arguments = match arguments {
             Some(given) => given.clone(),
-            None => made_up(&tool["inputSchema"])?,
+            None => made_up(&tool["inputSchema"], Prose::Read)?,
         };
         Some(ToolCall {
             name: name.into(),
@@ -31,149 +33,162 @@ impl ToolCall {
         })
     }
 
-    /// What could be called, the most harmless first: tools that say they only read, tools without
-    /// required arguments. A tool that says it destroys is never chosen.
+    /// What could be called, the most harmless first: tools that say they only read come before others, and tools
+    /// with few required arguments before those with many. A tool that says it destroys is never chosen, nor is one
+    /// whose name says that it changes something, unless it says that it only reads. Each tool is there with
+    /// the arguments its descriptions suggest, and with plain ones.
     pub fn candidates(tools: &[Value]) -> Vec<ToolCall> {
-        let mut found: Vec<(usize, ToolCall)> = tools
+        let mut ranked: Vec<(bool, usize, &str, &Value)> = tools
             .iter()
-            .filter(|tool| tool["annotations"]["destructiveHint"] != true)
             .filter_map(|tool| {
-                let schema = &tool["inputSchema"];
+                let name = tool["name"].as_str()?;
                 let reads = tool["annotations"]["readOnlyHint"] == true;
+                let destroys = tool["annotations"]["destructiveHint"] == true;
+                let harmless = reads || (!destroys && !sounds_like_a_change(name));
+                let schema = &tool["inputSchema"];
                 let required = schema["required"].as_array().map_or(0, Vec::len);
-                let name = tool["name"].as_str()?.to_owned();
-                let call = ToolCall {
-                    name,
-                    arguments: made_up(schema)?,
-                };
-                Some((2 * required + usize::from(!reads), call))
+                harmless.then_some((!reads, required, name, schema))
             })
             .collect();
-        found.sort_by_key(|(rank, _)| *rank);
-        found.into_iter().map(|(_, call)| call).collect()
+        ranked.sort_by_key(|(changes, required, ..)| (*changes, *required));
+        let calls = ranked.into_iter().flat_map(|(.., name, schema)| {
+            let call = |prose| {
+                Some(ToolCall {
+                    name: name.to_owned(),
+                    arguments: made_up(schema, prose)?,
+                })
+            };
+            let mut calls: Vec<ToolCall> = [Prose::Read, Prose::Ignored]
+                .into_iter()
+                .filter_map(call)
+                .collect();
+            calls.dedup();
+            calls
+        });
+        calls.collect()
     }
 }
 
-/// The smallest arguments a schema accepts, as far as can be told.
-fn made_up(schema: &Value) -> Option<Value> {
-    let made = value(schema, schema, 0)?;
-    made.is_object().then_some(made)
+/// Whether a tool's name has a word in it for doing something that cannot be undone by looking away.
+fn sounds_like_a_change(name: &str) -> bool {
+    const LOOKS: [&str; 16] = [
+        "check", "count", "describe", "echo", "fetch", "find", "get", "is", "list", "lookup",
+        "ping", "query", "read", "search", "show", "view",
+    ];
+    let words = words(name);
+    let looks = words
+        .first()
+        .is_some_and(|first| LOOKS.contains(&first.as_str()));
+    // Alone it is arithmetic.
+    let adds = words.len() > 1 && words.iter().any(|word| word == "add");
+    !looks && (adds || words.iter().any(|word| CHANGES.contains(&word.as_str())))
 }
 
-fn value(schema: &Value, root: &Value, depth: usize) -> Option<Value> {
-    if depth > 16 {
-        return None;
-    }
-    if let Some(path) = schema["$ref"].as_str() {
-        return value(root.pointer(path.strip_prefix('#')?)?, root, depth + 1);
-    }
-    for key in ["const", "default"] {
-        if let Some(given) = schema.get(key) {
-            return Some(given.clone());
-        }
-    }
-    for key in ["enum", "examples"] {
-        if let Some(first) = schema[key].as_array().and_then(|list| list.first()) {
-            return Some(first.clone());
-        }
-    }
-    for key in ["anyOf", "oneOf", "allOf"] {
-        if let Some(options) = schema[key].as_array() {
-            return options
-                .iter()
-                .find_map(|option| value(option, root, depth + 1));
-        }
-    }
-    let kind = match &schema["type"] {
-        Value::Array(kinds) => kinds.iter().find(|kind| *kind != "null")?.as_str()?,
-        Value::String(kind) => kind,
-        _ => "object",
-    };
-    Some(match kind {
-        "string" => string(schema),
-        "integer" | "number" => number(schema),
-        "boolean" => false.into(),
-        "null" => Value::Null,
-        "array" => {
-            let least = schema["minItems"].as_u64().unwrap_or(0).min(100);
-            let item = |_| value(&schema["items"], root, depth + 1);
-            (0..least).map(item).collect::<Option<Vec<Value>>>()?.into()
-        }
-        _ => {
-            let required = schema["required"].as_array().into_iter().flatten();
-            let mut object = Map::new();
-            for name in required.filter_map(Value::as_str) {
-                let made = value(&schema["properties"][name], root, depth + 1)?;
-                object.insert(name.into(), made);
-            }
-            object.into()
-        }
-    })
-}
+/// Words for changing something.
+const CHANGES: [&str; 74] = [
+    "append",
+    "apply",
+    "approve",
+    "archive",
+    "assign",
+    "book",
+    "buy",
+    "cancel",
+    "clear",
+    "close",
+    "commit",
+    "copy",
+    "create",
+    "delete",
+    "deploy",
+    "destroy",
+    "disable",
+    "drop",
+    "edit",
+    "enable",
+    "erase",
+    "exec",
+    "execute",
+    "insert",
+    "install",
+    "invite",
+    "kill",
+    "launch",
+    "merge",
+    "mkdir",
+    "modify",
+    "move",
+    "notify",
+    "order",
+    "overwrite",
+    "patch",
+    "pay",
+    "post",
+    "publish",
+    "purge",
+    "push",
+    "put",
+    "reboot",
+    "register",
+    "remove",
+    "rename",
+    "replace",
+    "reset",
+    "restart",
+    "restore",
+    "revoke",
+    "rm",
+    "run",
+    "save",
+    "schedule",
+    "sell",
+    "send",
+    "set",
+    "shutdown",
+    "start",
+    "stop",
+    "store",
+    "submit",
+    "terminate",
+    "transfer",
+    "truncate",
+    "uninstall",
+    "unlink",
+    "update",
+    "upload",
+    "upsert",
+    "wipe",
+    "write",
+    "unset",
+];
 
-fn string(schema: &Value) -> Value {
-    let known = match schema["format"].as_str() {
-        Some("uri" | "url") => "https://example.com/",
-        Some("email") => "someone@example.com",
-        Some("date") => "2026-01-01",
-        Some("date-time") => "2026-01-01T00:00:00Z",
-        Some("uuid") => "00000000-0000-4000-8000-000000000000",
-        _ => "outlive check",
-    };
-    let least = schema["minLength"].as_u64().unwrap_or(0).min(10_000) as usize;
-    let most = schema["maxLength"].as_u64().unwrap_or(u64::MAX) as usize;
-    let text: String = known
-        .chars()
-        .chain(std::iter::repeat('x'))
-        .take(least.max(known.len()))
-        .collect();
-    text.chars().take(most).collect::<String>().into()
-}
-
-fn number(schema: &Value) -> Value {
-    let least = schema["minimum"].as_f64();
-    let above = schema["exclusiveMinimum"].as_f64().map(|n| n + 1.0);
-    let most = schema["maximum"].as_f64().unwrap_or(1.0);
-    let chosen = least.or(above).unwrap_or(most.min(1.0));
-    match chosen.fract() == 0.0 {
-        true => (chosen as i64).into(),
-        false => chosen.into(),
+/// The words of a name: `delete_file`, `deleteFile` and `files.delete` have two each.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut before = ' ';
+    for letter in name.chars() {
+        let begins = letter.is_uppercase() && before.is_lowercase();
+        if (begins || !letter.is_alphanumeric()) && words.last().is_some_and(|w| !w.is_empty()) {
+            words.push(String::new());
+        }
+        if letter.is_alphanumeric()
+            && let Some(word) = words.last_mut()
+        {
+            word.extend(letter.to_lowercase());
+        }
+        before = letter;
     }
+    words.retain(|word| !word.is_empty());
+    words
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn arguments_are_made_up_from_the_schema() {
-        let schema = json!({
-            "type": "object",
-            "$defs": { "side": { "enum": ["left", "right"] } },
-            "properties": {
-                "text": { "type": "string", "maxLength": 3 },
-                "count": { "type": "integer", "minimum": 5 },
-                "side": { "$ref": "#/$defs/side" },
-                "either": { "anyOf": [{ "type": "null" }, { "type": "string" }] },
-                "many": { "type": "array", "minItems": 2, "items": { "type": "boolean" } },
-                "inner": { "type": "object", "required": ["x"], "properties": { "x": { "type": "number" } } },
-                "optional": { "type": "string" },
-            },
-            "required": ["text", "count", "side", "either", "many", "inner"],
-        });
-        let expected = json!({
-            "text": "out", "count": 5, "side": "left", "either": null,
-            "many": [false, false], "inner": { "x": 1 },
-        });
-        assert_eq!(made_up(&schema), Some(expected));
-    }
-
-    #[test]
-    fn a_schema_that_never_ends_is_given_up() {
-        let schema = json!({
-            "type": "object", "required": ["self"], "properties": { "self": { "$ref": "#" } },
-        });
-        assert_eq!(made_up(&schema), None);
+    fn names(tools: &[Value]) -> Vec<String> {
+        let calls = ToolCall::candidates(tools).into_iter();
+        calls.map(|call| call.name).collect()
     }
 
     #[test]
@@ -181,15 +196,74 @@ mod tests {
         let none = json!({ "type": "object" });
         let one = json!({ "type": "object", "required": ["a"], "properties": { "a": { "type": "string" } } });
         let tools = [
-            json!({ "name": "write", "inputSchema": one }),
+            json!({ "name": "lookup", "inputSchema": one }),
             json!({ "name": "drop", "inputSchema": none, "annotations": { "destructiveHint": true } }),
             json!({ "name": "touch", "inputSchema": none }),
-            json!({ "name": "look", "inputSchema": none, "annotations": { "readOnlyHint": true } }),
+            json!({ "name": "look", "inputSchema": one, "annotations": { "readOnlyHint": true } }),
         ];
-        let names: Vec<String> = ToolCall::candidates(&tools)
-            .into_iter()
-            .map(|c| c.name)
-            .collect();
-        assert_eq!(names, ["look", "touch", "write"]);
+        assert_eq!(names(&tools), ["look", "touch", "lookup"]);
+    }
+
+    #[test]
+    fn a_tool_that_sounds_like_a_change_is_not_called_unless_it_says_that_it_reads() {
+        let tool = |name: &str| json!({ "name": name, "inputSchema": { "type": "object" } });
+        for name in [
+            "delete_file",
+            "deleteFile",
+            "files.delete",
+            "send-mail",
+            "add_user",
+            "SET",
+        ] {
+            assert_eq!(names(&[tool(name)]), [""; 0], "{name}");
+        }
+        for name in [
+            "get_order",
+            "list_stop_words",
+            "add",
+            "echo",
+            "settings",
+            "current_time",
+        ] {
+            assert_eq!(names(&[tool(name)]), [name]);
+        }
+        let mut read = tool("run_query");
+        read["annotations"] = json!({ "readOnlyHint": true });
+        assert_eq!(names(&[read]), ["run_query"]);
+    }
+
+    /// As mcp-server-time has them.
+    #[test]
+    fn the_tools_of_a_real_server_are_called_with_what_their_descriptions_say() {
+        let zone = |which: &str, first: &str| {
+            let description =
+                format!("{which} IANA timezone name (e.g., '{first}', 'Europe/London').");
+            json!({ "description": description, "title": "Timezone", "type": "string" })
+        };
+        let hints = json!({ "readOnlyHint": true, "destructiveHint": false });
+        let tools = [
+            json!({ "name": "convert_time", "annotations": hints, "inputSchema": {
+                "type": "object", "required": ["source_timezone", "time", "target_timezone"], "properties": {
+                    "source_timezone": zone("Source", "America/New_York"),
+                    "time": { "description": "Time to convert in 24-hour format (HH:MM)", "type": "string" },
+                    "target_timezone": zone("Target", "Asia/Tokyo"),
+                } } }),
+            json!({ "name": "get_current_time", "annotations": hints, "inputSchema": {
+                "type": "object", "required": ["timezone"],
+                "properties": { "timezone": zone("The", "America/New_York") } } }),
+        ];
+        let calls = ToolCall::candidates(&tools);
+        assert_eq!(calls[0].name, "get_current_time");
+        assert_eq!(
+            calls[0].arguments,
+            json!({ "timezone": "America/New_York" })
+        );
+        let converting = calls.iter().find(|call| call.name == "convert_time");
+        assert_eq!(
+            converting.map(|call| &call.arguments),
+            Some(
+                &json!({ "source_timezone": "America/New_York", "time": "12:00", "target_timezone": "Asia/Tokyo" })
+            ),
+        );
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use crate::counted;
 use crate::puppet::Habits;
 use crate::scenario::{Era, Over, Scenario};
 use crate::stage::Stage;
@@ -79,7 +80,10 @@ async fn unknown_notification(stage: &mut Stage) -> Held {
     let answers = puppet.look(|letters| letters.response_count() + letters.nameless.len());
     match answers {
         0 => Ok(()),
-        n => Finding::broken(format!("Notifications were answered, {n} times.")),
+        n => Finding::broken(format!(
+            "Notifications were answered, {}.",
+            counted(n, "time")
+        )),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::counted;
 use crate::puppet::Habits;
 use crate::scenario::{Over, Scenario};
 use crate::stage::Stage;
@@ -115,7 +116,10 @@ async fn restart(stage: &mut Stage) -> Held {
     driver
         .recovers("after the server's death", patience)
         .await?;
-    driver.note(format!("the server was started {} times", puppets.starts()));
+    driver.note(format!(
+        "the server was started {}",
+        counted(puppets.starts(), "time")
+    ));
     Ok(())
 }
 
@@ -135,7 +139,10 @@ async fn crash_loop(stage: &mut Stage) -> Held {
     driver.outcome_within(call, "a call", TIME).await;
     tokio::time::sleep(TIME).await;
     let starts = puppets.starts();
-    driver.note(format!("the server was started {starts} times"));
+    driver.note(format!(
+        "the server was started {}",
+        counted(starts, "time")
+    ));
     match starts > MOST {
         true => Finding::broken(format!(
             "The server was started {starts} times within seconds."

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::counted;
 use crate::inbox::Letters;
 use crate::puppet::{Habits, Start};
 use crate::scenario::{Over, Scenario};
@@ -56,7 +57,9 @@ async fn slow_start(stage: &mut Stage) -> Held {
     match puppets.starts() {
         usual if starts <= usual => Ok(()),
         usual => Finding::broken(format!(
-            "A server that starts slowly was started {starts} times, a fast one {usual} times."
+            "A server that starts slowly was started {}, a fast one {}.",
+            counted(starts, "time"),
+            counted(usual, "time"),
         )),
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::Instant;
 
+use crate::counted;
 use crate::puppet::{Habits, Puppet, Start};
 use crate::race::race;
 use crate::scenario::{Over, Scenario};
@@ -149,9 +150,10 @@ async fn crash_loop(stage: &mut Stage) -> Held {
     opened.host.request("server/discover", json!({})).await;
     opened.host.linger(Duration::from_secs(4)).await;
     let starts = opened.puppets.starts();
-    opened
-        .host
-        .note(format!("the server was started {starts} times"));
+    opened.host.note(format!(
+        "the server was started {}",
+        counted(starts, "time")
+    ));
     match starts > MOST {
         true => Finding::broken(format!(
             "The server was started {starts} times within seconds."

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::counted;
 use crate::host::{Id, initialize};
 use crate::inbox::Letters;
 use crate::race::race;
@@ -119,7 +120,8 @@ async fn after(stage: &mut Stage) -> Held {
     match host.responses(&call) {
         1 => Ok(()),
         n => Finding::broken(format!(
-            "The call that was cancelled too late had {n} answers."
+            "The call that was cancelled too late had {}.",
+            counted(n, "answer")
         )),
     }
 }

@@ -163,7 +163,7 @@ async fn vanishes(stage: &mut Stage) -> Held {
     }
     host.linger(stage.random.moment(Duration::from_millis(200)))
         .await;
-    host.note(format!("{} connections are reset", streams.len()));
+    host.note(format!("connections to be reset: {}", streams.len()));
     streams.into_iter().for_each(reset);
     let mut other = stage.ready().await?;
     other.serves("after other clients vanished").await?;

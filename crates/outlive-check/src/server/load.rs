@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use crate::counted;
 use crate::host::Id;
 use crate::inbox::Letters;
 use crate::scenario::{Era, Over, Scenario};
@@ -87,8 +88,8 @@ async fn each_once(host: &mut crate::Host, ids: &[Id]) -> Held {
     }
     match ids.iter().find(|id| host.responses(id) != 1) {
         Some(id) => Finding::broken(format!(
-            "Request {id} was answered {} times.",
-            host.responses(id)
+            "Request {id} was answered {}.",
+            counted(host.responses(id), "time")
         )),
         None => Ok(()),
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::counted;
 use crate::host::Host;
 use crate::measure;
 use crate::scenario::{Over, Scenario};
@@ -37,7 +38,7 @@ async fn left_behind(stage: &mut Stage) -> Held {
     let mut host = stage.ready().await?;
     host.serves("at first").await?;
     let before = host.process().family().len();
-    host.note(format!("{before} processes"));
+    host.note(format!("processes: {before}"));
     host.close_input();
     // Whether it exits at all is another scenario's question.
     let patience = host.patience();
@@ -100,7 +101,7 @@ async fn descriptors(stage: &mut Stage) -> Held {
         host.linger(Duration::from_millis(300)).await;
         let family = host.process().family();
         let open = family.into_iter().filter_map(measure::descriptors).sum();
-        host.note(format!("{open} descriptors are open"));
+        host.note(format!("open descriptors: {open}"));
         Ok(open)
     };
     // The first round may open what is kept for good: a pool, a log, a wake-up pipe.
@@ -109,8 +110,8 @@ async fn descriptors(stage: &mut Stage) -> Held {
     let after = round(&mut host).await?;
     match after >= before + CALLS / 2 {
         true => Finding::broken(format!(
-            "{CALLS} calls left {} descriptors open.",
-            after - before
+            "{CALLS} calls left {} open.",
+            counted(after - before, "descriptor")
         )),
         false => Ok(()),
     }

@@ -5,6 +5,8 @@
 
 use std::fmt::Write;
 
+use crate::counted;
+
 use super::{Cell, Exhibit, Line, Matrix, Sentence, Sheet, escaped};
 
 const STYLE: &str = include_str!("page.css");
@@ -50,11 +52,11 @@ fn introduction(page: &mut String, sheets: &[Sheet]) {
     for sheet in sheets {
         let _ = writeln!(
             page,
-            "<p class=\"quiet\">{} <b>{}</b> · <code>{}</code> · {} scenarios in {:.1} s · seed {}</p>",
+            "<p class=\"quiet\">{} <b>{}</b> · <code>{}</code> · {} in {:.1} s · seed {}</p>",
             escaped(&sheet.subject),
             escaped(sheet.title()),
             escaped(&sheet.target),
-            sheet.trials.len(),
+            counted(sheet.trials.len(), "scenario"),
             sheet.took_ms as f64 / 1e3,
             sheet.seed
         );

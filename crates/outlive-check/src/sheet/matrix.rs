@@ -18,6 +18,16 @@ pub enum Cell {
 }
 
 impl Cell {
+    /// The verdict and the level as one: what the specification demands and what is merely wise are told apart.
+    pub fn of(verdict: &str, level: &str) -> Cell {
+        match (verdict, level) {
+            ("held", _) => Cell::Held,
+            ("broken", "must") => Cell::Broken,
+            ("broken", _) => Cell::Unwise,
+            _ => Cell::NotApplicable,
+        }
+    }
+
     /// One character that can be told from the others without colour.
     pub fn sign(self) -> &'static str {
         match self {

@@ -125,14 +125,9 @@ impl From<&Report> for Sheet {
 }
 
 impl Sentence {
-    /// The verdict as one sign: what the specification demands and what is merely wise are told apart.
+    /// The verdict as one sign.
     pub fn cell(&self) -> Cell {
-        match (self.verdict.as_str(), self.level.as_str()) {
-            ("held", _) => Cell::Held,
-            ("broken", "must") => Cell::Broken,
-            ("broken", _) => Cell::Unwise,
-            _ => Cell::NotApplicable,
-        }
+        Cell::of(&self.verdict, &self.level)
     }
 
     /// What there is to say beyond the verdict.

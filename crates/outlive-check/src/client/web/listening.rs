@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use crate::client::Driver;
+use crate::counted;
 use crate::scenario::{Era, Scenario};
 use crate::site::{Act, Answer, Site};
 use crate::stage::Stage;
@@ -94,7 +95,10 @@ async fn ends(stage: &mut Stage) -> Held {
     listens(&site).await?;
     sleep(TIME).await;
     let times = site.count(|seen| seen.gets());
-    site.note(format!("the stream was asked for {times} times"));
+    site.note(format!(
+        "the stream was asked for {}",
+        counted(times, "time")
+    ));
     if times > MOST {
         return Finding::broken(format!(
             "The stream was asked for {times} times within {TIME:?}."

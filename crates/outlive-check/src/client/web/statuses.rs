@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use crate::client::{Driver, Outcome};
+use crate::counted;
 use crate::scenario::{Era, Scenario};
 use crate::site::{Act, Answer, Site};
 use crate::stage::Stage;
@@ -143,7 +144,8 @@ async fn unauthorized(stage: &mut Stage) -> Held {
     let times = site.count(|seen| seen.says("tools/call"));
     if times > MOST {
         return Finding::broken(format!(
-            "A call that was refused with 401 was sent {times} times."
+            "A call that was refused with 401 was sent {}.",
+            counted(times, "time")
         ));
     }
     match says(&message, &["401", "auth", "credential"]) {
