@@ -44,13 +44,16 @@ fn key_of(arg: &Arg) -> Option<&str> {
 }
 
 fn unknown(command: &Command, key: &str) -> String {
-    let keys = command.get_arguments().filter_map(key_of);
-    match keys.min_by_key(|known| distance(known, key)) {
-        Some(nearest) if distance(nearest, key) <= key.len() / 2 => {
-            format!("there is no setting \"{key}\"; did you mean \"{nearest}\"?")
-        }
-        _ => format!("there is no setting \"{key}\""),
+    match nearest(command.get_arguments().filter_map(key_of), key) {
+        Some(nearest) => format!("there is no setting \"{key}\"; did you mean \"{nearest}\"?"),
+        None => format!("there is no setting \"{key}\""),
     }
+}
+
+/// The known name that is most like this one, if one is.
+pub fn nearest<'a>(known: impl Iterator<Item = &'a str>, name: &str) -> Option<&'a str> {
+    let nearest = known.min_by_key(|known| distance(known, name))?;
+    (distance(nearest, name) <= name.len() / 2).then_some(nearest)
 }
 
 /// The value as the flag would take it, once the flag has taken it for a try.

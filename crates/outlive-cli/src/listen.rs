@@ -1,5 +1,6 @@
 //! The settings of `outlive serve`: those of `outlive run`, and how clients are let in.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -36,7 +37,7 @@ Signals:
 
 Exit codes:
   0   a signal stopped it
-  1   a setting or the usage was wrong, or the address cannot be used
+  2   a setting or the usage was wrong, or the address cannot be used
   3   a server kept failing, and --exit-on-failed was given";
 
 // No doc comment: it would become that of the command.
@@ -199,12 +200,29 @@ pub struct ServeSettings {
 }
 
 impl ServeSettings {
-    /// The address to listen at. A port alone is one of this machine's own.
-    pub fn address(&self) -> String {
+    /// The address to listen at, or what is wrong with it. A port alone is one of this machine's own.
+    pub fn address(&self) -> Result<String, String> {
         let listen = self.listen.trim();
-        match listen.strip_prefix(':').unwrap_or(listen) {
-            port if port.bytes().all(|byte| byte.is_ascii_digit()) => format!("127.0.0.1:{port}"),
-            _ => listen.to_owned(),
+        let wrong = |why: String| Err(format!("listen is {listen:?}: {why}"));
+        if listen.contains("://") || listen.contains('/') {
+            return wrong("an address and a port are wanted, for example 127.0.0.1:8620".into());
+        }
+        let alone = listen.strip_prefix(':').unwrap_or(listen);
+        if !alone.is_empty() && alone.bytes().all(|byte| byte.is_ascii_digit()) {
+            return port(alone).map_or_else(wrong, |port| Ok(format!("127.0.0.1:{port}")));
+        }
+        let bare = listen.trim_start_matches('[').trim_end_matches(']');
+        match (bare.parse::<IpAddr>(), listen.rsplit_once(':')) {
+            (Ok(IpAddr::V6(address)), _) => {
+                wrong(format!("the port is missing, for example [{address}]:8620"))
+            }
+            (Ok(IpAddr::V4(_)), _) | (Err(_), None) => {
+                wrong(format!("the port is missing, for example {listen}:8620"))
+            }
+            (Err(_), Some(("", _))) => wrong("the address is missing".into()),
+            (Err(_), Some((_, number))) => {
+                port(number).map_or_else(wrong, |_| Ok(listen.to_owned()))
+            }
         }
     }
 
@@ -310,6 +328,11 @@ impl ServeSettings {
     }
 }
 
+fn port(text: &str) -> Result<u16, String> {
+    let wrong = |_| format!("{text:?} is no port: that is a number from 0 to 65535");
+    text.parse().map_err(wrong)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -323,12 +346,44 @@ mod tests {
 
     #[test]
     fn a_port_alone_is_one_of_this_machine() {
-        let address = |listen: &str| settings(&["--listen", listen, "cat"]).address();
+        let address = |listen: &str| settings(&["--listen", listen, "cat"]).address().unwrap();
         assert_eq!(address("9000"), "127.0.0.1:9000");
         assert_eq!(address(":0"), "127.0.0.1:0");
         assert_eq!(address("0.0.0.0:80"), "0.0.0.0:80");
         assert_eq!(address("[::1]:80"), "[::1]:80");
-        assert_eq!(settings(&["cat"]).address(), "127.0.0.1:8620");
+        assert_eq!(address("localhost:80"), "localhost:80");
+        assert_eq!(settings(&["cat"]).address().unwrap(), "127.0.0.1:8620");
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_address_is_named() {
+        for (listen, words) in [
+            (
+                "127.0.0.1",
+                "the port is missing, for example 127.0.0.1:8620",
+            ),
+            (
+                "localhost",
+                "the port is missing, for example localhost:8620",
+            ),
+            ("::1", "the port is missing, for example [::1]:8620"),
+            ("[::1]", "the port is missing, for example [::1]:8620"),
+            ("99999", "\"99999\" is no port"),
+            ("localhost:http", "\"http\" is no port"),
+            ("localhost:", "\"\" is no port"),
+            (
+                "http://127.0.0.1:80/mcp",
+                "an address and a port are wanted",
+            ),
+            ("", "the port is missing"),
+            (":x", "the address is missing"),
+        ] {
+            let why = settings(&["--listen", listen, "cat"])
+                .address()
+                .unwrap_err();
+            assert!(why.starts_with(&format!("listen is {listen:?}: ")), "{why}");
+            assert!(why.contains(words), "{listen}: {why}");
+        }
     }
 
     #[test]

@@ -3,32 +3,47 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal};
 use std::path::Path;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use outlive::gateway::Watcher;
 use outlive::{Observer, Secrets};
+use outlive_core::cause::Phase;
 use outlive_core::{Event, State, Time};
 use serde_json::{Value, json};
 
 use crate::eras::Eras;
-use crate::flood::Flood;
+use crate::flood::{Flood, Kind, Untold};
 use crate::scribe::Scribe;
 use crate::settings::{LogFormat, LogLevel, Settings};
+
+/// How often it is looked whether there is something to sum up.
+const GLANCE: Duration = Duration::from_millis(250);
 
 /// Writes the events of a session, and the server's standard error, where the settings say.
 #[derive(Debug)]
 pub struct Log {
+    lines: Arc<Lines>,
+    /// `None`: the server's standard error is only kept for error messages.
+    stderr: Option<Scribe>,
+    eras: Eras,
+}
+
+/// Where lines of our own go, and which.
+#[derive(Debug)]
+struct Lines {
     format: LogFormat,
     level: LogLevel,
     colour: bool,
     /// In a file, which is read later and may have several writers, each line says when and who.
     to_file: bool,
     events: Scribe,
-    dropped: Flood,
-    /// `None`: the server's standard error is only kept for error messages.
-    stderr: Option<Scribe>,
     secrets: Secrets,
-    eras: Eras,
+    flood: Flood,
+    /// Whether a thread waits for the time to sum up.
+    summing: AtomicBool,
 }
 
 impl Log {
@@ -47,28 +62,21 @@ impl Log {
         let to_terminal = settings.log_file.is_none() && io::stderr().is_terminal();
         let colour =
             to_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        Ok(Log {
+        let lines = Lines {
             format: settings.log_format,
             level: settings.log_level,
             colour,
             to_file: settings.log_file.is_some(),
             events,
-            dropped: Flood::default(),
-            stderr,
             secrets,
+            flood: Flood::default(),
+            summing: AtomicBool::new(false),
+        };
+        Ok(Log {
+            lines: Arc::new(lines),
+            stderr,
             eras,
         })
-    }
-
-    fn wants(&self, event: &Event) -> bool {
-        match self.level {
-            LogLevel::Quiet => matches!(event, Event::State(State::Failed { .. })),
-            LogLevel::Normal => {
-                event.is_notable()
-                    && (event.name() != "dropped" || self.dropped.admits(Instant::now()))
-            }
-            LogLevel::Debug => true,
-        }
     }
 
     /// Writes an event of the only server there is, or of one of several.
@@ -76,34 +84,102 @@ impl Log {
         if *event == Event::LegacyOnly {
             self.eras.remember();
         }
-        if self.wants(event) {
-            self.tell_untold();
-            let line = match self.format {
-                LogFormat::Text => self.placed(text(event, upstream, self.colour)),
-                LogFormat::Json => {
-                    let mut data = event.to_json(now);
-                    if let Some(upstream) = upstream {
-                        data["upstream"] = json!(upstream);
-                    }
-                    dated(&data, SystemTime::now())
-                }
-            };
-            self.events.line(&self.secrets.mask(&line));
+        if matches!(event, Event::Connected { .. }) {
+            self.lines.tell(self.lines.flood.settle("lost"));
+            self.lines.tell(self.lines.flood.settle("state"));
         }
-    }
-
-    /// Says how many messages were dropped without a line of their own.
-    fn tell_untold(&self) {
-        let count = self.dropped.untold();
-        if count > 0 {
-            let sentence =
-                format!("dropped {count} more messages (--log-level debug shows each of them)");
-            self.note(&sentence, "more_dropped", json!({ "count": count }));
+        if self.lines.wants(event) {
+            self.lines.write(upstream, now, event);
+        }
+        if self.lines.flood.next().is_some() {
+            self.lines.sum_up_later();
         }
     }
 
     /// Writes something about ourselves: a sentence, and the same as data with its name.
-    pub fn note(&self, sentence: &str, name: &str, mut data: Value) {
+    pub fn note(&self, sentence: &str, name: &str, data: Value) {
+        self.lines.note(sentence, name, data);
+    }
+
+    fn stderr_line(&self, line: &str) {
+        if let Some(stderr) = &self.stderr {
+            stderr.line(line);
+        }
+    }
+
+    /// Waits until everything is written, but not for ever.
+    pub fn finish(&self) {
+        self.lines.tell(self.lines.flood.all());
+        self.lines.events.finish();
+        if let Some(stderr) = &self.stderr {
+            stderr.finish();
+        }
+    }
+}
+
+impl Lines {
+    fn wants(&self, event: &Event) -> bool {
+        match self.level {
+            LogLevel::Quiet => {
+                matches!(event, Event::State(State::Failed { .. })) && self.admits(event)
+            }
+            LogLevel::Normal => event.is_notable() && self.admits(event),
+            LogLevel::Debug => true,
+        }
+    }
+
+    fn admits(&self, event: &Event) -> bool {
+        kind(event).is_none_or(|kind| self.flood.admits(&kind, Instant::now()))
+    }
+
+    fn write(&self, upstream: Option<u64>, now: Time, event: &Event) {
+        if matches!(event, Event::State(State::Failed { .. })) {
+            // What has come to this belongs before it.
+            self.tell(self.flood.settle("lost"));
+        }
+        let line = match self.format {
+            LogFormat::Text => self.placed(text(event, upstream, self.colour)),
+            LogFormat::Json => {
+                let mut data = event.to_json(now);
+                if let Some(upstream) = upstream {
+                    data["upstream"] = json!(upstream);
+                }
+                dated(&data, SystemTime::now())
+            }
+        };
+        self.events.line(&self.secrets.mask(&line));
+    }
+
+    /// Says how many lines were not written.
+    fn tell(&self, sums: Vec<Untold>) {
+        for sum in sums {
+            let name = format!("more_{}", sum.kind.event);
+            let data = json!({ "about": sum.kind.about, "count": sum.count });
+            self.note(&sum.sentence(), &name, data);
+        }
+    }
+
+    /// Says it in time, also if nothing else happens.
+    fn sum_up_later(self: &Arc<Lines>) {
+        if self.summing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let lines = self.clone();
+        let sum_up = move || {
+            while lines.flood.next().is_some() {
+                thread::sleep(GLANCE);
+                lines.tell(lines.flood.due(Instant::now()));
+            }
+            lines.summing.store(false, Ordering::Release);
+        };
+        let thread = thread::Builder::new().name("sums".into());
+        // Without a thread it is told at the end.
+        if thread.stack_size(128 << 10).spawn(sum_up).is_err() {
+            self.summing.store(false, Ordering::Release);
+        }
+    }
+
+    fn note(&self, sentence: &str, name: &str, mut data: Value) {
         if self.level == LogLevel::Quiet {
             return;
         }
@@ -127,21 +203,43 @@ impl Log {
             false => line,
         }
     }
+}
 
-    fn stderr_line(&self, line: &str) {
-        if let Some(stderr) = &self.stderr {
-            stderr.line(line);
+/// What may come in a flood, and how much of it is written.
+fn kind(event: &Event) -> Option<Kind> {
+    const DEBUG: &str = "(--log-level debug shows each of them)";
+    let (about, sentence, most, seconds) = match event {
+        Event::Dropped { reason, .. } => {
+            let reason = reason.as_str();
+            let sentence = format!("dropped a line, {reason} {DEBUG}");
+            (reason.to_owned(), sentence, 5, 10)
         }
-    }
-
-    /// Waits until everything is written, but not for ever.
-    pub fn finish(&self) {
-        self.tell_untold();
-        self.events.finish();
-        if let Some(stderr) = &self.stderr {
-            stderr.finish();
+        Event::Refused { kind, .. } => {
+            let sentence = format!("answered a request with {kind} {DEBUG}");
+            (kind.to_string(), sentence, 20, 10)
         }
-    }
+        Event::Retried { .. } => {
+            let sentence = format!("sent a request again {DEBUG}");
+            (String::new(), sentence, 20, 10)
+        }
+        Event::Lost { cause, .. } if cause.phase != Phase::Service => {
+            let why = format!("{} {}", cause.label, cause.predicate());
+            (why.clone(), why, 1, 60)
+        }
+        Event::State(State::Failed { cause, .. }) => {
+            let why = format!("{} {}", cause.label, cause.predicate());
+            let sentence = format!("failed, {why}");
+            (why, sentence, 1, 60)
+        }
+        _ => return None,
+    };
+    Some(Kind {
+        event: event.name(),
+        about,
+        sentence,
+        most,
+        interval: Duration::from_secs(seconds),
+    })
 }
 
 impl Observer for Log {

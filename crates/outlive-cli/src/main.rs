@@ -16,6 +16,7 @@ mod scribe;
 mod serve;
 mod settings;
 mod units;
+mod variables;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,8 +27,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use listen::ServeSettings;
 use settings::Settings;
 
-/// The usage or a setting was wrong.
-const USAGE: u8 = 1;
+/// The usage or a setting was wrong, or the work could not even begin: the same for every command, as with clap.
+const USAGE: u8 = 2;
 
 /// MCP sessions that outlive their servers.
 #[derive(Debug, Parser)]
@@ -130,9 +131,6 @@ fn refuse(error: &clap::Error) -> ExitCode {
         eprintln!("The value comes from the environment variable {name}.");
     }
     match error.use_stderr() {
-        true if std::env::args_os().nth(1).is_some_and(|arg| arg == "check") => {
-            ExitCode::from(check::UNTESTED)
-        }
         true => ExitCode::from(USAGE),
         false => ExitCode::SUCCESS,
     }

@@ -1,6 +1,6 @@
 //! `outlive run`: a stdio MCP server that is the given command or address, made immortal.
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use outlive::{Command, Ended, Remote, Run, Secrets, Warden};
@@ -9,7 +9,8 @@ use outlive_core::Policy;
 use crate::eras::Eras;
 use crate::log::Log;
 use crate::remote::Era;
-use crate::settings::Settings;
+use crate::settings::{LogLevel, Settings};
+use crate::variables;
 
 /// The breaker opened, and `--exit-on-failed` was given.
 pub const FAILED: u8 = 3;
@@ -23,7 +24,9 @@ pub fn run(settings: &Settings) -> Result<ExitCode, String> {
     if let Some(remote) = remote(settings, &command)? {
         return run_remote(settings, remote, policy, eras);
     }
+    greet(settings);
     let log = Log::open(settings, Secrets::of(&command), eras)?;
+    tell_unknown_variables(&log);
     let mut run = Run::new(command, policy, log);
     run.exit_on_failed = settings.exit_on_failed;
     // Without one we go on as well as we can: it is only needed if we are killed.
@@ -38,9 +41,31 @@ fn run_remote(
     eras: Eras,
 ) -> Result<ExitCode, String> {
     policy.refuse_discover |= settings.remote.era == Era::Legacy;
+    greet(settings);
     let log = Log::open(settings, remote.secrets(), eras)?;
+    tell_unknown_variables(&log);
     let exit_on_failed = settings.exit_on_failed;
     code(outlive::run_remote(remote, policy, log, exit_on_failed))
+}
+
+/// Names the variables that look like settings and are none.
+pub fn tell_unknown_variables(log: &Log) {
+    for variable in variables::unknown(&crate::cli()) {
+        log.note(&variable.sentence(), "unknown_variable", variable.data());
+    }
+}
+
+/// Tells a person at a terminal what this waits for: nobody types JSON-RPC.
+fn greet(settings: &Settings) {
+    let watched = io::stdin().is_terminal() && io::stderr().is_terminal();
+    if watched && settings.log_level != LogLevel::Quiet {
+        eprintln!(
+            "outlive: waiting for an MCP host on standard input (Ctrl-C stops).\n  \
+             A host starts this command by itself: put it into the host's configuration.\n  \
+             To try it here: `outlive demo` kills a server and shows what a host sees,\n  \
+             `outlive check server -- COMMAND` tests yours."
+        );
+    }
 }
 
 fn code(ended: io::Result<Ended>) -> Result<ExitCode, String> {

@@ -109,7 +109,8 @@ fn write(mut out: impl Write, lines: Receiver<String>, load: &Load) {
         if missing > 0 {
             let _ = writeln!(
                 out,
-                "outlive: {missing} lines were lost: they came faster than they were read"
+                "outlive: {} lost: more came than was read",
+                outlive_check::counted(usize::try_from(missing).unwrap_or(usize::MAX), "line")
             );
         }
         let _ = out.flush();
@@ -150,7 +151,7 @@ mod tests {
         scribe.finish();
         drop(scribe);
         let text = reading.join().unwrap().unwrap();
-        assert!(text.contains("lines were lost"));
+        assert!(text.contains(" lines lost: "));
         assert!(text.lines().filter(|seen| **seen == line).count() >= QUEUE / line.len() / 2);
     }
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use outlive::gateway::{self, Builder, Watcher};
 use outlive::{Gateway, Secrets, Warden};
+use outlive_core::cause::StartFailure;
 use outlive_core::{Event, State, Time};
 use serde_json::json;
 
@@ -36,7 +37,9 @@ pub fn run(settings: &ServeSettings) -> Result<ExitCode, String> {
             (guarded(Gateway::command(command)), secrets)
         }
     };
+    let address = settings.address()?;
     let log = Log::open(&settings.run, secrets, eras)?;
+    run::tell_unknown_variables(&log);
     let watch = Arc::new(Watch {
         log,
         exit_on_failed: settings.run.exit_on_failed,
@@ -52,9 +55,14 @@ pub fn run(settings: &ServeSettings) -> Result<ExitCode, String> {
     let http = settings
         .apply(gateway.http())?
         .notices(move |note| told.log.note(note, "files", json!({ "note": note })));
+    http.check_files()?;
     make_room();
-    let address = settings.address();
-    let listening = |local| announce(&watch.log, settings, local);
+    let listening = |local| {
+        announce(&watch.log, settings, local);
+        if let Some(why) = gateway.obstacle() {
+            doubt(&watch.log, settings, &why);
+        }
+    };
     gateway::run(&gateway, http, &address, listening)
         .map_err(|error| format!("cannot listen at {address}: {error}"))?;
     watch.log.finish();
@@ -90,6 +98,20 @@ fn announce(log: &Log, settings: &ServeSettings, local: SocketAddr) {
     let sse = format!("{scheme}://{local}/sse");
     let sentence = format!("listening: clients connect to {url} (old ones to {sse})");
     log.note(&sentence, "listening", json!({ "url": url, "sse": sse }));
+}
+
+/// Says that no call will be answered as things are: the server is only started when somebody needs it.
+fn doubt(log: &Log, settings: &ServeSettings, why: &StartFailure) {
+    let program = settings
+        .run
+        .command
+        .first()
+        .map(|word| word.to_string_lossy());
+    let program = program.unwrap_or_default();
+    let sentence =
+        format!("{program} cannot be started: {why}; every call fails until that changes");
+    let data = json!({ "program": program, "error": why.to_string() });
+    log.note(&sentence, "unstartable", data);
 }
 
 /// Asks for as many descriptors as we may have, within reason: the usual limit is that of a program with

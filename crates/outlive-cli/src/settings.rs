@@ -232,7 +232,7 @@ Signals:
 
 Exit codes:
   0   the host left, or a signal stopped the session
-  1   a setting or the usage was wrong
+  2   a setting or the usage was wrong
   3   the server kept failing, and --exit-on-failed was given";
 
 /// See [`policy::Retry`].

@@ -41,12 +41,12 @@ fn config_file_by_variable() {
 }
 
 /// A bad value is refused before anything is started, with the setting, the value and the reason;
-/// the exit code is 1.
+/// the exit code is 2.
 #[test]
 fn bad_values_are_refused_with_the_reason() {
     let refused = |setup: Setup, words: &[&str]| {
         let mut host = setup.no_log().start();
-        assert_eq!(host.exit().code(), Some(1), "{words:?}");
+        assert_eq!(host.exit().code(), Some(2), "{words:?}");
         let stderr = host.last_stderr();
         for word in words {
             assert!(stderr.contains(word), "no {word:?} in: {stderr}");
@@ -86,6 +86,52 @@ fn bad_values_are_refused_with_the_reason() {
         let file = setup.file("outlive.toml", content);
         refused(setup.flags(&["--config", &file]), &words);
     }
+}
+
+/// A variable that looks like a setting and is none is named, with the one that was meant; the session goes on. Those
+/// that `outlive` itself sets for what it starts are known.
+#[test]
+fn variables_that_are_no_settings_are_named() {
+    let setup = Setup::new()
+        .no_log()
+        .env("OUTLIVE_REQUEST_TIMOUT", "3s")
+        .env("OUTLIVE_TREE", "1")
+        .env("OUTLIVE_CHECK_MARK", "1")
+        .env("OUTLIVE_LISTEN", "127.0.0.1:1");
+    let mut host = Host::ready(setup);
+    host.ping();
+    let stderr = host.last_stderr();
+    let told: Vec<&str> = stderr
+        .lines()
+        .filter(|line| line.contains("OUTLIVE_"))
+        .collect();
+    assert_eq!(told.len(), 1, "{stderr}");
+    for word in [
+        "OUTLIVE_REQUEST_TIMOUT",
+        "ignored",
+        "OUTLIVE_REQUEST_TIMEOUT?",
+    ] {
+        assert!(told[0].contains(word), "{stderr}");
+    }
+
+    let mut host = Host::ready(Setup::new().env("OUTLIVE_XYZZY", "3s"));
+    host.ping();
+    let told = host.logged(1, "unknown_variable", |_| true);
+    assert_eq!(told[0]["variable"], "OUTLIVE_XYZZY");
+}
+
+/// One `outlive` under another complains of nothing.
+#[test]
+fn nested_sessions_know_each_others_variables() {
+    let setup = Setup::new().no_log();
+    let outlive = Setup::outlive().display().to_string();
+    let fake = setup.fake();
+    let mut inner = vec![outlive.as_str(), "run", "--"];
+    inner.extend(fake.iter().map(String::as_str));
+    let mut host = Host::ready(setup.server(&inner));
+    host.ping();
+    let stderr = host.last_stderr();
+    assert!(!stderr.contains("OUTLIVE_"), "{stderr}");
 }
 
 /// `--log-format json`: one object per line, each with a time and an event; on standard error

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
 
-use crate::rig::{Answer, Host, Setup};
+use crate::rig::{Answer, Host, Setup, until};
 
 /// Gives up soon.
 const SOON: [&str; 8] = [
@@ -109,6 +109,84 @@ fn fm_14_start_failures_say_what_happened() {
             assert_ne!(one.message(), other.message());
         }
     }
+}
+
+/// FM-14: what does not start is logged by its name, and once: the rest is a number.
+#[test]
+fn fm_14_failed_starts_are_logged_by_name_and_summed_up() {
+    let program = ["no-such-mcp-server", "--flag"];
+    let flags = ["--breaker-failures", "5", "--backoff-base", "1ms"];
+    let mut host = Setup::new().no_log().server(&program).flags(&flags).start();
+    let initialize = json!({
+        "protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": { "name": "hopeful", "version": "0" },
+    });
+    let id = host.request("initialize", initialize);
+    host.answer(id).refused("unavailable");
+    until("the breaker is open", || {
+        let log = String::from_utf8_lossy(&host.stderr()).into_owned();
+        log.contains("outlive: failed: ").then_some(())
+    });
+    let log = host.last_stderr();
+    let about: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains("no such program"))
+        .collect();
+    assert_eq!(about.len(), 3, "{log}");
+    let sentence = "no-such-mcp-server --flag could not be started: there is no such program";
+    let begins = ["outlive: ", "outlive: 4 more times: ", "outlive: failed: "];
+    for (line, begin) in about.iter().zip(begins) {
+        assert!(line.starts_with(&format!("{begin}{sentence}")), "{line}");
+    }
+}
+
+/// Somebody who types the command at a terminal is told what it waits for, and how to try it.
+#[test]
+fn a_person_at_a_terminal_is_told_what_it_waits_for() {
+    use std::io::Read;
+    use std::sync::{Arc, Mutex};
+
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+    let setup = Setup::new();
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pty");
+    grantpt(&master).expect("grantpt");
+    unlockpt(&master).expect("unlockpt");
+    let name = ptsname(&master, Vec::new()).expect("its name");
+    let open = || {
+        let both = std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .to_owned();
+        both.open(name.to_str().expect("a path"))
+            .expect("the slave")
+    };
+    let mut command = setup.command();
+    command.stdin(open()).stderr(open());
+    let host = Host::spawn(setup, command);
+    let mut terminal = std::fs::File::from(master);
+    let seen = Arc::new(Mutex::new(String::new()));
+    let kept = seen.clone();
+    // A thread: what is not told would never be read.
+    std::thread::spawn(move || {
+        let mut piece = [0; 4096];
+        while let Ok(n @ 1..) = terminal.read(&mut piece) {
+            let text = String::from_utf8_lossy(&piece[..n]);
+            kept.lock().expect("the text").push_str(&text);
+        }
+    });
+    for words in [
+        "waiting for an MCP host",
+        "configuration",
+        "outlive demo",
+        "outlive check server",
+    ] {
+        until(words, || {
+            let seen = seen.lock().expect("the text");
+            seen.contains(words).then_some(())
+        });
+    }
+    drop(host);
 }
 
 /// FM-14: a server's own refusal of the handshake reaches the host in the server's words.

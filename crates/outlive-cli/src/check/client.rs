@@ -1,7 +1,6 @@
 //! What is asked of a client, and how its driver is named.
 
 use std::ffi::OsString;
-use std::time::Duration;
 
 use outlive_check::client::{ClientOptions, ClientUnderTest};
 use outlive_check::{Cast, Over};
@@ -67,8 +66,8 @@ impl Args {
             driver: self.driver.clone(),
             over: self.over(),
             puppet: super::puppet()?,
-            patience: self.common.patience,
-            start_patience: Duration::from_secs(60).max(self.common.patience),
+            patience: self.common.patience(),
+            start_patience: self.common.start_patience(),
             era: self.era.map(Spoken::era),
         };
         ClientUnderTest::look(options).await.map(Cast::Client)

@@ -19,15 +19,19 @@ pub struct Files {
 }
 
 impl Files {
-    /// Whether they can be written, asked before minutes are spent on what goes into them.
-    pub fn try_all(&self) -> Result<(), String> {
-        [&self.junit, &self.html]
-            .into_iter()
-            .flatten()
-            .try_for_each(|file| {
-                let open = OpenOptions::new().append(true).create(true).open(file);
-                open.map(drop).map_err(|error| unwritable(file, &error))
-            })
+    /// Whether they can be written, asked before minutes are spent on what goes into them. Those that were not there
+    /// before are gone with what is returned, unless it is [kept](Drafts::keep).
+    pub fn try_all(&self) -> Result<Drafts, String> {
+        let mut drafts = Drafts::default();
+        for file in [&self.junit, &self.html].into_iter().flatten() {
+            let is_new = !file.exists();
+            let open = OpenOptions::new().append(true).create(true).open(file);
+            open.map_err(|error| unwritable(file, &error))?;
+            if is_new {
+                drafts.0.push(file.clone());
+            }
+        }
+        Ok(drafts)
     }
 
     /// Writes them.
@@ -42,11 +46,40 @@ impl Files {
     }
 }
 
+/// Files that are still empty: nobody should find them where nothing was played.
+#[derive(Debug, Default)]
+pub struct Drafts(Vec<PathBuf>);
+
+impl Drafts {
+    /// They are written now.
+    pub fn keep(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for Drafts {
+    fn drop(&mut self) {
+        for file in &self.0 {
+            let _ = std::fs::remove_file(file);
+        }
+    }
+}
+
 /// Writes a report into a file.
 pub fn write(file: &Path, text: &str) -> Result<(), String> {
     std::fs::write(file, text).map_err(|error| unwritable(file, &error))
 }
 
 fn unwritable(file: &Path, error: &io::Error) -> String {
-    format!("{} cannot be written: {error}", file.display())
+    let folder = file
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    match folder {
+        Some(folder) if error.kind() == io::ErrorKind::NotFound => format!(
+            "{} cannot be written: there is no folder {}",
+            file.display(),
+            folder.display()
+        ),
+        _ => format!("{} cannot be written: {error}", file.display()),
+    }
 }

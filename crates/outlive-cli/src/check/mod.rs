@@ -23,6 +23,7 @@ mod server;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use outlive_check::sheet::Sheet;
 use outlive_check::{Cast, Era, Moment, Over, Plan, Report, Subject, select};
@@ -32,8 +33,10 @@ use progress::Progress;
 
 /// What the specification demands was found to be broken.
 const BROKEN: u8 = 1;
-/// The usage was wrong, or the program under test cannot be tested at all.
-pub const UNTESTED: u8 = 2;
+/// How long an answer may take, unless told otherwise.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a first start may take, unless told otherwise: package managers download.
+const START_PATIENCE: Duration = Duration::from_secs(60);
 /// The exit code of a program that was interrupted.
 const INTERRUPTED: u8 = 130;
 
@@ -106,9 +109,14 @@ struct Common {
     #[arg(long, value_name = "N", default_value = "2")]
     jobs: usize,
 
-    /// How long an answer may take: longer is a hang
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = crate::units::duration)]
-    patience: std::time::Duration,
+    /// How long an answer may take: longer is a hang [default: 10s]
+    #[arg(long, value_name = "DURATION", value_parser = crate::units::duration)]
+    patience: Option<Duration>,
+
+    /// How long the first start may take, which may have to download something [default: as --patience, or 60s where
+    /// that is not given]
+    #[arg(long, value_name = "DURATION", value_parser = crate::units::duration)]
+    start_patience: Option<Duration>,
 
     /// Print one JSON document instead of the page
     #[arg(long)]
@@ -118,8 +126,25 @@ struct Common {
     files: files::Files,
 }
 
+impl Common {
+    /// How long an answer may take.
+    fn patience(&self) -> Duration {
+        self.patience.unwrap_or(PATIENCE)
+    }
+
+    /// How long the first start may take. Who gives a patience means it.
+    fn start_patience(&self) -> Duration {
+        self.start_patience
+            .or(self.patience)
+            .unwrap_or(START_PATIENCE)
+    }
+}
+
 /// Runs the command.
 pub fn run(args: Args) -> ExitCode {
+    for variable in crate::variables::unknown(&crate::cli()) {
+        eprintln!("outlive check: {}", variable.sentence());
+    }
     match args.subject {
         Under::Server(args) => play(&args.common, Subject::Server, args.over(), args.cast()),
         Under::Client(args) => play(&args.common, Subject::Client, args.over(), args.cast()),
@@ -141,9 +166,10 @@ fn play(
         let scenarios = select(subject, over, &common.only);
         return done(print(&list::list(&scenarios, common.json)), false);
     }
-    if let Err(why) = common.files.try_all() {
-        return refuse(&why);
-    }
+    let drafts = match common.files.try_all() {
+        Ok(drafts) => drafts,
+        Err(why) => return refuse(&why),
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -161,10 +187,13 @@ fn play(
     // Whatever still runs is dropped with it, and the programs under test with that.
     drop(runtime);
     match played {
-        Some(Ok(report)) => match common.files.write(&Sheet::from(&report)) {
-            Ok(()) => done(show(common, &report), report.breaks_a_must()),
-            Err(why) => refuse(&why),
-        },
+        Some(Ok(report)) => {
+            drafts.keep();
+            match common.files.write(&Sheet::from(&report)) {
+                Ok(()) => done(show(common, &report), report.breaks_a_must()),
+                Err(why) => refuse(&why),
+            }
+        }
         Some(Err(why)) => refuse(&why),
         None => ExitCode::from(INTERRUPTED),
     }
@@ -181,8 +210,11 @@ async fn check(
         return Err("no scenario has such a name; see --list".into());
     }
     let mut progress = Progress::new(common.json, scenarios.len());
+    progress.look();
+    let looked = cast.await;
+    progress.clear();
     let plan = Plan {
-        cast: cast.await?,
+        cast: looked?,
         scenarios,
         seed: common.seed,
         jobs: common.jobs,
@@ -223,5 +255,5 @@ fn done(printed: io::Result<()>, broken: bool) -> ExitCode {
 
 fn refuse(why: &str) -> ExitCode {
     eprintln!("outlive check: {why}");
-    ExitCode::from(UNTESTED)
+    ExitCode::from(crate::USAGE)
 }

@@ -1,6 +1,6 @@
 //! What is read afterwards: what was broken, with its evidence, and the sums.
 
-use outlive_check::{Direction, Evidence, Level, Report, Trial, Verdict};
+use outlive_check::{Direction, Evidence, Level, Report, Trial, Verdict, counted};
 
 /// So many entries before the end of a transcript are shown; the rest is in `--json`.
 const SHOWN: usize = 16;
@@ -73,7 +73,7 @@ fn broken(trial: &Trial, seen: &str, paint: Paint) -> String {
     let tone = Tone::of(scenario.level);
     let mut text = format!(
         "{} {}  {}, {}\n",
-        paint.tone(tone, "✗"),
+        paint.tone(tone, trial.cell().sign()),
         paint.tone(Tone::Title, scenario.name),
         scenario.level.word(),
         scenario.failure_modes(),
@@ -145,8 +145,8 @@ fn sums(report: &Report, paint: Paint) -> String {
         ));
     }
     text.push_str(&format!(
-        "\n{} scenarios in {:.1} s, seed {}\n",
-        report.trials.len(),
+        "\n{} in {:.1} s, seed {}\n",
+        counted(report.trials.len(), "scenario"),
         report.took.as_secs_f64(),
         report.seed,
     ));

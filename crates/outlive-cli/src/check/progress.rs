@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use outlive_check::{Plan, Scenario, Trial, Verdict};
+use outlive_check::{Plan, Scenario, Trial, Verdict, counted};
 
 use super::page::{Paint, Tone};
 
@@ -34,16 +34,23 @@ impl Progress {
         }
     }
 
+    /// Says that the program under test is being looked at: a first start may take a while.
+    pub fn look(&self) {
+        if self.live {
+            let words = "starting the program under test …";
+            self.write(&format!("  {}", self.paint.tone(Tone::Quiet, words)));
+        }
+    }
+
     /// Says what is tested.
     pub fn introduce(&self, plan: &Plan) {
         let (name, target) = (plan.cast.name(), plan.cast.target());
         let title = if name.is_empty() { target } else { name };
         let title = self.paint.tone(Tone::Title, &title);
         let survey = plan.cast.survey_in_words();
-        let (all, seed) = (plan.scenarios.len(), plan.seed);
-        self.write(&format!(
-            "{title}: {survey}\n{all} scenarios, seed {seed}\n\n"
-        ));
+        let (all, seed) = (counted(plan.scenarios.len(), "scenario"), plan.seed);
+        self.clear();
+        self.write(&format!("{title}: {survey}\n{all}, seed {seed}\n\n"));
     }
 
     /// A scenario begins.
@@ -57,10 +64,10 @@ impl Progress {
         self.ended += 1;
         self.running.retain(|name| *name != trial.scenario.name);
         self.clear();
-        let (tone, sign) = match &trial.verdict {
-            Verdict::Held => (Tone::Good, "✓"),
-            Verdict::Broken { .. } => (Tone::of(trial.scenario.level), "✗"),
-            Verdict::NotApplicable { .. } => (Tone::Quiet, "–"),
+        let tone = match &trial.verdict {
+            Verdict::Held => Tone::Good,
+            Verdict::Broken { .. } => Tone::of(trial.scenario.level),
+            Verdict::NotApplicable { .. } => Tone::Quiet,
         };
         let remark = match &trial.verdict {
             Verdict::Held => String::new(),
@@ -69,7 +76,7 @@ impl Progress {
         };
         let line = format!(
             "  {} {:<28} {:<6} {:<12} {:>6.2} s  {}",
-            self.paint.tone(tone, sign),
+            self.paint.tone(tone, trial.cell().sign()),
             trial.scenario.name,
             trial.scenario.level.word(),
             trial.scenario.failure_modes(),

@@ -1,7 +1,6 @@
 //! What is asked of a proxy, and how it is started.
 
 use std::ffi::OsString;
-use std::time::Duration;
 
 use outlive_check::proxy::{ProxyOptions, ProxyUnderTest};
 use outlive_check::{Cast, Over};
@@ -60,8 +59,8 @@ impl Args {
             command: self.command.clone(),
             url: self.url.clone(),
             puppet: super::puppet()?,
-            patience: self.common.patience,
-            start_patience: Duration::from_secs(60).max(self.common.patience),
+            patience: self.common.patience(),
+            start_patience: self.common.start_patience(),
             era: self.era.map(Spoken::era),
         };
         ProxyUnderTest::look(options).await.map(Cast::Proxy)

@@ -18,7 +18,8 @@ pub struct Args {
     #[command(flatten)]
     pub(super) common: Common,
 
-    /// The tool to call; else one that needs nothing and does not say that it destroys
+    /// The tool to call; else the most harmless one: of those that say they only read, or whose names say nothing of a
+    /// change, the one that needs the fewest arguments
     #[arg(long, value_name = "TOOL")]
     call: Option<String>,
 
@@ -76,12 +77,12 @@ impl Args {
             name.clone().map(|name| (name, arguments.clone()))
         };
         let options = Options {
-            patience: self.common.patience,
+            patience: self.common.patience(),
+            start_patience: self.common.start_patience(),
             era: self.era.map(Spoken::era),
             call: wish(&self.call, &self.args),
             slow: wish(&self.slow_tool, &self.slow_args),
             asking: wish(&self.asking_tool, &self.asking_args),
-            ..Options::default()
         };
         ServerUnderTest::look(self.target(), options)
             .await

@@ -106,10 +106,117 @@ fn a_file_that_cannot_be_written_is_told_before_anything_is_played() {
     assert_eq!(output.status.code(), Some(2));
     assert!(output.stdout.is_empty());
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    let reason =
+        "/no/such/folder/report.html cannot be written: there is no folder /no/such/folder";
+    assert!(words.contains(reason), "{words}");
+}
+
+#[test]
+fn nothing_is_left_where_nothing_was_played() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("report.html");
+    let output = check(
+        &[
+            "--html",
+            &file.display().to_string(),
+            "--call",
+            "no-such-tool",
+        ],
+        None,
+    );
+    assert_eq!(output.status.code(), Some(2));
+    assert!(!file.exists(), "an empty report");
+}
+
+/// The same sign in the terminal as in reports: `✗` is for what the specification demands.
+#[test]
+fn what_is_not_demanded_has_a_sign_of_its_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("report.html").display().to_string();
+    let output = check(
+        &["--only", "eof-when-idle", "--html", &file],
+        Some("ignores-eof"),
+    );
+    assert_eq!(output.status.code(), Some(0));
+    let page = String::from_utf8(output.stdout).expect("text");
+    assert!(page.contains("1 scenario, seed 1"), "{page}");
+    assert!(page.contains("  ! eof-when-idle "), "{page}");
+    assert!(page.contains("! eof-when-idle  should"), "{page}");
+    assert!(!page.contains('✗'), "{page}");
+    let html = std::fs::read_to_string(&file).expect("a page");
+    assert!(html.contains(">!</span> <b>eof-when-idle</b>"), "{html}");
+}
+
+/// A server that says nothing is given up within the patience that was asked for.
+#[test]
+fn a_mute_server_is_given_up_within_the_patience() {
+    let begun = std::time::Instant::now();
+    let output = Command::new(outlive())
+        .args(["check", "server", "--patience", "1s", "--", "sleep", "1000"])
+        .output()
+        .expect("outlive");
+    assert_eq!(output.status.code(), Some(2));
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
-        words.contains("/no/such/folder/report.html cannot be written"),
+        words.contains("initialize was not answered within 1s"),
         "{words}"
     );
+    assert!(words.contains("--start-patience"), "{words}");
+    // Twice a second, rather than twice a minute.
+    assert!(begun.elapsed().as_secs() < 40, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn variables_that_are_no_settings_are_named() {
+    let output = Command::new(outlive())
+        .args(["check", "server", "--list"])
+        .env("OUTLIVE_HOLDD", "1s")
+        .output()
+        .expect("outlive");
+    assert_eq!(output.status.code(), Some(0));
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(words.contains("OUTLIVE_HOLDD is ignored"), "{words}");
+    assert!(words.contains("did you mean OUTLIVE_HOLD?"), "{words}");
+}
+
+/// A tool like those of mcp-server-time: its schema asks for a string, its description says which.
+const CLOCK: &str = r#"
+while read -r line; do
+  id=$(printf %s "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+  case "$line" in
+    *'"method":"initialize"'*) result='{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"clock","version":"1"}}';;
+    *'"method":"tools/list"'*) result='{"tools":[
+      {"name":"set_clock","inputSchema":{"type":"object"}},
+      {"name":"get_current_time","annotations":{"readOnlyHint":true},"inputSchema":{"type":"object","required":["timezone"],
+       "properties":{"timezone":{"type":"string","description":"IANA timezone name (e.g., \u0027America/New_York\u0027)"}}}}]}';;
+    *'"method":"tools/call"'*America/New_York*) result='{"content":[{"type":"text","text":"12:00"}]}';;
+    *'"method":"tools/call"'*) result='{"isError":true,"content":[]}';;
+    *) result='{}';;
+  esac
+  [ -n "$id" ] && printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$(printf %s "$result" | tr -d '\n')"
+done"#;
+
+#[test]
+fn arguments_are_found_in_the_schema_and_its_descriptions() {
+    let output = Command::new(outlive())
+        .args([
+            "check",
+            "server",
+            "--patience",
+            "4s",
+            "--only",
+            "blank-lines",
+            "--json",
+        ])
+        .args(["--", "sh", "-c", CLOCK])
+        .output()
+        .expect("outlive");
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    let report: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {words}"));
+    let call = &report["survey"]["quick"];
+    assert_eq!(call["name"], "get_current_time", "{report}");
+    assert_eq!(call["arguments"]["timezone"], "America/New_York");
 }
 
 #[test]

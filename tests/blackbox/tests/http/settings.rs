@@ -79,7 +79,7 @@ fn what_cannot_be_used_is_refused_at_once() {
         (&[], "http://", "no address"),
     ] {
         let mut host = Setup::new().flags(flags).server(&[url]).start();
-        assert_eq!(host.exit().code(), Some(1), "{url}");
+        assert_eq!(host.exit().code(), Some(2), "{url}");
         let said = host.last_stderr();
         assert!(said.contains(words), "{said}");
         assert!(!said.contains("hunter22"), "{said}");
@@ -87,7 +87,7 @@ fn what_cannot_be_used_is_refused_at_once() {
     let mut host = Setup::new()
         .server(&["http://127.0.0.1:1/", "more"])
         .start();
-    assert_eq!(host.exit().code(), Some(1));
+    assert_eq!(host.exit().code(), Some(2));
 }
 
 /// A server that has moved within its origin is followed with everything; one that sends us to another is not.

@@ -5,7 +5,7 @@ use std::fs;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The name of the variable.
-pub const MARK: &str = "OUTLIVE_TEST_MARK";
+pub const MARK: &str = "TEST_OF_OUTLIVE";
 
 /// All live processes whose environment has the mark. A zombie has no environment left.
 pub fn marked(mark: &str) -> Vec<u32> {

@@ -20,7 +20,7 @@ fn refused(setup: &Setup) -> (Option<i32>, String) {
 fn a_public_address_is_not_served_by_accident() {
     let public = ["--listen", "0.0.0.0:0"];
     let (code, words) = refused(&Setup::new().flags(&public));
-    assert_eq!(code, Some(1));
+    assert_eq!(code, Some(2));
     for flag in ["--token-file", "--allow-anyone"] {
         assert!(words.contains(flag), "{words}");
     }
@@ -50,8 +50,29 @@ fn files_and_settings_that_cannot_be_used_are_named() {
         (vec!["--pool", "0"], "pool is 0"),
     ] {
         let (code, said) = refused(&Setup::new().flags(&flags));
-        assert_eq!(code, Some(1), "{said}");
+        assert_eq!(code, Some(2), "{said}");
         assert!(said.contains(words), "{flags:?}: {said}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_blamed_and_nothing_else() {
+    let gone = Setup::new().path("gone");
+    for (flags, words, innocent) in [
+        (["--listen", "127.0.0.1"], "the port is missing", "socket"),
+        (["--listen", "localhost"], "the port is missing", "socket"),
+        (["--listen", "::1"], "[::1]:8620", "lookup"),
+        (["--token-file", &gone], "cannot read the tokens", "listen"),
+        (
+            ["--listen", "192.0.2.1:80"],
+            "cannot listen at 192.0.2.1:80",
+            "tokens",
+        ),
+    ] {
+        let (code, said) = refused(&Setup::new().flags(&flags));
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains(words), "{flags:?}: {said}");
+        assert!(!said.contains(innocent), "{flags:?}: {said}");
     }
 }
 

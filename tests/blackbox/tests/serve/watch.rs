@@ -21,6 +21,40 @@ fn breakable(flags: &[&str]) -> (Door, String) {
     (door, fault)
 }
 
+/// FM-14: nobody has to call to learn that there is nothing to start.
+#[test]
+fn fm_14_a_program_that_is_not_there_is_told_at_once() {
+    let setup = Setup::new();
+    let program = setup.path("server");
+    let door = Door::with(setup.server(&[&program, "--flag"]));
+    let log = until("it is in the log", || {
+        let log = std::fs::read_to_string(door.setup.path("log.jsonl")).ok()?;
+        let mut events = log
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok());
+        events.find(|event: &Value| event["event"] == "unstartable")
+    });
+    assert_eq!(log["program"], program);
+    assert_eq!(log["error"], "there is no such file");
+    let page = door.get("/", &[]).text();
+    assert!(
+        page.contains("cannot be started: there is no such file"),
+        "{page}"
+    );
+    assert!(page.contains("not ready"), "{page}");
+    let (status, told) = ready(&door, &[]);
+    assert_eq!(
+        (status, &told["cause"]["kind"]),
+        (503, &json!("spawn_failed"))
+    );
+
+    // It is looked for anew whenever it is asked for.
+    std::os::unix::fs::symlink(&door.setup.fake()[0], &program).expect("a link");
+    assert_eq!(ready(&door, &[]).0, 200);
+    let page = door.get("/", &[]).text();
+    assert!(!page.contains("cannot be started"), "{page}");
+}
+
 #[test]
 fn everything_told_is_true_through_a_crash() {
     let (door, fault) = breakable(&["--backoff-cap", "300ms"]);
@@ -30,6 +64,11 @@ fn everything_told_is_true_through_a_crash() {
         (200, json!({"ready": true, "upstreams": []}))
     );
     let session = door.session();
+    let page = door.get("/", &[]).text();
+    assert!(
+        page.contains(" 1 session, 0 streams; 0 requests in flight"),
+        "{page}"
+    );
     let (status, told) = ready(&door, &[]);
     assert_eq!(
         (status, &told["upstreams"][0]["state"]),
