@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::counted;
 use crate::puppet::{Habits, Puppet, Start};
 use crate::race::race;
 use crate::scenario::{Over, Scenario};
@@ -150,10 +149,9 @@ async fn crash_loop(stage: &mut Stage) -> Held {
     opened.host.request("server/discover", json!({})).await;
     opened.host.linger(Duration::from_secs(4)).await;
     let starts = opened.puppets.starts();
-    opened.host.note(format!(
-        "the server was started {}",
-        counted(starts, "time")
-    ));
+    opened
+        .host
+        .note(format!("the server was started {starts} times"));
     match starts > MOST {
         true => Finding::broken(format!(
             "The server was started {starts} times within seconds."

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::counted;
 use crate::host::Host;
 use crate::measure;
 use crate::scenario::{Over, Scenario};
@@ -38,7 +37,7 @@ async fn left_behind(stage: &mut Stage) -> Held {
     let mut host = stage.ready().await?;
     host.serves("at first").await?;
     let before = host.process().family().len();
-    host.note(format!("processes: {before}"));
+    host.note(format!("{before} processes"));
     host.close_input();
     // Whether it exits at all is another scenario's question.
     let patience = host.patience();
@@ -101,7 +100,7 @@ async fn descriptors(stage: &mut Stage) -> Held {
         host.linger(Duration::from_millis(300)).await;
         let family = host.process().family();
         let open = family.into_iter().filter_map(measure::descriptors).sum();
-        host.note(format!("open descriptors: {open}"));
+        host.note(format!("{open} descriptors are open"));
         Ok(open)
     };
     // The first round may open what is kept for good: a pool, a log, a wake-up pipe.
@@ -110,8 +109,8 @@ async fn descriptors(stage: &mut Stage) -> Held {
     let after = round(&mut host).await?;
     match after >= before + CALLS / 2 {
         true => Finding::broken(format!(
-            "{CALLS} calls left {} open.",
-            counted(after - before, "descriptor")
+            "{CALLS} calls left {} descriptors open.",
+            after - before
         )),
         false => Ok(()),
     }
