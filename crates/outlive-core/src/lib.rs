@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod bounded;
+pub mod byte_budget;
 mod catalog;
 pub mod cause;
 pub mod error;
@@ -28,6 +29,7 @@ pub mod policy;
 mod rng;
 pub mod server;
 pub mod session;
+pub mod session_table;
 mod supervisor;
 pub mod switch;
 pub mod time;
