@@ -109,7 +109,10 @@ impl Load {
     ) -> io::Result<Load> {
         raise_limit()?;
         let scratch = &programs.scratch;
-        let kinds = [("a server each", &[][..]), ("--share", &["--share"][..])];
+        let kinds = [
+            ("a server each", &["--max-servers", ROOM][..]),
+            ("--share", &["--share"][..]),
+        ];
         let mut crowds = Vec::new();
         for (kind, settings) in kinds {
             progress(format!("{} sessions, {kind}", numbers.sessions));

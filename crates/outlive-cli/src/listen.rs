@@ -131,6 +131,17 @@ pub struct ServeSettings {
     #[arg(long, env = "OUTLIVE_SHARE", value_parser = BoolishValueParser::new(), help_heading = "Sharing")]
     pub share: bool,
 
+    /// Servers at once that belong to one session each, those that are being stopped included. Beyond this number a
+    /// session that was unused for a minute gives way, or the client is refused with status 503.
+    #[arg(
+        long,
+        env = "OUTLIVE_MAX_SERVERS",
+        value_name = "N",
+        default_value = "64",
+        help_heading = "Sharing"
+    )]
+    pub max_servers: usize,
+
     /// How many servers there are for requests without one (2026-07-28).
     #[arg(
         long,
@@ -183,7 +194,12 @@ pub struct ServeSettings {
     #[arg(long, env = "OUTLIVE_HEAD_LIMIT", value_name = "SIZE", default_value = "64KiB", value_parser = size, help_heading = "Limits")]
     pub head_limit: usize,
 
-    /// The time a client has to send the head of a request, and then its body.
+    /// Bytes of messages that have not been received completely, over all clients. Beyond this size a client that has
+    /// sent nothing for 5 s gives way, or the message is refused with status 503.
+    #[arg(long, env = "OUTLIVE_MAX_BODY_BYTES", value_name = "SIZE", default_value = "256MiB", value_parser = size, help_heading = "Limits")]
+    pub max_body_bytes: usize,
+
+    /// The time a client has to send the head of a request, then its body, and after the handshake its next request.
     #[arg(long, env = "OUTLIVE_READ_TIMEOUT", value_name = "DURATION", default_value = "60s", value_parser = duration, help_heading = "Limits")]
     pub read_timeout: Duration,
 
@@ -237,6 +253,7 @@ impl ServeSettings {
             .max_connections(self.max_connections)
             .max_streams(self.max_streams)
             .head_limit(self.head_limit)
+            .max_body_bytes(self.max_body_bytes)
             .read_timeout(self.read_timeout)
             .write_timeout(self.write_timeout)
             .keep_alive(self.keep_alive);
@@ -283,8 +300,13 @@ impl ServeSettings {
         {
             return Err("token is empty: everybody could show that".into());
         }
+        let shown = |token: &String| token.trim().bytes().all(|byte| matches!(byte, b' '..=b'~'));
+        if !self.token.as_ref().is_none_or(shown) {
+            return Err("token has characters that no client can send: use visible ASCII".into());
+        }
         let zero = [
             ("pool", self.pool == 0, "nobody would answer"),
+            ("max-servers", self.max_servers == 0, "nobody could connect"),
             (
                 "max-sessions",
                 self.max_sessions == 0,
@@ -393,6 +415,8 @@ mod tests {
             ("--path=/ready", "something else"),
             ("--path=/a?b", "no query"),
             ("--token= ", "everybody"),
+            ("--token=s\u{e9}same", "visible ASCII"),
+            ("--max-servers=0", "max-servers"),
             ("--pool=0", "pool"),
             ("--idle-stop=0s", "off"),
             ("--keep-alive=0s", "keep-alive"),

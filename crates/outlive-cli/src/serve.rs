@@ -81,7 +81,10 @@ fn guarded(builder: Builder) -> Builder {
 }
 
 fn shared(builder: Builder, settings: &ServeSettings) -> Builder {
-    let builder = builder.share(settings.share).pool(settings.pool);
+    let builder = builder
+        .share(settings.share)
+        .max_servers(settings.max_servers)
+        .pool(settings.pool);
     match settings.idle_stop.0 {
         Some(after) => builder.idle_stop(after),
         None => builder,

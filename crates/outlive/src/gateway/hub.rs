@@ -14,16 +14,20 @@ use outlive_core::error::{Error, Refusal};
 use outlive_core::link::Generation;
 use outlive_core::policy::Limits;
 use outlive_core::server::Channel;
+use outlive_core::session_table::Principal;
 use outlive_core::switch::{self, Client, Input, Output, Sharing, Switch};
 use outlive_core::{Event, Frame, Id, Input as SessionInput, Meter, State, Time};
 
 use super::shared::Shared;
 use crate::client::inbox::{self, Inbox};
 use crate::downstream::Downstream;
-use crate::serve::Mouth;
+use crate::serve::{Mouth, Place};
 
 /// Wishes that are seen to in one turn.
 const TURN: usize = 1024;
+
+/// Longer openings are not remembered: their clients wait for a server of their own.
+const OPENING: usize = 64 << 10;
 
 /// The clients of modern requests, who are not told apart.
 pub(super) const EVERYBODY: Client = Client(0);
@@ -54,6 +58,8 @@ pub(super) struct Hub {
     pub(super) sharing: Sharing,
     inside: Mutex<Inside>,
     inbox: Inbox<Wish>,
+    /// Given back when it has ended.
+    place: Mutex<Option<Place>>,
 }
 
 struct Inside {
@@ -67,12 +73,21 @@ struct Inside {
     /// How often it was told to stop.
     stops: u32,
     ended: bool,
-    /// What its one client began the handshake with.
-    opening: Option<Bytes>,
+    /// Who its one client is, and what it began the handshake with.
+    opening: Option<Opening>,
+    /// What its one client calls itself.
+    client: Option<String>,
+}
+
+/// How a client begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Opening {
+    pub(super) principal: Principal,
+    pub(super) params: Bytes,
 }
 
 impl Hub {
-    pub(super) fn new(number: u64, sharing: Sharing, limits: &Limits) -> Hub {
+    pub(super) fn new(number: u64, sharing: Sharing, limits: &Limits, place: Option<Place>) -> Hub {
         let bounds = switch::Limits::default();
         let inside = Inside {
             switch: Switch::new(sharing, bounds),
@@ -83,6 +98,7 @@ impl Hub {
             stops: 0,
             ended: false,
             opening: None,
+            client: None,
         };
         // Room for whatever the switch lets in.
         let room = Limits {
@@ -95,6 +111,7 @@ impl Hub {
             sharing,
             inside: Mutex::new(inside),
             inbox: Inbox::new(&room),
+            place: Mutex::new(place),
         }
     }
 
@@ -113,12 +130,25 @@ impl Hub {
     }
 
     /// The one client there is will begin the handshake with this.
-    pub(super) fn begin_with(&self, params: Bytes) {
-        self.lock().opening = Some(params);
+    pub(super) fn begin_with(&self, opening: Opening) {
+        let client = name_of(&opening.params);
+        let mut inside = self.lock();
+        inside.client = client;
+        inside.opening = Some(opening).filter(|it| it.params.len() <= OPENING);
+    }
+
+    /// What its one client calls itself.
+    pub(super) fn client_name(&self) -> Option<String> {
+        self.lock().client.clone()
+    }
+
+    /// How long ago somebody last said something to it.
+    pub(super) fn unused(&self) -> Duration {
+        self.lock().used.elapsed()
     }
 
     /// What the handshake was begun with, if it is still under way and its client has left.
-    pub(super) fn opening(&self) -> Option<Bytes> {
+    pub(super) fn opening(&self) -> Option<Opening> {
         let inside = self.lock();
         let left = inside.mouths.is_empty() && inside.switch.is_shaking_hands() && !inside.ended;
         inside.opening.clone().filter(|_| left)
@@ -239,6 +269,12 @@ impl Hub {
     /// The session is over, however that came about.
     fn end(&self) {
         drop(self.inbox.close());
+        let place = self
+            .place
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        drop(place);
         let mut inside = self.lock();
         inside.ended = true;
         inside.state = State::Closed;
@@ -268,6 +304,26 @@ impl Inside {
             }
         }
     }
+}
+
+/// What a client calls itself in the parameters of its `initialize`.
+fn name_of(params: &[u8]) -> Option<String> {
+    /// Letters that are shown.
+    const MOST: usize = 80;
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Params {
+        client_info: Info,
+    }
+    #[derive(serde::Deserialize)]
+    struct Info {
+        name: String,
+        #[serde(default)]
+        version: String,
+    }
+    let Params { client_info: info } = serde_json::from_slice(params).ok()?;
+    let name = format!("{} {}", info.name, info.version);
+    Some(name.trim().chars().take(MOST).collect())
 }
 
 /// A refusal of a request that never reached the session.

@@ -62,6 +62,9 @@ pub use process::run;
 /// What is added to the time a server may take to stop before the end does without it.
 const LEEWAY: Duration = Duration::from_secs(2);
 
+/// Servers that belong to one session each: a machine survives as many of the usual kind, which take some 100 MB.
+const MAX_SERVERS: usize = 64;
+
 /// A server that is served over HTTP, under supervision.
 ///
 /// ```no_run
@@ -158,6 +161,7 @@ pub struct Builder {
     label: String,
     policy: Policy,
     share: bool,
+    max_servers: usize,
     pool: usize,
     idle_stop: Option<Duration>,
     warden: Option<Warden>,
@@ -171,6 +175,7 @@ impl Builder {
             label,
             policy: Policy::default(),
             share: false,
+            max_servers: MAX_SERVERS,
             pool: 1,
             idle_stop: None,
             warden: None,
@@ -189,6 +194,16 @@ impl Builder {
     #[must_use]
     pub fn share(mut self, share: bool) -> Builder {
         self.share = share;
+        self
+    }
+
+    /// How many servers there may be at once that belong to one legacy session each (64), those that are being stopped
+    /// included. A client that comes when there are as many takes the place of the session that was unused longest, if
+    /// that is longer than a minute; else it is refused with status 503. Servers that are reached over HTTP are
+    /// not counted.
+    #[must_use]
+    pub fn max_servers(mut self, most: usize) -> Builder {
+        self.max_servers = most.max(1);
         self
     }
 
@@ -230,6 +245,7 @@ impl Builder {
                 target: self.target,
                 policy,
                 share: self.share,
+                max_servers: self.max_servers,
                 idle_stop: self.idle_stop,
                 warden: self.warden,
                 watcher: self.watcher,
@@ -289,6 +305,10 @@ pub struct Upstream {
     pub in_flight: usize,
     /// Legacy clients that use it.
     pub clients: usize,
+    /// What the one client calls itself that has it to itself.
+    pub client: Option<String>,
+    /// How long ago a client last said something to it.
+    pub unused: Duration,
 }
 
 /// Whom a server is for.

@@ -5,6 +5,7 @@
 //! while. There may be several: those of one kind stand in for each other, so a kind is
 //! not ready when all of its servers are in trouble, that is, were lost and are not back.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::shared::Shared;
 use super::{Upstream, Use, metrics};
-use crate::serve::{Census, Pages, Readiness};
+use crate::serve::{Census, Pages, Readiness, Tenant};
 
 impl Pages for Shared {
     fn ready(&self, full: bool) -> Readiness {
@@ -75,6 +76,7 @@ impl Pages for Shared {
             connections,
             sessions,
             streams,
+            tenants,
         } = census;
         let mut page = String::from(HEAD);
         let _ = write!(
@@ -86,7 +88,7 @@ impl Pages for Shared {
             counted(self.meter.in_flight(), "request"),
             self.meter.held(),
         );
-        self.write_upstreams(&mut page, &upstreams);
+        self.write_upstreams(&mut page, &upstreams, tenants);
         self.write_losses(&mut page);
         self.write_requests(&mut page);
         page
@@ -109,7 +111,12 @@ impl Shared {
         !self.is_stopping() && hopeful && kinds.into_iter().all(stands)
     }
 
-    fn write_upstreams(&self, page: &mut String, upstreams: &[Upstream]) {
+    fn write_upstreams(
+        &self,
+        page: &mut String,
+        upstreams: &[Upstream],
+        tenants: &HashMap<u64, Tenant>,
+    ) {
         page.push_str("<h2>Servers</h2>\n");
         if upstreams.is_empty() {
             page.push_str("<p>None: one is started with the first call that needs it.");
@@ -120,10 +127,12 @@ impl Shared {
             return;
         }
         page.push_str(
-            "<table><tr><th>#<th>for<th>state<th>since<th>clients<th>in flight<th>lost<th>why\n",
+            "<table><tr><th>#<th>for<th>whose<th>last used<th>ends<th>state<th>since<th>clients<th>in flight<th>lost\
+             <th>why\n",
         );
         for upstream in upstreams.iter().take(MOST) {
             let standing = self.board.standing(upstream.number);
+            let tenant = tenants.get(&upstream.number);
             let since = standing.as_ref().map(|it| brief(it.since.elapsed()));
             let losses = standing.as_ref().map_or(0, |it| it.losses);
             let trouble = standing.and_then(|it| it.trouble);
@@ -135,9 +144,12 @@ impl Shared {
             };
             let _ = writeln!(
                 page,
-                "<tr><td>{}<td>{}<td class={state}>{state}{generation}<td>{}<td>{}<td>{}<td>{losses}<td>{}",
+                "<tr><td>{}<td>{}<td>{}<td>{} ago<td>{}<td class={state}>{state}{generation}<td>{}<td>{}<td>{}<td>{losses}<td>{}",
                 upstream.number,
                 use_name(upstream.used_by).replace('_', " "),
+                whose(upstream, tenant),
+                brief(tenant.map_or(upstream.unused, |tenant| tenant.unused)),
+                self.ends(upstream, tenant),
                 since.unwrap_or_default(),
                 upstream.clients,
                 upstream.in_flight,
@@ -148,6 +160,23 @@ impl Shared {
         if let Some(more) = upstreams.len().checked_sub(MOST + 1) {
             let _ = write!(page, "<p>And {} more.", more + 1);
         }
+    }
+
+    /// When a server ends if nobody uses it.
+    fn ends(&self, upstream: &Upstream, tenant: Option<&Tenant>) -> String {
+        let left = match (upstream.used_by, tenant) {
+            (Use::OneSession, Some(Tenant { ends: None, .. })) => return "not while in use".into(),
+            (Use::OneSession, Some(Tenant { ends, .. })) => *ends,
+            // It is being stopped, or waits for a client that gave up the handshake.
+            (Use::OneSession, None) => return "soon: its client has left".into(),
+            (_, _) if upstream.in_flight > 0 => return "not while in use".into(),
+            (Use::AllSessions, _) if upstream.clients > 0 => return "not while in use".into(),
+            (_, _) => {
+                let after = self.idle_stop;
+                after.map(|after| after.saturating_sub(upstream.unused))
+            }
+        };
+        left.map_or(String::new(), |left| format!("in {}", brief(left)))
     }
 
     fn write_losses(&self, page: &mut String) {
@@ -204,6 +233,15 @@ fn use_name(used_by: Use) -> &'static str {
         Use::OneSession => "one_session",
         Use::AllSessions => "all_sessions",
         Use::ModernRequests => "modern_requests",
+    }
+}
+
+/// Whose a server is.
+fn whose(upstream: &Upstream, tenant: Option<&Tenant>) -> String {
+    let name = upstream.client.as_deref().map(escaped).unwrap_or_default();
+    match tenant.and_then(|tenant| tenant.token) {
+        Some(token) => format!("{name} (token {token})"),
+        None => name,
     }
 }
 

@@ -2,20 +2,23 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use bytes::Bytes;
 use outlive_core::server::Channel;
-use outlive_core::switch::Client;
+use outlive_core::session_table::Principal;
+use outlive_core::switch::{Client, Sharing};
 use outlive_core::{Frame, Message};
 
 use super::hub::Hub;
 use super::shared::Shared;
-use crate::serve::{Backend, Kind, Mirrored, Mouth, Pages, Party};
+use crate::serve::{Backend, Kind, Mirrored, Mouth, Pages, Party, Place};
 
 /// A gateway as what stands behind a front.
 pub(super) struct Doors(pub(super) Arc<Shared>);
 
 impl Backend for Doors {
-    fn open(&self, mouth: Arc<Mouth>, kind: Kind) -> Arc<dyn Party> {
+    fn open(&self, mouth: Arc<Mouth>, kind: Kind, place: Option<Place>) -> Arc<dyn Party> {
         match kind {
             Kind::Shared => {
                 self.0.serve_modern(&mouth);
@@ -24,19 +27,33 @@ impl Backend for Doors {
                     mouth,
                 })
             }
-            Kind::Session => {
+            Kind::Session(principal) => {
                 if self.0.is_stopping() {
                     mouth.seal();
                 }
                 Arc::new(Visitor {
                     shared: self.0.clone(),
                     client: self.0.fresh_client(),
+                    principal,
                     mouth,
                     hub: Mutex::default(),
+                    place: Mutex::new(place),
                     stops: AtomicU32::new(0),
                 })
             }
         }
+    }
+
+    fn places(&self) -> Option<(usize, Duration)> {
+        self.0.places()
+    }
+
+    fn keeps(&self, opening: &Bytes, principal: Principal) -> bool {
+        self.0.keeps(opening, principal)
+    }
+
+    fn make_room(&self) {
+        self.0.make_room();
     }
 
     fn message_limit(&self) -> usize {
@@ -56,15 +73,40 @@ impl Backend for Doors {
 struct Visitor {
     shared: Arc<Shared>,
     client: Client,
+    principal: Principal,
     mouth: Arc<Mouth>,
     /// The server it uses, from its first message on.
     hub: Mutex<Option<Arc<Hub>>>,
+    /// The right to start one, until it is started.
+    place: Mutex<Option<Place>>,
     stops: AtomicU32,
 }
 
 impl Visitor {
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Hub>>> {
         self.hub.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_place(&self) -> Option<Place> {
+        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        place.take()
+    }
+
+    /// The server it uses; with its first message it gets one, if there is one to be had.
+    fn hub(&self, frame: &Frame) -> Option<Arc<Hub>> {
+        let (hub, spare) = {
+            let mut hub = self.lock();
+            if let Some(hub) = &*hub {
+                return Some(hub.clone());
+            }
+            let mut place = self.take_place();
+            let who = (self.client, self.principal, &self.mouth);
+            *hub = self.shared.receive(who, frame, &mut place);
+            (hub.clone(), place)
+        };
+        // Not before: whoever looks at the places may be looking at us.
+        drop(spare);
+        hub
     }
 }
 
@@ -73,10 +115,10 @@ impl Party for Visitor {
         if self.mouth.is_sealed() {
             return true;
         }
-        let hub = self
-            .lock()
-            .get_or_insert_with(|| self.shared.receive(self.client, &self.mouth, &frame))
-            .clone();
+        let Some(hub) = self.hub(&frame) else {
+            self.mouth.done(channel);
+            return true;
+        };
         hub.hear(self.client, channel, frame);
         self.mouth.is_done(channel)
     }
@@ -93,11 +135,19 @@ impl Party for Visitor {
             .is_some_and(|hub| hub.in_flight_of(self.client) > 0)
     }
 
+    fn server(&self) -> Option<u64> {
+        let hub = self.lock();
+        let own = hub.as_ref().filter(|hub| hub.sharing == Sharing::Alone);
+        own.map(|hub| hub.number)
+    }
+
     fn end(&self) {
-        if let Some(hub) = &*self.lock() {
+        let hub = self.lock().clone();
+        if let Some(hub) = &hub {
             self.shared.dismiss(hub, self.client);
         }
         self.mouth.seal();
+        drop(self.take_place());
     }
 
     fn shutdown(&self) {

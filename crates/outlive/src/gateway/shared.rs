@@ -9,18 +9,19 @@ use bytes::Bytes;
 use outlive_core::cause::StartFailure;
 use outlive_core::policy::Policy;
 use outlive_core::server::Channel;
+use outlive_core::session_table::Principal;
 use outlive_core::switch::{Client, Sharing};
 use outlive_core::{Frame, Message, Meter};
 use serde_json::Value;
 use tokio::time::sleep;
 
 use super::board::Board;
-use super::hub::{Desk, EVERYBODY, Hub};
+use super::hub::{Desk, EVERYBODY, Hub, Opening};
 use super::{Target, Upstream, Use, Watcher};
 use crate::children::Children;
 use crate::driver;
 use crate::process;
-use crate::serve::{Mirrored, Mouth, is_marked, of_schema};
+use crate::serve::{Mirrored, Mouth, Place, is_marked, of_schema};
 use crate::warden::Warden;
 
 /// How often servers are looked at that may be of no use any more.
@@ -35,6 +36,12 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// How many of these there are at most.
 const MOST_WAITING: usize = 64;
 
+/// What is added to the time a server may take to end, for those who wait for its place.
+const LEEWAY: Duration = Duration::from_secs(2);
+
+/// Nobody waits longer for a place.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
 /// Tools with such arguments that are remembered.
 const MOST_MIRRORED: usize = 4096;
 
@@ -43,6 +50,8 @@ pub(crate) struct Shared {
     pub(super) target: Target,
     pub(super) policy: Policy,
     pub(super) share: bool,
+    /// How many servers there may be that belong to one session each.
+    pub(super) max_servers: usize,
     pub(super) idle_stop: Option<Duration>,
     pub(super) warden: Option<Warden>,
     pub(super) watcher: Box<dyn Watcher>,
@@ -56,7 +65,7 @@ pub(crate) struct Shared {
     /// The server for all legacy clients.
     pub(super) common: Mutex<Option<Arc<Hub>>>,
     /// Servers whose clients left before the handshake was over: with what it was begun, and when.
-    pub(super) waiting: Mutex<Vec<(Bytes, Arc<Hub>, Instant)>>,
+    pub(super) waiting: Mutex<Vec<(Opening, Arc<Hub>, Instant)>>,
     pub(super) modern: OnceLock<Arc<Mouth>>,
     /// Tools that have arguments which are repeated in headers, as far as lists of them went by.
     pub(super) mirrored: Mutex<HashMap<String, Vec<Mirrored>>>,
@@ -92,9 +101,9 @@ impl Shared {
     }
 
     /// Starts a server. It ends with its session.
-    fn start(self: &Arc<Shared>, sharing: Sharing) -> Arc<Hub> {
+    fn start(self: &Arc<Shared>, sharing: Sharing, place: Option<Place>) -> Arc<Hub> {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed) + 1;
-        let hub = Arc::new(Hub::new(number, sharing, &self.policy.limits));
+        let hub = Arc::new(Hub::new(number, sharing, &self.policy.limits, place));
         lock(&self.hubs).insert(number, hub.clone());
         // In this order: a stop between the two reaches it either way.
         hub.stop(self.stops.load(Ordering::Acquire));
@@ -104,37 +113,69 @@ impl Shared {
         hub
     }
 
-    /// A legacy client has sent its first message: the server it is to use.
+    /// A legacy client has sent its first message: the server it is to use. Its place is taken if one is started.
+    /// `None` if its place was for a server that was kept, and somebody else has that one.
     pub(super) fn receive(
         self: &Arc<Shared>,
-        client: Client,
-        mouth: &Arc<Mouth>,
+        (client, principal, mouth): (Client, Principal, &Arc<Mouth>),
         frame: &Frame,
-    ) -> Arc<Hub> {
-        let hub = match self.share {
-            true => {
-                let mut common = lock(&self.common);
-                let hub = common.get_or_insert_with(|| self.start(Sharing::Legacy));
-                // While it is locked: it may be stopped when nobody is there.
-                hub.join(client, mouth);
-                return hub.clone();
-            }
-            false => match opening(frame).and_then(|params| self.take_waiting(&params)) {
-                Some(hub) => hub,
-                None => self.start(Sharing::Alone),
-            },
+        place: &mut Option<Place>,
+    ) -> Option<Arc<Hub>> {
+        if self.share {
+            let mut common = lock(&self.common);
+            let hub = common.get_or_insert_with(|| self.start(Sharing::Legacy, None));
+            // While it is locked: it may be stopped when nobody is there.
+            hub.join(client, mouth);
+            return Some(hub.clone());
+        }
+        let line = match frame {
+            Frame::Line(line) => Some(line),
+            _ => None,
         };
-        if let Some(params) = opening(frame) {
-            hub.begin_with(params);
+        let opening = line.and_then(|line| opening(line, principal));
+        let kept = opening.as_ref().and_then(|it| self.take_waiting(it));
+        let hub = match kept {
+            Some(hub) => hub,
+            None if place.as_ref().is_some_and(|place| place.for_kept) => return None,
+            None => self.start(Sharing::Alone, place.take()),
+        };
+        if let Some(opening) = opening {
+            hub.begin_with(opening);
         }
         hub.join(client, mouth);
-        hub
+        Some(hub)
+    }
+
+    /// How many servers there may be that belong to one session each, and how long one may take to end.
+    pub(super) fn places(&self) -> Option<(usize, Duration)> {
+        // What is elsewhere is no process of ours.
+        let own = !self.share && matches!(self.target, Target::Command(..));
+        let end = self.policy.stop_grace + self.policy.term_grace + LEEWAY;
+        own.then_some((self.max_servers, end.min(LONGEST_WAIT)))
+    }
+
+    /// Whether a server is being started for a client like this one.
+    pub(super) fn keeps(&self, body: &Bytes, principal: Principal) -> bool {
+        let waiting = lock(&self.waiting);
+        !waiting.is_empty()
+            && opening(body, principal)
+                .is_some_and(|opening| waiting.iter().any(|(known, ..)| *known == opening))
+    }
+
+    /// Stops the server that has waited longest for its client to come back.
+    pub(super) fn make_room(&self) {
+        let mut waiting = lock(&self.waiting);
+        let longest = waiting.iter().enumerate().min_by_key(|(_, it)| it.2);
+        let Some((at, _)) = longest else { return };
+        let (_, hub, _) = waiting.swap_remove(at);
+        drop(waiting);
+        hub.stop(2);
     }
 
     /// A server that is being started for a client like this one.
-    fn take_waiting(&self, params: &Bytes) -> Option<Arc<Hub>> {
+    fn take_waiting(&self, opening: &Opening) -> Option<Arc<Hub>> {
         let mut waiting = lock(&self.waiting);
-        let at = waiting.iter().position(|(known, ..)| known == params)?;
+        let at = waiting.iter().position(|(known, ..)| known == opening)?;
         Some(waiting.swap_remove(at).1)
     }
 
@@ -146,14 +187,15 @@ impl Shared {
         }
         // A client with less patience than its server needs to start comes again, and again; if each
         // time the server were started anew, it would never be ready (FM-12).
-        if let Some(params) = hub.opening().filter(|_| !self.is_stopping()) {
+        if let Some(opening) = hub.opening().filter(|_| !self.is_stopping()) {
             let mut waiting = lock(&self.waiting);
             if waiting.len() < MOST_WAITING {
-                waiting.push((params, hub.clone(), Instant::now()));
+                waiting.push((opening, hub.clone(), Instant::now()));
                 return;
             }
         }
-        hub.stop(1);
+        // Nobody waits for the answer to a handshake, so there is nothing to finish.
+        hub.stop(if hub.is_shaking_hands() { 2 } else { 1 });
     }
 
     /// A modern request: the server with the least to do gets it. False if there is none any more.
@@ -176,7 +218,7 @@ impl Shared {
         };
         let mut slot = lock(slot);
         let hub = slot.get_or_insert_with(|| {
-            let hub = self.start(Sharing::Modern);
+            let hub = self.start(Sharing::Modern, None);
             hub.join(EVERYBODY, mouth);
             hub
         });
@@ -284,6 +326,8 @@ impl Shared {
             state: hub.state(),
             in_flight: hub.in_flight(),
             clients: hub.clients(),
+            client: hub.client_name(),
+            unused: hub.unused(),
         };
         hubs.into_iter().map(seen).collect()
     }
@@ -299,7 +343,7 @@ impl Shared {
             };
             useless.extend(lock(slot).take_if(spent));
         }
-        let over = |(_, hub, since): &mut (_, Arc<Hub>, Instant)| {
+        let over = |(_, hub, since): &mut (Opening, Arc<Hub>, Instant)| {
             since.elapsed() >= PATIENCE && !hub.is_shaking_hands() || self.is_stopping()
         };
         let waiting: Vec<_> = lock(&self.waiting).extract_if(.., over).collect();
@@ -316,15 +360,13 @@ impl Shared {
 }
 
 /// What a handshake is begun with, if this is one.
-fn opening(frame: &Frame) -> Option<Bytes> {
-    let Frame::Line(line) = frame else {
-        return None;
-    };
+fn opening(line: &Bytes, principal: Principal) -> Option<Opening> {
     let message = Message::read(line.clone()).ok()?;
     let params = message.params().unwrap_or_default();
-    message
-        .is("initialize")
-        .then(|| Bytes::copy_from_slice(params))
+    message.is("initialize").then(|| Opening {
+        principal,
+        params: Bytes::copy_from_slice(params),
+    })
 }
 
 /// Stops what nobody has a use for, now and then, as long as the gateway lives.
@@ -345,11 +387,14 @@ impl Target {
         match self {
             Target::Command(command, secrets) => {
                 let made = Children::beside_others(command.clone(), secrets.clone(), limit);
-                // Without a way to hear of their ends there are no children; the desk says so when
-                // it is dropped.
-                if let Ok(children) = made {
-                    let children = children.guarded(warden);
-                    tokio::spawn(driver::drive(desk, children, policy, seed));
+                match made {
+                    Ok(children) => {
+                        let children = children.guarded(warden);
+                        tokio::spawn(driver::drive(desk, children, policy, seed));
+                    }
+                    // Without a way to hear of their ends there are no children; the desk says so when
+                    // it is dropped, which is not done here: whoever starts a server holds locks.
+                    Err(_) => drop(tokio::spawn(async move { drop(desk) })),
                 }
             }
             Target::Remote(remote) => {

@@ -12,11 +12,13 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use outlive_core::server::Channel;
+use outlive_core::session_table;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::body::Bodies;
 use super::files::Files;
 use super::mouth::Mouth;
 use super::patience::Patience;
@@ -39,7 +41,9 @@ pub(crate) struct Front {
     pub(super) guard: Guard,
     pub(super) limits: Limits,
     pub(super) path: String,
-    pub(super) sessions: Sessions,
+    pub(super) sessions: Arc<Sessions>,
+    /// Bodies that have not come whole.
+    pub(super) bodies: Arc<Bodies>,
     /// Places for connections.
     pub(super) places: Arc<Semaphore>,
     /// Places for clients that only listen.
@@ -64,14 +68,17 @@ impl Front {
         tell: Tell,
     ) -> Arc<Front> {
         let mouth = Arc::new(Mouth::new(false));
+        let sessions = Sessions::new(table_limits(&limits, &*backend));
+        let bodies = Bodies::new(limits.bodies.max(backend.message_limit()));
         Arc::new(Front {
-            party: backend.open(mouth.clone(), Kind::Shared),
+            party: backend.open(mouth.clone(), Kind::Shared, None),
             mouth,
+            sessions,
+            bodies,
             backend,
             guard,
             limits,
             path,
-            sessions: Sessions::new(limits.sessions, limits.session_ttl),
             places: Arc::new(Semaphore::new(limits.connections)),
             streams: Arc::new(Semaphore::new(limits.streams)),
             channels: AtomicU64::new(1),
@@ -209,10 +216,35 @@ async fn encrypted(
     acceptor.accept(stream).await.ok()
 }
 
-/// Ends the sessions nobody uses, now and then.
+/// The bounds on sessions.
+fn table_limits(limits: &Limits, backend: &dyn Backend) -> session_table::Limits {
+    let usual = session_table::Limits::default();
+    let (servers, wait) = backend.places().unwrap_or((usize::MAX, usual.wait));
+    session_table::Limits {
+        sessions: limits.sessions,
+        // A session whose server has not ended yet counts for one, too.
+        servers: match servers {
+            usize::MAX => servers,
+            servers => servers.min(limits.sessions),
+        },
+        ttl: limits.session_ttl,
+        confirm: limits.head_time,
+        wait,
+        ..usual
+    }
+}
+
+/// Ends the sessions nobody uses, now and then, and at once those whose token is withdrawn.
 async fn sweep(front: Arc<Front>) {
     loop {
-        sleep(front.sessions.sweep_interval()).await;
+        let rest = sleep(front.sessions.sweep_interval());
+        match &front.guard.tokens {
+            Some(tokens) => {
+                let _ = unless(tokens.withdrawn(), rest).await;
+                front.sessions.withdraw(tokens);
+            }
+            None => rest.await,
+        }
         front.sessions.sweep();
     }
 }
@@ -235,7 +267,10 @@ fn watch_peer(stream: &TcpStream, unread: Duration) {
 }
 
 /// Does some work; `None` if it has to stop first.
-async fn unless<T>(stop: impl Future<Output = ()>, work: impl Future<Output = T>) -> Option<T> {
+pub(super) async fn unless<T>(
+    stop: impl Future<Output = ()>,
+    work: impl Future<Output = T>,
+) -> Option<T> {
     let (mut stop, mut work) = (pin!(stop), pin!(work));
     poll_fn(|cx| match stop.as_mut().poll(cx) {
         Poll::Ready(()) => Poll::Ready(None),

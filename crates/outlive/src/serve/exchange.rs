@@ -1,29 +1,31 @@
 //! One request and its response.
 
-use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use hyper::body::{Body, Incoming};
+use bytes::Bytes;
+use hyper::body::Incoming;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, ORIGIN};
 use hyper::{Method, Request, StatusCode};
 use memchr::memmem;
+use outlive_core::error::Outcome;
 use outlive_core::message::{Defect, DefectKind, Kind as MessageKind};
 use outlive_core::server::{LEGACY_VERSIONS, RpcError};
-use outlive_core::{Frame, Message};
+use outlive_core::session_table::{Full, Principal};
+use outlive_core::{Error, Frame, Generation, Message};
 use serde::Deserialize;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::accept::Front;
-use super::guard::header;
+use super::body::Unread;
+use super::guard::{Guard, header};
 use super::head::{self, HEADER_MISMATCH, VERSION};
 use super::mouth::{Beginning, Mouth};
 use super::patience::Patience;
 use super::reader::{Reader, read_id};
 use super::reply::{self, Reply, SESSION_ID};
-use super::session::{Session, Use};
+use super::session::{Session, Use, principal};
+use super::token::Pass;
 use super::{Kind, Party, cors, sse};
 
 /// An answer that comes this soon is a plain response; for a later one a stream is opened, so
@@ -36,14 +38,22 @@ const PRIMED: &str = "2025-11-25";
 /// The session is not known (−31006, as in [`outlive_core::Error`]).
 const SESSION_EXPIRED: i32 = -31006;
 
-/// The body is longer than the limit (−31008, as in [`outlive_core::Error`]).
-const TOO_LARGE: i32 = -31008;
-
-/// Bodies beginning with this were written by an editor.
-const BOM: &[u8] = b"\xef\xbb\xbf";
-
 /// A refusal on the way.
 pub(super) type Refused<T> = Result<T, Box<Reply>>;
+
+/// Who sends a request.
+pub(super) struct Caller<'a> {
+    /// The alarm of its connection.
+    patience: &'a Patience,
+    /// Proof of its token, where one is needed.
+    pub(super) pass: Option<Arc<Pass>>,
+}
+
+impl Caller<'_> {
+    fn principal(&self) -> Principal {
+        principal(self.pass.as_deref())
+    }
+}
 
 impl Front {
     /// Answers a request.
@@ -52,6 +62,10 @@ impl Front {
         request: Request<Incoming>,
         patience: &Patience,
     ) -> Reply {
+        let request = Unread::of(request, self.limits.body_time);
+        if let Err(refusal) = Guard::check_single(request.headers(), request.uri()) {
+            return *refusal;
+        }
         if let Some(reply) = self.probe(&request) {
             return reply;
         }
@@ -74,17 +88,18 @@ impl Front {
 
     async fn admit(
         self: &Arc<Front>,
-        request: Request<Incoming>,
+        request: Request<Unread>,
         patience: &Patience,
     ) -> Refused<Reply> {
         if let Some(page) = self.page(&request) {
             return page;
         }
-        self.guard.check_token(request.headers())?;
+        let pass = self.guard.check_token(request.headers())?;
+        let caller = &Caller { patience, pass };
         match request.uri().path() {
-            path if path == self.path => self.endpoint(request, patience).await,
-            sse::STREAM => self.sse_stream(&request),
-            sse::MESSAGES => self.sse_message(request).await,
+            path if path == self.path => self.endpoint(request, caller).await,
+            sse::STREAM => self.sse_stream(&request, caller).await,
+            sse::MESSAGES => self.sse_message(request, caller).await,
             _ => {
                 let sentence = format!("There is nothing here. The server is at {}.", self.path);
                 Ok(reply::refusal(StatusCode::NOT_FOUND, sentence))
@@ -94,18 +109,18 @@ impl Front {
 
     async fn endpoint(
         self: &Arc<Front>,
-        request: Request<Incoming>,
-        patience: &Patience,
+        request: Request<Unread>,
+        caller: &Caller<'_>,
     ) -> Refused<Reply> {
         match *request.method() {
-            Method::POST => self.post(request, patience).await,
-            Method::GET => self.get(request.headers()),
-            Method::DELETE => self.delete(request.headers()),
+            Method::POST => self.post(request, caller).await,
+            Method::GET => self.get(request.headers(), caller),
+            Method::DELETE => self.delete(request.headers(), caller),
             _ => Ok(reply::only("POST, GET, DELETE")),
         }
     }
 
-    async fn post(&self, request: Request<Incoming>, patience: &Patience) -> Refused<Reply> {
+    async fn post(&self, request: Request<Unread>, caller: &Caller<'_>) -> Refused<Reply> {
         let (parts, body) = request.into_parts();
         let headers = &parts.headers;
         must_be_json(headers)?;
@@ -113,14 +128,14 @@ impl Front {
             let sentence = "The client must accept both application/json and text/event-stream.";
             return Ok(reply::refusal(StatusCode::NOT_ACCEPTABLE, sentence));
         }
-        let body = self.read(body).await?;
+        let body = self.read(body, caller).await?;
         let message = Message::read(body.clone());
         let legacy = |version: &str| LEGACY_VERSIONS.contains(&version.trim());
         let modern = message.as_ref().is_ok_and(Message::is_modern)
             || header(headers, VERSION).is_some_and(|version| !legacy(version));
         match modern {
-            true => self.modern(headers, body, message, patience).await,
-            false => self.legacy(headers, body, message, patience).await,
+            true => self.modern(headers, body, message, caller).await,
+            false => self.legacy(headers, body, message, caller).await,
         }
     }
 
@@ -129,7 +144,7 @@ impl Front {
         headers: &HeaderMap,
         body: Bytes,
         message: Result<Message, Defect>,
-        patience: &Patience,
+        caller: &Caller<'_>,
     ) -> Refused<Reply> {
         if let Ok(message) = &message
             && message.kind() == MessageKind::Request
@@ -145,9 +160,9 @@ impl Front {
             mouth: &self.mouth,
             party: &self.party,
             primed: false,
+            caller,
         };
-        let defect = defect(&message);
-        Ok(exchange.run(body, defect, patience).await)
+        Ok(exchange.run(body, &message).await)
     }
 
     async fn legacy(
@@ -155,15 +170,15 @@ impl Front {
         headers: &HeaderMap,
         body: Bytes,
         message: Result<Message, Defect>,
-        patience: &Patience,
+        caller: &Caller<'_>,
     ) -> Refused<Reply> {
         let first = message
             .as_ref()
             .is_ok_and(|it| it.kind() == MessageKind::Request && it.is("initialize"));
-        let session = match self.session(headers) {
+        let session = match self.session(headers, caller) {
             Ok(session) => session,
             // A client that begins anew may still carry its old id (FM-04).
-            Err(_) if first => return self.begin(body).await,
+            Err(_) if first => return self.begin(body, caller).await,
             Err(refusal) => {
                 return Err(match defect(&message) {
                     Some(defect) => malformed(defect).into(),
@@ -172,14 +187,15 @@ impl Front {
             }
         };
         let _use = Use::of(&session);
+        session.confirm();
         let exchange = Exchange {
             front: self,
             mouth: &session.mouth,
             party: &session.party,
             primed: is_primed(headers),
+            caller,
         };
-        let defect = defect(&message);
-        Ok(exchange.run(body, defect, patience).await)
+        Ok(exchange.run(body, &message).await)
     }
 
     /// A place for one more client that listens.
@@ -190,37 +206,61 @@ impl Front {
         })
     }
 
-    /// A new session, if there may be one more.
-    pub(super) fn open_session(&self, mouth: Mouth) -> Refused<Arc<Session>> {
+    /// A new session for a client that begins like this, if there may be one more.
+    pub(super) async fn open_session(
+        &self,
+        mouth: Mouth,
+        opening: Option<&Bytes>,
+        caller: &Caller<'_>,
+    ) -> Refused<Arc<Session>> {
         if self.mouth.is_sealed() {
             return Err(reply::busy("The server is shutting down.").into());
         }
-        if !self.sessions.make_room() {
-            let sentence = "The server has as many sessions as it can hold. Try again later.";
-            return Err(reply::busy(sentence).into());
-        }
+        let (pass, principal) = (caller.pass.as_deref(), caller.principal());
+        let kept = opening.is_some_and(|body| self.backend.keeps(body, principal));
+        let admitted = self.sessions.admit(kept, &*self.backend).await;
+        let place = admitted.map_err(|full| self.full(full))?;
         let mouth = Arc::new(mouth);
-        let party = self.backend.open(mouth.clone(), Kind::Session);
-        let Ok(session) = Session::new(mouth, party.clone()) else {
+        let kind = Kind::Session(principal);
+        let party = self.backend.open(mouth.clone(), kind, Some(place));
+        // Before the answer is out: the client may use it at once.
+        self.sessions.open(pass, mouth, party.clone()).map_err(|_| {
             party.end();
             let sentence = "The server has no randomness for a session id.";
             let status = StatusCode::INTERNAL_SERVER_ERROR;
-            return Err(reply::refusal(status, sentence).into());
+            reply::refusal(status, sentence).into()
+        })
+    }
+
+    fn full(&self, full: Full) -> Box<Reply> {
+        let how = match self.guard.flags {
+            true => "raise --max-servers, or let sessions --share one",
+            false => "raise `max_servers`, or let sessions `share` one",
         };
-        // Before the answer is out: the client may use it at once.
-        self.sessions.insert(&session);
-        Ok(session)
+        let sentence = match full {
+            Full::Sessions => {
+                "The server has as many sessions as it can hold. Try again later.".to_owned()
+            }
+            Full::Servers => format!(
+                "Each session has a server to itself, there are as many of them as there may be, and none has been \
+                 unused for long. Try again later. Whoever runs this gateway can {how}."
+            ),
+        };
+        reply::busy(&sentence).into()
     }
 
     /// A legacy client shakes hands.
-    async fn begin(&self, body: Bytes) -> Refused<Reply> {
-        let session = self.open_session(Mouth::new(true))?;
+    async fn begin(&self, body: Bytes, caller: &Caller<'_>) -> Refused<Reply> {
+        let session = self
+            .open_session(Mouth::new(true), Some(&body), caller)
+            .await?;
         let _use = Use::of(&session);
         let exchange = Exchange {
             front: self,
             mouth: &session.mouth,
             party: &session.party,
             primed: false,
+            caller,
         };
         // If the client goes away now, nobody knows the id.
         let unknown = Unknown(Some((self, &session.id)));
@@ -233,11 +273,12 @@ impl Front {
     }
 
     /// The standalone stream of a legacy client, or one that was cut.
-    fn get(self: &Arc<Front>, headers: &HeaderMap) -> Refused<Reply> {
+    fn get(self: &Arc<Front>, headers: &HeaderMap, caller: &Caller<'_>) -> Refused<Reply> {
         if !headers.contains_key(SESSION_ID) {
             return Ok(reply::only("POST"));
         }
-        let session = self.session(headers)?;
+        let session = self.session(headers, caller)?;
+        session.confirm();
         if !accepts(headers, "text/event-stream") {
             let sentence = "The client must accept text/event-stream.";
             return Ok(reply::refusal(StatusCode::NOT_ACCEPTABLE, sentence));
@@ -254,6 +295,7 @@ impl Front {
         };
         let (mouth, party) = (session.mouth.clone(), session.party.clone());
         let reader = Reader::new(mouth, party, turn, self.limits.keep_alive).binding(place);
+        let reader = reader.until(caller.pass.as_ref());
         Ok(reply::stream(
             match cursor.is_none() && is_primed(headers) {
                 true => reader.primed(),
@@ -263,25 +305,30 @@ impl Front {
     }
 
     /// A legacy client leaves.
-    fn delete(&self, headers: &HeaderMap) -> Refused<Reply> {
-        let session = self.session(headers)?;
+    fn delete(&self, headers: &HeaderMap, caller: &Caller<'_>) -> Refused<Reply> {
+        let session = self.session(headers, caller)?;
         self.sessions.end(&session.id);
         Ok(reply::bare(StatusCode::OK))
     }
 
-    fn session(&self, headers: &HeaderMap) -> Refused<Arc<Session>> {
+    fn session(&self, headers: &HeaderMap, caller: &Caller<'_>) -> Refused<Arc<Session>> {
         let Some(id) = header(headers, SESSION_ID.as_str()) else {
             let sentence = "The request belongs to no session. Send `initialize` first and repeat the \
                             Mcp-Session-Id of its answer, or send MCP-Protocol-Version and metadata \
                             with each request (2026-07-28).";
             return Err(reply::refusal(StatusCode::BAD_REQUEST, sentence).into());
         };
-        self.find_session(id, false)
+        self.find_session(id, false, caller)
     }
 
-    /// The session of this id, if it is one of HTTP+SSE, or if it is none.
-    pub(super) fn find_session(&self, id: &str, sse: bool) -> Refused<Arc<Session>> {
-        let session = self.sessions.get(id);
+    /// The session of this id, if it is the caller's, and if it is one of HTTP+SSE, or is none.
+    pub(super) fn find_session(
+        &self,
+        id: &str,
+        sse: bool,
+        caller: &Caller<'_>,
+    ) -> Refused<Arc<Session>> {
+        let session = self.sessions.get(id, caller.principal());
         let session = session.filter(|session| session.mouth.single == sse);
         session.ok_or_else(|| {
             let sentence = "Session not found: it has ended. Send `initialize` to begin another.";
@@ -290,42 +337,14 @@ impl Front {
     }
 
     /// Reads a body within its bounds.
-    pub(super) async fn read(&self, body: Incoming) -> Refused<Bytes> {
+    pub(super) async fn read(&self, body: Unread, caller: &Caller<'_>) -> Refused<Bytes> {
         let limit = self.backend.message_limit();
-        let too_large = || {
-            let sentence =
-                format!("The message is longer than the limit of {limit} bytes and was not read.");
-            let status = StatusCode::PAYLOAD_TOO_LARGE;
-            Box::new(reply::error(status, b"", TOO_LARGE, sentence))
-        };
-        if body.size_hint().lower() > limit as u64 {
-            return Err(too_large());
+        let body = body.read(limit, &self.bodies).await?;
+        // It may have taken a while.
+        match caller.pass.as_ref().is_none_or(|pass| pass.is_good()) {
+            true => Ok(body),
+            false => Err(reply::unauthorized("The token is not the right one.").into()),
         }
-        let mut body = body;
-        let reading = async {
-            let mut all = BytesMut::new();
-            while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
-                let broken = |_| reply::refusal(StatusCode::BAD_REQUEST, "The body broke off.");
-                let Ok(data) = frame.map_err(broken)?.into_data() else {
-                    continue;
-                };
-                if all.len() + data.len() > limit {
-                    return Err(too_large());
-                }
-                match all.is_empty() && body.is_end_stream() {
-                    true => return Ok(data),
-                    false => all.extend_from_slice(&data),
-                }
-            }
-            Ok(all.freeze())
-        };
-        let body = tokio::time::timeout(self.limits.body_time, reading)
-            .await
-            .map_err(|_| {
-                reply::refusal(StatusCode::REQUEST_TIMEOUT, "The body took too long.")
-            })??;
-        let start = if body.starts_with(BOM) { BOM.len() } else { 0 };
-        Ok(body.slice(start..))
     }
 }
 
@@ -336,21 +355,26 @@ struct Exchange<'a> {
     party: &'a Arc<dyn Party>,
     /// The client knows events without a message.
     primed: bool,
+    caller: &'a Caller<'a>,
 }
 
 impl Exchange<'_> {
-    async fn run(&self, body: Bytes, defect: Option<&Defect>, patience: &Patience) -> Reply {
+    async fn run(&self, body: Bytes, message: &Result<Message, Defect>) -> Reply {
+        let (defect, asked) = (defect(message), message.as_ref().ok());
+        let asked = asked.filter(|message| message.kind() == MessageKind::Request);
         if self.mouth.is_sealed() {
             return reply::busy("The server is shutting down.");
         }
         let (reader, at_once) = self.hear(body);
-        match reader.beginning(Some((patience, PROMPT))).await {
-            Beginning::Silence if self.mouth.is_sealed() => {
-                reply::busy("The server is shutting down.")
-            }
-            Beginning::Silence => match defect {
-                Some(defect) => malformed(defect),
-                None => reply::bare(StatusCode::ACCEPTED),
+        let prompt = (self.caller.patience, PROMPT);
+        match reader.beginning(Some(prompt)).await {
+            Beginning::Silence => match (defect, asked) {
+                (Some(defect), _) => malformed(defect),
+                // It was handed on: whoever sends it again may have it done twice.
+                (None, Some(asked)) if self.mouth.is_sealed() => {
+                    reply::json(StatusCode::OK, unfinished(asked))
+                }
+                (None, _) => reply::bare(StatusCode::ACCEPTED),
             },
             Beginning::Answer(line) => {
                 let status = match self.mouth.resumable {
@@ -360,8 +384,15 @@ impl Exchange<'_> {
                 };
                 reply::json(status, line)
             }
-            Beginning::Stream if self.primed => reply::stream(reader.primed()),
-            Beginning::Stream => reply::stream(reader),
+            Beginning::Stream => {
+                let reader = reader
+                    .until(self.caller.pass.as_ref())
+                    .parting(asked.map(unfinished));
+                reply::stream(match self.primed {
+                    true => reader.primed(),
+                    false => reader,
+                })
+            }
         }
     }
 
@@ -410,6 +441,14 @@ impl Drop for Unknown<'_> {
             front.sessions.end(id);
         }
     }
+}
+
+/// The answer to a request whose session ended over it.
+fn unfinished(asked: &Message) -> Bytes {
+    let error = Error::ShuttingDown {
+        outcome: Outcome::Unknown,
+    };
+    error.to_response(asked.id_json(), asked.method(), Generation::FIRST)
 }
 
 /// What is wrong with the body, unless it is a batch.

@@ -6,13 +6,14 @@
 //! be rebound. Refusals say what to add where, or people turn the guard off (FM-72).
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
 use hyper::{StatusCode, Uri};
 
 use super::head::base64;
-use super::reply::{self, Reply};
-use super::token::Tokens;
+use super::reply::{self, Reply, SESSION_ID};
+use super::token::{Pass, Tokens};
 
 /// The rules for whoever wants to come in.
 #[derive(Clone, Debug, Default)]
@@ -48,6 +49,24 @@ impl Guard {
         Err(format!(
             "{address} can be reached from other machines, and everybody could use the server. {how}"
         ))
+    }
+
+    /// Refuses a request that says twice what must be said once: whoever looked at it on the way may have taken
+    /// the other one.
+    pub(crate) fn check_single(headers: &HeaderMap, uri: &Uri) -> Result<(), Box<Reply>> {
+        let twice = [HOST, ORIGIN, AUTHORIZATION, SESSION_ID]
+            .into_iter()
+            .find(|name| headers.get_all(name).iter().count() > 1);
+        let host = header(headers, HOST.as_str());
+        let sentence = match (twice, uri.authority(), host) {
+            (Some(name), ..) => format!("The request has more than one {name} header."),
+            (None, Some(named), Some(host)) if !named.as_str().eq_ignore_ascii_case(host) => {
+                "The request names one host in its first line and another in its Host header."
+                    .into()
+            }
+            _ => return Ok(()),
+        };
+        Err(reply::refusal(StatusCode::BAD_REQUEST, sentence).into())
     }
 
     /// Whether a request comes from where it may; if not, the response to it.
@@ -93,9 +112,9 @@ impl Guard {
     }
 
     /// Whether a request shows a token, where one is needed; if not, the response to it.
-    pub(crate) fn check_token(&self, headers: &HeaderMap) -> Result<(), Box<Reply>> {
+    pub(crate) fn check_token(&self, headers: &HeaderMap) -> Result<Option<Arc<Pass>>, Box<Reply>> {
         let Some(tokens) = &self.tokens else {
-            return Ok(());
+            return Ok(None);
         };
         let Some(shown) = header(headers, AUTHORIZATION.as_str()) else {
             let sentence = "A token is needed: send `Authorization: Bearer …`.";
@@ -104,9 +123,9 @@ impl Guard {
         let shown = shown
             .split_once(' ')
             .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-        match shown.is_some_and(|(_, shown)| tokens.is_good(shown.trim())) {
-            true => Ok(()),
-            false => Err(reply::unauthorized("The token is not the right one.").into()),
+        match shown.and_then(|(_, shown)| tokens.admit(shown.trim())) {
+            Some(pass) => Ok(Some(pass)),
+            None => Err(reply::unauthorized("The token is not the right one.").into()),
         }
     }
 
@@ -119,11 +138,11 @@ impl Guard {
             let (scheme, coded) = header(headers, AUTHORIZATION.as_str())?.split_once(' ')?;
             let pair = base64(coded.trim()).filter(|_| scheme.eq_ignore_ascii_case("basic"))?;
             let (_, password) = std::str::from_utf8(&pair).ok()?.split_once(':')?;
-            Some(tokens.is_good(password))
+            Some(tokens.admit(password).is_some())
         };
         match password() {
             Some(true) => Ok(()),
-            _ => self.check_token(headers).map_err(|mut reply| {
+            _ => self.check_token(headers).map(drop).map_err(|mut reply| {
                 let how = HeaderValue::from_static(
                     "Basic realm=\"outlive: any name, the token as password\"",
                 );
@@ -195,7 +214,7 @@ mod tests {
         }
         let checked = guard
             .check_names(&map, &Uri::from_static("/mcp"))
-            .and_then(|()| guard.check_token(&map));
+            .and_then(|()| guard.check_token(&map).map(drop));
         match checked {
             Ok(()) => 200,
             Err(reply) => reply.status().as_u16(),
@@ -228,6 +247,24 @@ mod tests {
             assert_eq!(checked(&guard, &headers), expected, "{headers:?}");
         }
         assert_eq!(checked(&guard, &[]), 400);
+    }
+
+    #[test]
+    fn fm_72_what_is_said_twice_is_refused() {
+        let checked = |headers: &[(&'static str, &'static str)], uri: &'static str| {
+            let mut map = HeaderMap::new();
+            for (name, value) in headers {
+                map.append(*name, HeaderValue::from_static(value));
+            }
+            Guard::check_single(&map, &Uri::from_static(uri)).is_ok()
+        };
+        assert!(checked(&[("host", "a"), ("origin", "http://b")], "/mcp"));
+        assert!(checked(&[("host", "a")], "http://A/mcp"));
+        assert!(checked(&[], "http://a/mcp"));
+        assert!(!checked(&[("host", "a")], "http://b/mcp"));
+        for name in ["host", "origin", "authorization", "mcp-session-id"] {
+            assert!(!checked(&[(name, "a"), (name, "a")], "/mcp"), "{name}");
+        }
     }
 
     #[test]

@@ -24,7 +24,7 @@
 //! | `accept`, `socket`, `tls` | connections come and, at the end, go |
 //! | `guard`, `token`, `cors` | who may come in: `Host`, `Origin`, token |
 //! | `files` | tokens and certificates that change meanwhile |
-//! | `exchange` | one request and its response |
+//! | `exchange`, `body` | one request and its response |
 //! | `head`, `mirrored` | the headers of a modern request against its body |
 //! | `session` | legacy clients |
 //! | `pages` | what is told about the server to those who watch it |
@@ -33,6 +33,7 @@
 //! | `patience` | how long an answer is waited for |
 
 mod accept;
+mod body;
 mod cors;
 mod exchange;
 mod files;
@@ -54,7 +55,9 @@ mod token;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use outlive_core::server::Channel;
+use outlive_core::session_table::Principal;
 use outlive_core::{Frame, Message};
 
 pub(crate) use accept::{Front, Tell};
@@ -65,7 +68,8 @@ pub(crate) use mirrored::mirrored;
 pub(crate) use mirrored::{is_marked, of_schema};
 pub(crate) use mouth::Mouth;
 #[cfg_attr(not(feature = "gateway"), expect(unused_imports))]
-pub(crate) use pages::{Census, Pages, Readiness};
+pub(crate) use pages::{Census, Pages, Readiness, Tenant};
+pub(crate) use session::Place;
 #[cfg(feature = "tls")]
 pub(crate) use tls::Tls;
 pub(crate) use token::Tokens;
@@ -83,6 +87,11 @@ pub(crate) trait Party: Send + Sync {
     /// Whether the client waits for something.
     fn is_busy(&self) -> bool;
 
+    /// The number of the server that it has to itself, if it has one.
+    fn server(&self) -> Option<u64> {
+        None
+    }
+
     /// The client is gone for good.
     fn end(&self);
 
@@ -93,7 +102,22 @@ pub(crate) trait Party: Send + Sync {
 /// Where parties come from.
 pub(crate) trait Backend: Send + Sync + 'static {
     /// A party for one legacy client, or for all modern ones. It ends its mouth when it has ended.
-    fn open(&self, mouth: Arc<Mouth>, kind: Kind) -> Arc<dyn Party>;
+    /// A legacy one has a place, which is to be kept until the server has ended that it has to itself.
+    fn open(&self, mouth: Arc<Mouth>, kind: Kind, place: Option<Place>) -> Arc<dyn Party>;
+
+    /// How many servers there may be that belong to one session each, and how long one may take to end; `None` if
+    /// sessions have no servers to themselves.
+    fn places(&self) -> Option<(usize, Duration)> {
+        None
+    }
+
+    /// Whether a server is kept for a client that begins like this.
+    fn keeps(&self, _opening: &Bytes, _principal: Principal) -> bool {
+        false
+    }
+
+    /// Somebody waits for a place: a server that is only kept gives way.
+    fn make_room(&self) {}
 
     /// The longest message a client may send.
     fn message_limit(&self) -> usize;
@@ -111,8 +135,8 @@ pub(crate) trait Backend: Send + Sync + 'static {
 /// Whom a party is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// One client that shakes hands.
-    Session,
+    /// One client that shakes hands, and who it is.
+    Session(Principal),
     /// Everybody whose requests speak for themselves.
     Shared,
 }
@@ -143,6 +167,8 @@ pub(crate) struct Limits {
     pub(crate) head_time: Duration,
     /// The time a client has to send a body.
     pub(crate) body_time: Duration,
+    /// Bytes of bodies that have not come whole, over all clients.
+    pub(crate) bodies: usize,
     /// What is sent this often on a stream that is silent.
     pub(crate) keep_alive: Duration,
     /// How long a client may take nothing of what we have for it, which a slow or vanished reader does.
@@ -159,6 +185,7 @@ impl Default for Limits {
             head: 64 << 10,
             head_time: Duration::from_secs(60),
             body_time: Duration::from_secs(60),
+            bodies: 256 << 20,
             keep_alive: Duration::from_secs(15),
             unread: Duration::from_secs(60),
         }

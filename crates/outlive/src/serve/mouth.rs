@@ -50,6 +50,8 @@ struct Inner {
     lost: Vec<Channel>,
     /// Readers there are.
     readers: usize,
+    /// The main channel has had a reader.
+    heard: bool,
     sealed: bool,
 }
 
@@ -64,6 +66,8 @@ struct Speech {
     /// Bytes from there on.
     backlog: usize,
     done: bool,
+    /// It was done because nothing can be said any more, not because all has been said.
+    cut_short: bool,
     /// Which reader is the present one.
     turn: u64,
     attached: bool,
@@ -81,6 +85,8 @@ pub(crate) enum Said {
     Nothing,
     /// Nothing more: all has been said.
     All,
+    /// Nothing more, although not all has been said: whoever spoke has ended.
+    CutShort,
     /// Nothing more: the reader was too slow, or another has taken its place.
     Cut,
 }
@@ -137,6 +143,7 @@ impl Mouth {
             first: 1,
             next: 1,
             done,
+            cut_short: done,
             attached: true,
             ..Speech::default()
         };
@@ -191,7 +198,10 @@ impl Mouth {
         }
         let Some((number, message)) = speech.take() else {
             if speech.done {
-                return Said::All;
+                return match speech.cut_short {
+                    true => Said::CutShort,
+                    false => Said::All,
+                };
             }
             speech.waker = Some(waker.clone());
             return Said::Nothing;
@@ -213,7 +223,7 @@ impl Mouth {
         };
         match (speech.done, speech.messages.len()) {
             (true, 0) => Some(Beginning::Silence),
-            (true, 1) => {
+            (true, 1) if !speech.cut_short => {
                 let message = speech.messages[0].clone();
                 inner.remove(turn.channel);
                 Some(Beginning::Answer(message))
@@ -302,7 +312,9 @@ impl Mouth {
     pub(crate) fn seal(&self) {
         let mut inner = self.lock();
         inner.sealed = true;
-        for speech in inner.channels.values_mut() {
+        for (channel, speech) in &mut inner.channels {
+            // Nobody waits for a last word on the main channel.
+            speech.cut_short |= !speech.done && *channel != Channel::MAIN;
             speech.done = true;
             speech.wake();
         }
@@ -350,6 +362,13 @@ impl Mouth {
         inner.channels.get(&channel).is_some_and(|it| it.attached)
     }
 
+    /// Whether the client has read the main channel, and does so no more.
+    pub(crate) fn was_left(&self) -> bool {
+        let inner = self.lock();
+        let main = inner.channels.get(&Channel::MAIN);
+        inner.heard && main.is_none_or(|speech| !speech.attached)
+    }
+
     /// Whether somebody reads.
     pub(crate) fn has_readers(&self) -> bool {
         self.lock().readers > 0
@@ -380,6 +399,7 @@ impl Inner {
     fn attach(&mut self, channel: Channel, after: Option<u64>) -> Option<Turn> {
         if channel == Channel::MAIN {
             self.main();
+            self.heard = true;
         }
         let speech = self.channels.get_mut(&channel)?;
         if let Some(after) = after {

@@ -2,16 +2,19 @@
 //!
 //! `/health` and `/ready` are asked by machines that have no token and know us by whatever address
 //! they like; so they are open, and say nothing that is a secret: the kind of a cause, but no command
-//! line and no output of the server. `/metrics` and the page for people need the token, if there is
-//! one.
+//! line and no output of the server. Under a name that we do not know, or for a page from elsewhere, they say
+//! yes or no and nothing else: such a request may come from a page that has rebound its name to us (FM-72).
+//! `/metrics` and the page for people need the token, if there is one.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use hyper::body::Incoming;
 use hyper::{Method, Request, StatusCode};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::accept::Front;
+use super::body::Unread;
 use super::exchange::Refused;
 use super::reply::{self, Reply};
 
@@ -37,6 +40,20 @@ pub(crate) struct Readiness {
     pub(crate) data: Value,
 }
 
+/// Whose a server is that one session has to itself.
+#[cfg_attr(
+    not(feature = "gateway"),
+    expect(dead_code, reason = "only a gateway shows it")
+)]
+pub(crate) struct Tenant {
+    /// Where the token that opened the session stands among those that are good.
+    pub(crate) token: Option<usize>,
+    /// How long ago it was last used.
+    pub(crate) unused: Duration,
+    /// When it ends if it is not used; `None` while it is.
+    pub(crate) ends: Option<Duration>,
+}
+
 /// Who is here.
 #[cfg_attr(
     not(feature = "gateway"),
@@ -46,6 +63,8 @@ pub(crate) struct Census {
     pub(crate) connections: usize,
     pub(crate) sessions: usize,
     pub(crate) streams: usize,
+    /// By the numbers of their servers.
+    pub(crate) tenants: HashMap<u64, Tenant>,
 }
 
 impl Front {
@@ -55,11 +74,12 @@ impl Front {
             connections: limits.connections - self.places.available_permits(),
             sessions: self.sessions.count(),
             streams: limits.streams - self.streams.available_permits(),
+            tenants: self.sessions.tenants(self.guard.tokens.as_ref()),
         }
     }
 
     /// The answer to a machine that asks how we are, if this is such a request.
-    pub(super) fn probe(self: &Arc<Front>, request: &Request<Incoming>) -> Option<Reply> {
+    pub(super) fn probe(self: &Arc<Front>, request: &Request<Unread>) -> Option<Reply> {
         let pages = self.backend.pages()?;
         let asked = request.uri().path();
         if !matches!(asked, "/health" | "/ready") || asked == self.path {
@@ -72,8 +92,13 @@ impl Front {
         Some(match asked {
             "/health" => reply::page(StatusCode::OK, json, "{\"live\":true}\n".into()),
             _ => {
-                let may_see_all = self.guard.check_token(request.headers()).is_ok();
-                let Readiness { ready, data } = pages.ready(may_see_all);
+                let (headers, uri) = (request.headers(), request.uri());
+                let known = self.guard.check_names(headers, uri).is_ok();
+                let may_see_all = known && self.guard.check_token(headers).is_ok();
+                let Readiness { ready, mut data } = pages.ready(may_see_all);
+                if !known {
+                    data = json!({ "ready": ready });
+                }
                 let status = match ready {
                     true => StatusCode::OK,
                     false => StatusCode::SERVICE_UNAVAILABLE,
@@ -84,7 +109,7 @@ impl Front {
     }
 
     /// The page that is asked for, if it is one of ours.
-    pub(super) fn page(self: &Arc<Front>, request: &Request<Incoming>) -> Option<Refused<Reply>> {
+    pub(super) fn page(self: &Arc<Front>, request: &Request<Unread>) -> Option<Refused<Reply>> {
         let pages = self.backend.pages()?;
         let asked = request.uri().path();
         if !matches!(asked, "/" | "/metrics") || asked == self.path {
@@ -105,6 +130,6 @@ impl Front {
     }
 }
 
-fn is_look(request: &Request<Incoming>) -> bool {
+fn is_look(request: &Request<Unread>) -> bool {
     matches!(*request.method(), Method::GET | Method::HEAD)
 }

@@ -13,6 +13,7 @@ use tokio::time::{Instant, Sleep};
 use super::Party;
 use super::mouth::{Beginning, Mouth, Said, Turn};
 use super::patience::Patience;
+use super::token::Pass;
 
 /// What a client is told to wait before it comes back for the rest of a stream, in milliseconds.
 const RETRY: u32 = 500;
@@ -29,6 +30,10 @@ pub(crate) struct Reader {
     priming: Option<Bytes>,
     keep_alive: Duration,
     alarm: Option<Pin<Box<Sleep>>>,
+    /// Ready when the client may not read it any more.
+    ends: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
+    /// What is said if the channel is cut short.
+    parting: Option<Bytes>,
     /// What ends with the stream.
     bound: Option<Box<dyn Send + Sync>>,
 }
@@ -47,8 +52,22 @@ impl Reader {
             priming: None,
             keep_alive,
             alarm: None,
+            ends: None,
+            parting: None,
             bound: None,
         }
+    }
+
+    /// Reads for as long as the token is good that the client has shown.
+    pub(crate) fn until(mut self, pass: Option<&Arc<Pass>>) -> Reader {
+        self.ends = pass.map(|pass| Box::pin(pass.clone().ends()) as _);
+        self
+    }
+
+    /// Ends with this if whoever speaks ends before all has been said.
+    pub(crate) fn parting(mut self, line: Option<Bytes>) -> Reader {
+        self.parting = line;
+        self
     }
 
     /// Begins the stream with the address to send messages to (2024-11-05, transports).
@@ -94,6 +113,11 @@ impl Reader {
 
     /// The next piece of the stream: `None` at its end, an error if it is cut.
     pub(crate) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Cut>>> {
+        if let Some(ends) = &mut self.ends
+            && ends.as_mut().poll(cx).is_ready()
+        {
+            return Poll::Ready(Some(Err(Cut)));
+        }
         let mut piece = BytesMut::new();
         if let Some(priming) = self.priming.take() {
             piece.put(priming);
@@ -105,19 +129,22 @@ impl Reader {
                         let id = id(self.turn.channel, number);
                         piece.put_slice(format!("id: {id}\n").as_bytes());
                     }
-                    piece.put_slice(b"event: message\ndata: ");
-                    let from = piece.len();
-                    piece.put(message);
-                    keep_on_one_line(&mut piece[from..]);
-                    piece.put_slice(b"\n\n");
+                    put(&mut piece, message);
                     if piece.len() >= PIECE {
                         break false;
                     }
                 }
                 Said::Nothing if piece.is_empty() => return self.poll_silence(cx),
-                Said::All if piece.is_empty() => return Poll::Ready(None),
+                Said::CutShort if self.parting.is_some() => {
+                    self.parting
+                        .take()
+                        .into_iter()
+                        .for_each(|line| put(&mut piece, line));
+                    break false;
+                }
+                Said::All | Said::CutShort if piece.is_empty() => return Poll::Ready(None),
                 Said::Cut if piece.is_empty() => break true,
-                Said::Nothing | Said::All | Said::Cut => break false,
+                Said::Nothing | Said::All | Said::CutShort | Said::Cut => break false,
             }
         };
         self.alarm = None;
@@ -154,6 +181,15 @@ impl Drop for Reader {
     }
 }
 
+/// Adds a message to a piece of the stream.
+fn put(piece: &mut BytesMut, message: Bytes) {
+    piece.put_slice(b"event: message\ndata: ");
+    let from = piece.len();
+    piece.put(message);
+    keep_on_one_line(&mut piece[from..]);
+    piece.put_slice(b"\n\n");
+}
+
 /// A line break would end the data. In a message it can only be a blank: inside of strings JSON has
 /// it escaped.
 fn keep_on_one_line(message: &mut [u8]) {
@@ -170,7 +206,7 @@ pub(crate) struct Cut;
 
 impl std::fmt::Display for Cut {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the client reads too slowly")
+        f.write_str("the client reads too slowly, or may not read any more")
     }
 }
 

@@ -1,17 +1,26 @@
 //! Legacy clients: who they are, and when they are forgotten.
+//!
+//! The rules are those of the [session table](outlive_core::session_table). Here are the sessions, the clock, and
+//! who is told to end.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, Read};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::io;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::Party;
-use super::mouth::Mouth;
+use outlive_core::Time;
+use outlive_core::session_table::{
+    Activity, Admission, Ends, Full, Limits, Occupant, Principal, SessionTable, Ticket,
+};
+use tokio::sync::Notify;
+use tokio::time::timeout;
 
-/// A full table gives up a session that was not used for this long rather than refuse a new one.
-const STALE: Duration = Duration::from_secs(60);
+use super::mouth::Mouth;
+use super::pages::Tenant;
+use super::token::{Pass, Tokens};
+use super::{Backend, Party};
 
 /// One legacy client.
 pub(crate) struct Session {
@@ -20,35 +29,39 @@ pub(crate) struct Session {
     pub(crate) party: Arc<dyn Party>,
     /// Exchanges that are going on.
     exchanges: AtomicUsize,
-    used: Mutex<Instant>,
+    /// When the last one ended, in nanoseconds on the clock of all sessions.
+    used: AtomicU64,
+    /// The client has used its id.
+    confirmed: AtomicBool,
+    clock: Clock,
 }
 
 impl Session {
-    pub(crate) fn new(mouth: Arc<Mouth>, party: Arc<dyn Party>) -> io::Result<Arc<Session>> {
-        Ok(Arc::new(Session {
-            id: fresh_id()?,
-            mouth,
-            party,
-            exchanges: AtomicUsize::new(0),
-            used: Mutex::new(Instant::now()),
-        }))
+    /// The client has sent something in this session.
+    pub(super) fn confirm(&self) {
+        self.confirmed.store(true, Ordering::Release);
+        self.touch();
     }
 
-    fn used(&self) -> MutexGuard<'_, Instant> {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    fn touch(&self) {
+        self.used.store(self.clock.nanos(), Ordering::Release);
     }
+}
 
-    /// How long nobody has wanted anything of it. Work in flight and open streams are a use of it
-    /// (FM-40).
-    fn idle(&self) -> Duration {
-        let in_use = self.exchanges.load(Ordering::Acquire) > 0
-            || self.mouth.has_readers()
-            || self.party.is_busy();
-        let mut used = self.used();
-        if in_use {
-            *used = Instant::now();
+impl Occupant for Session {
+    /// Work in flight and open streams are a use of a session (FM-40).
+    fn activity(&self) -> Activity {
+        let mouth = &self.mouth;
+        let used = Duration::from_nanos(self.used.load(Ordering::Acquire));
+        Activity {
+            in_use: self.exchanges.load(Ordering::Acquire) > 0
+                || mouth.has_readers()
+                || self.party.is_busy(),
+            last: Time::after(used),
+            confirmed: self.confirmed.load(Ordering::Acquire),
+            left: mouth.was_left(),
+            over: mouth.is_sealed() || mouth.is_overrun(),
         }
-        used.elapsed()
     }
 }
 
@@ -64,88 +77,177 @@ impl Use {
 
 impl Drop for Use {
     fn drop(&mut self) {
-        *self.0.used() = Instant::now();
+        self.0.touch();
         self.0.exchanges.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// The time since there have been sessions.
+#[derive(Clone, Copy)]
+struct Clock(Instant);
+
+impl Clock {
+    fn now(self) -> Time {
+        Time::after(self.0.elapsed())
+    }
+
+    fn nanos(self) -> u64 {
+        u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 }
 
 /// All legacy clients.
 pub(crate) struct Sessions {
-    by_id: Mutex<HashMap<String, Arc<Session>>>,
-    most: usize,
-    ttl: Duration,
+    table: Mutex<SessionTable<Arc<Session>>>,
+    clock: Clock,
+    /// Rings when somebody who waits may have been let in.
+    changed: Notify,
+}
+
+/// The right to one server, until it has ended.
+pub(crate) struct Place {
+    sessions: Arc<Sessions>,
+    /// It is only good for a server that is kept for its client.
+    #[cfg_attr(not(feature = "gateway"), expect(dead_code))]
+    pub(crate) for_kept: bool,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.sessions.lock().release();
+        self.sessions.changed.notify_waiters();
+    }
+}
+
+/// Somebody who wants to come in; dropped, it has left.
+struct Newcomer<'a>(&'a Sessions, Ticket);
+
+impl Drop for Newcomer<'_> {
+    fn drop(&mut self) {
+        self.0.lock().depart(self.1);
+        self.0.changed.notify_waiters();
+    }
 }
 
 impl Sessions {
-    pub(crate) fn new(most: usize, ttl: Duration) -> Sessions {
-        Sessions {
-            by_id: Mutex::default(),
-            most,
-            ttl,
+    pub(crate) fn new(limits: Limits) -> Arc<Sessions> {
+        Arc::new(Sessions {
+            table: Mutex::new(SessionTable::new(limits)),
+            clock: Clock(Instant::now()),
+            changed: Notify::new(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SessionTable<Arc<Session>>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something to the table; the sessions that it has ended are told.
+    fn change<T>(&self, change: impl FnOnce(&mut SessionTable<Arc<Session>>, Time) -> T) -> T {
+        let (done, ended) = {
+            let mut table = self.lock();
+            let done = change(&mut table, self.clock.now());
+            (done, table.take_ended())
+        };
+        for session in ended {
+            session.party.end();
         }
+        done
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Session>>> {
-        self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn get(&self, id: &str) -> Option<Arc<Session>> {
-        let session = self.lock().get(id).cloned();
+    /// The session of this id, if it is this principal's and can still be used.
+    pub(crate) fn get(&self, id: &str, principal: Principal) -> Option<Arc<Session>> {
+        let session = self.lock().find(id, principal).cloned();
         session.filter(|session| !session.mouth.is_sealed() && !session.mouth.is_overrun())
     }
 
-    /// Makes room for one more; false if there is none.
-    pub(crate) fn make_room(&self) -> bool {
-        let stale = {
-            let sessions = self.lock();
-            if sessions.len() < self.most {
-                return true;
+    /// Waits for a place for one more session. `kept` says that a server is kept for it.
+    pub(crate) async fn admit(
+        self: &Arc<Sessions>,
+        kept: bool,
+        backend: &dyn Backend,
+    ) -> Result<Place, Full> {
+        let newcomer = Newcomer(self, self.change(|table, now| table.arrive(now)));
+        let ticket = newcomer.1;
+        let mut has_waited = false;
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            // In this order: a change between the two is not missed.
+            changed.as_mut().enable();
+            let admission = self.change(|table, now| match kept {
+                true => table.admit_to_kept(ticket, now),
+                false => table.admit(ticket, now),
+            });
+            match admission {
+                Admission::Admitted => {
+                    return Ok(Place {
+                        sessions: self.clone(),
+                        for_kept: kept,
+                    });
+                }
+                Admission::Full(full) => return Err(full),
+                Admission::Wait(until) => {
+                    if !std::mem::replace(&mut has_waited, true) {
+                        backend.make_room();
+                    }
+                    let _ = timeout(until - self.clock.now(), changed).await;
+                }
             }
-            let idle = sessions.values().map(|session| (session.idle(), session));
-            let (idle, session) = match idle.max_by_key(|(idle, _)| *idle) {
-                Some(oldest) => oldest,
-                None => return false,
-            };
-            match idle >= STALE {
-                true => session.id.clone(),
-                false => return false,
+        }
+    }
+
+    /// Opens a session for a client that was admitted.
+    pub(crate) fn open(
+        &self,
+        pass: Option<&Pass>,
+        mouth: Arc<Mouth>,
+        party: Arc<dyn Party>,
+    ) -> io::Result<Arc<Session>> {
+        let id = match fresh_id() {
+            Ok(id) => id,
+            Err(error) => {
+                self.lock().decline();
+                return Err(error);
             }
         };
-        self.end(&stale);
-        true
+        let session = Arc::new(Session {
+            id: id.clone(),
+            mouth,
+            party,
+            exchanges: AtomicUsize::new(0),
+            used: AtomicU64::new(self.clock.nanos()),
+            confirmed: AtomicBool::new(false),
+            clock: self.clock,
+        });
+        let principal = principal(pass);
+        self.change(|table, now| table.open(id, principal, session.clone(), now));
+        Ok(session)
     }
 
-    pub(crate) fn insert(&self, session: &Arc<Session>) {
-        self.lock().insert(session.id.clone(), session.clone());
-    }
-
-    /// Ends a session; false if there is none of that id.
-    pub(crate) fn end(&self, id: &str) -> bool {
-        let session = self.lock().remove(id);
-        if let Some(session) = &session {
+    /// Ends a session.
+    pub(crate) fn end(&self, id: &str) {
+        let session = self.lock().end(id);
+        if let Some(session) = session {
             session.party.end();
         }
-        session.is_some()
+        self.changed.notify_waiters();
     }
 
     /// Ends the sessions nobody uses, and those whose one stream nobody reads.
     pub(crate) fn sweep(&self) {
-        let unused: Vec<String> = {
-            let mut sessions = self.lock();
-            sessions.retain(|_, session| !session.mouth.is_sealed());
-            let unused = sessions
-                .values()
-                .filter(|it| it.idle() > self.ttl || it.mouth.is_overrun());
-            unused.map(|session| session.id.clone()).collect()
-        };
-        for id in unused {
-            self.end(&id);
-        }
+        self.change(|table, now| table.expire(now));
     }
 
-    /// How often to look for them.
+    /// Ends the sessions that were opened with tokens that are no longer good.
+    pub(crate) fn withdraw(&self, tokens: &Tokens) {
+        self.change(|table, _| table.withdraw(|principal| tokens.knows(principal)));
+    }
+
+    /// How often to look for those that are to end.
     pub(crate) fn sweep_interval(&self) -> Duration {
-        (self.ttl / 8).clamp(Duration::from_millis(50), Duration::from_secs(30))
+        let table = self.lock();
+        let shortest = table.limits().ttl.min(table.limits().confirm);
+        (shortest / 8).clamp(Duration::from_millis(50), Duration::from_secs(30))
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -153,13 +255,40 @@ impl Sessions {
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Session>> {
-        self.lock().values().cloned().collect()
+        let mut table = self.lock();
+        let all = table.iter(self.clock.now());
+        all.map(|(_, session, ..)| session.clone()).collect()
     }
+
+    /// Whose the servers are that one session has to itself, by their numbers.
+    pub(super) fn tenants(&self, tokens: Option<&Tokens>) -> HashMap<u64, Tenant> {
+        let now = self.clock.now();
+        let mut table = self.lock();
+        let tenants = table
+            .iter(now)
+            .filter_map(|(principal, session, used, ends)| {
+                let tenant = Tenant {
+                    token: tokens.and_then(|tokens| tokens.place(principal)),
+                    unused: now - used,
+                    ends: match ends {
+                        Ends::InUse => None,
+                        Ends::At(at) => Some(at - now),
+                    },
+                };
+                Some((session.party.server()?, tenant))
+            });
+        tenants.collect()
+    }
+}
+
+/// Who a request comes from.
+pub(crate) fn principal(pass: Option<&Pass>) -> Principal {
+    pass.map_or(Principal::ANYONE, Pass::principal)
 }
 
 /// An id nobody can guess: 128 bits from the operating system, in visible letters.
 fn fresh_id() -> io::Result<String> {
     let mut random = [0; 16];
-    File::open("/dev/urandom")?.read_exact(&mut random)?;
+    getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
     Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -7,12 +7,12 @@
 
 use std::sync::Arc;
 
-use hyper::body::Incoming;
 use hyper::{Method, Request, StatusCode};
 use outlive_core::{Frame, Message};
 
 use super::accept::Front;
-use super::exchange::{Refused, accepts, defect, malformed, must_be_json};
+use super::body::Unread;
+use super::exchange::{Caller, Refused, accepts, defect, malformed, must_be_json};
 use super::mouth::Mouth;
 use super::reader::Reader;
 use super::reply::{self, Reply};
@@ -29,7 +29,11 @@ const SESSION: &str = "session_id";
 
 impl Front {
     /// A client comes.
-    pub(super) fn sse_stream(self: &Arc<Front>, request: &Request<Incoming>) -> Refused<Reply> {
+    pub(super) async fn sse_stream(
+        self: &Arc<Front>,
+        request: &Request<Unread>,
+        caller: &Caller<'_>,
+    ) -> Refused<Reply> {
         if *request.method() != Method::GET {
             return Ok(reply::only("GET"));
         }
@@ -38,7 +42,7 @@ impl Front {
             return Ok(reply::refusal(StatusCode::NOT_ACCEPTABLE, sentence));
         }
         let place = self.stream_place()?;
-        let session = self.open_session(Mouth::single())?;
+        let session = self.open_session(Mouth::single(), None, caller).await?;
         let bound = (Bound(self.clone(), session.clone()), place);
         let Some(turn) = session.mouth.listen() else {
             return Ok(reply::busy("The server is shutting down."));
@@ -46,11 +50,16 @@ impl Front {
         let (mouth, party) = (session.mouth.clone(), session.party.clone());
         let address = format!("{MESSAGES}?{SESSION}={}", session.id);
         let reader = Reader::new(mouth, party, turn, self.limits.keep_alive);
+        let reader = reader.until(caller.pass.as_ref());
         Ok(reply::stream(reader.endpoint(&address).binding(bound)))
     }
 
     /// A message of a client.
-    pub(super) async fn sse_message(&self, request: Request<Incoming>) -> Refused<Reply> {
+    pub(super) async fn sse_message(
+        &self,
+        request: Request<Unread>,
+        caller: &Caller<'_>,
+    ) -> Refused<Reply> {
         if *request.method() != Method::POST {
             return Ok(reply::only("POST"));
         }
@@ -63,9 +72,9 @@ impl Front {
             );
             return Ok(reply::refusal(StatusCode::BAD_REQUEST, sentence));
         };
-        let session = self.find_session(id, true)?;
+        let session = self.find_session(id, true, caller)?;
         let _use = Use::of(&session);
-        let body = self.read(body).await?;
+        let body = self.read(body, caller).await?;
         let message = Message::read(body.clone());
         if let Some(defect) = defect(&message).filter(|it| it.id_json.is_empty()) {
             return Ok(malformed(defect));

@@ -3,39 +3,102 @@
 //! Tokens are given as words, or stand in a file, one in a line. With two in the file both are good,
 //! so that a token can be replaced without a moment in which nobody has the right one. The file is
 //! read again when it has changed; one that cannot be read, or holds none, changes nothing.
+//!
+//! A token names a [`Principal`]: what was opened with it belongs to whoever shows the same token again, wherever it
+//! stands in the file by then. When it is no longer in the file it is withdrawn, and with it all that was opened.
 
 use std::fmt;
 use std::fs;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+use outlive_core::session_table::Principal;
+use tokio::sync::Notify;
 
 /// The tokens that are good at the moment. Clones are the same.
 #[derive(Clone)]
 pub(crate) struct Tokens {
     file: Option<PathBuf>,
-    good: Arc<RwLock<Vec<String>>>,
+    inner: Arc<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    good: RwLock<Vec<Token>>,
+    /// How many there have been.
+    count: AtomicU64,
+    /// Rings when one is withdrawn.
+    withdrawn: Notify,
+}
+
+struct Token {
+    word: String,
+    pass: Arc<Pass>,
+}
+
+/// Proof that a good token was shown, for as long as it is good.
+#[derive(Debug)]
+pub(crate) struct Pass {
+    principal: Principal,
+    withdrawn: AtomicBool,
+    bell: Notify,
+}
+
+impl Pass {
+    pub(crate) fn principal(&self) -> Principal {
+        self.principal
+    }
+
+    pub(crate) fn is_good(&self) -> bool {
+        !self.withdrawn.load(Ordering::Acquire)
+    }
+
+    fn withdraw(&self) {
+        self.withdrawn.store(true, Ordering::Release);
+        self.bell.notify_waiters();
+    }
+
+    /// Waits until the token is no longer good.
+    pub(crate) async fn ends(self: Arc<Pass>) {
+        loop {
+            // In this order: an end between the two is not missed.
+            let bell = self.bell.notified();
+            if !self.is_good() {
+                return;
+            }
+            bell.await;
+        }
+    }
 }
 
 impl Tokens {
     /// This one.
     pub(crate) fn word(token: String) -> Tokens {
-        Tokens {
+        let tokens = Tokens {
             file: None,
-            good: Arc::new(RwLock::new(vec![token])),
-        }
+            inner: Arc::default(),
+        };
+        tokens.replace(vec![token]);
+        tokens
     }
 
     /// Those in this file, once it has been [read](Tokens::read).
     pub(crate) fn file(path: PathBuf) -> Tokens {
         Tokens {
             file: Some(path),
-            good: Arc::default(),
+            inner: Arc::default(),
         }
     }
 
     pub(crate) fn path(&self) -> Option<&Path> {
         self.file.as_deref()
+    }
+
+    fn good(&self) -> RwLockReadGuard<'_, Vec<Token>> {
+        let good = &self.inner.good;
+        good.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads the file, if there is one; a sentence if that cannot be done.
@@ -45,30 +108,105 @@ impl Tokens {
         };
         let text = fs::read_to_string(path)
             .map_err(|error| format!("cannot read the tokens in {}: {error}", path.display()))?;
-        let tokens: Vec<String> = text
-            .lines()
-            .map(str::trim)
-            .filter(|line| !line.is_empty() && !line.starts_with('#'))
-            .map(Into::into)
-            .collect();
-        if tokens.is_empty() {
+        let words = words(&text).map_err(|line| {
+            format!(
+                "the token in line {line} of {} has characters that no client can send: use visible ASCII",
+                path.display()
+            )
+        })?;
+        if words.is_empty() {
             let path = path.display();
             return Err(format!(
                 "there is no token in {path}: one in a line is expected"
             ));
         }
-        *self.good.write().unwrap_or_else(PoisonError::into_inner) = tokens;
+        self.replace(words);
         Ok(())
     }
 
-    /// Whether this is one of them. Takes the same time whichever it is, and however much of it is
+    /// These are good from now on. One that was good before is the same as before.
+    fn replace(&self, words: Vec<String>) {
+        let inner = &self.inner;
+        let mut good = inner.good.write().unwrap_or_else(PoisonError::into_inner);
+        let mut old = std::mem::take(&mut *good);
+        for word in words {
+            let known = old.iter().position(|token| token.word == word);
+            match known {
+                Some(at) => good.push(old.swap_remove(at)),
+                None if good.iter().any(|token| token.word == word) => {}
+                None => {
+                    let number = inner.count.fetch_add(1, Ordering::Relaxed) + 1;
+                    let pass = Arc::new(Pass {
+                        principal: Principal(number),
+                        withdrawn: AtomicBool::new(false),
+                        bell: Notify::new(),
+                    });
+                    good.push(Token { word, pass });
+                }
+            }
+        }
+        drop(good);
+        for token in &old {
+            token.pass.withdraw();
+        }
+        if !old.is_empty() {
+            inner.withdrawn.notify_one();
+        }
+    }
+
+    /// Proof that this is one of them, if it is. Takes the same time whichever it is, and however much of it is
     /// right.
-    pub(crate) fn is_good(&self, shown: &str) -> bool {
-        let good = self.good.read().unwrap_or_else(PoisonError::into_inner);
-        good.iter().fold(false, |found, token| {
-            same(shown.as_bytes(), token.as_bytes()) | found
+    pub(crate) fn admit(&self, shown: &str) -> Option<Arc<Pass>> {
+        let good = self.good();
+        good.iter().fold(None, |found, token| {
+            match same(shown.as_bytes(), token.word.as_bytes()) {
+                true => Some(token.pass.clone()),
+                false => found,
+            }
         })
     }
+
+    /// Whether this principal's token is good.
+    pub(crate) fn knows(&self, principal: Principal) -> bool {
+        self.place(principal).is_some()
+    }
+
+    /// Where this principal's token stands among the good ones, counted from 1.
+    pub(crate) fn place(&self, principal: Principal) -> Option<usize> {
+        let good = self.good();
+        let at = good
+            .iter()
+            .position(|token| token.pass.principal == principal);
+        at.map(|at| at + 1)
+    }
+
+    /// Waits until one has been withdrawn. One waits at a time.
+    pub(crate) async fn withdrawn(&self) {
+        self.inner.withdrawn.notified().await;
+    }
+}
+
+/// The tokens in a file, or the number of the line with one that no client could ever show.
+fn words(text: &str) -> Result<Vec<String>, usize> {
+    // Some editors begin a file with a byte order mark, which is no part of the first token.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut words = Vec::new();
+    for (n, line) in text.lines().enumerate() {
+        let word = line.trim();
+        if word.is_empty() || word.starts_with('#') {
+            continue;
+        }
+        if !can_be_shown(word) {
+            return Err(n + 1);
+        }
+        words.push(word.to_owned());
+    }
+    Ok(words)
+}
+
+/// Whether a header can carry this as it is.
+fn can_be_shown(token: &str) -> bool {
+    token.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
 /// What they are is nobody's business.
@@ -92,12 +230,16 @@ fn same(shown: &[u8], token: &[u8]) -> bool {
 mod tests {
     use super::*;
 
+    fn is_good(tokens: &Tokens, shown: &str) -> bool {
+        tokens.admit(shown).is_some()
+    }
+
     #[test]
     fn a_token_is_compared_as_a_whole() {
         let tokens = Tokens::word("secret".into());
-        assert!(tokens.is_good("secret"));
+        assert!(is_good(&tokens, "secret"));
         for wrong in ["", "secre", "secret2", "Secret", "secres"] {
-            assert!(!tokens.is_good(wrong), "{wrong}");
+            assert!(!is_good(&tokens, wrong), "{wrong}");
         }
         assert!(!format!("{tokens:?}").contains("secret"));
     }
@@ -107,17 +249,47 @@ mod tests {
         let path = std::env::temp_dir().join(format!("outlive-tokens-{}", std::process::id()));
         let tokens = Tokens::file(path.clone());
         assert!(tokens.read().is_err_and(|why| why.contains("cannot read")));
-        assert!(!tokens.is_good(""), "no token is not an empty one");
+        assert!(!is_good(&tokens, ""), "no token is not an empty one");
         fs::write(&path, "# ours\n one \n\ntwo\n").expect("written");
         tokens.read().expect("read");
-        assert!(tokens.is_good("one") && tokens.is_good("two"));
-        assert!(!tokens.is_good("# ours") && !tokens.is_good(""));
+        assert!(is_good(&tokens, "one") && is_good(&tokens, "two"));
+        assert!(!is_good(&tokens, "# ours") && !is_good(&tokens, ""));
         fs::write(&path, "# none\n").expect("written");
         assert!(tokens.read().is_err_and(|why| why.contains("no token")));
-        assert!(tokens.is_good("one"));
+        assert!(is_good(&tokens, "one"));
+        fs::write(&path, "three\nf\u{fc}nf\n").expect("written");
+        assert!(tokens.read().is_err_and(|why| why.contains("line 2")));
+        assert!(is_good(&tokens, "one"));
         fs::write(&path, "three").expect("written");
         tokens.read().expect("read");
-        assert!(tokens.is_good("three") && !tokens.is_good("one"));
+        assert!(is_good(&tokens, "three") && !is_good(&tokens, "one"));
         fs::remove_file(&path).expect("removed");
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_a_token() {
+        assert_eq!(
+            words("\u{feff}one\r\ntwo"),
+            Ok(vec!["one".into(), "two".into()])
+        );
+        assert_eq!(words("one\n\u{feff}two"), Err(2));
+    }
+
+    #[test]
+    fn a_token_is_the_same_wherever_it_stands() {
+        let tokens = Tokens::word("one".into());
+        let one = tokens.admit("one").expect("good");
+        tokens.replace(vec!["two".into(), "one".into(), "one".into()]);
+        let again = tokens.admit("one").expect("good");
+        assert_eq!(one.principal(), again.principal());
+        assert_eq!(tokens.place(one.principal()), Some(2));
+        let two = tokens.admit("two").expect("good");
+        assert_ne!(one.principal(), two.principal());
+        tokens.replace(vec!["two".into()]);
+        assert!(!one.is_good() && two.is_good() && !tokens.knows(one.principal()));
+        // One that comes back is another.
+        tokens.replace(vec!["one".into()]);
+        let later = tokens.admit("one").expect("good");
+        assert_ne!(one.principal(), later.principal());
     }
 }

@@ -27,7 +27,8 @@ use super::{Inside, Server, key, policy};
 #[cfg(feature = "gateway")]
 use crate::gateway::Gateway;
 use crate::serve::{
-    Backend, Files, Front, Guard, Kind, Limits, Mirrored, Mouth, Party, Tell, Tokens, mirrored,
+    Backend, Files, Front, Guard, Kind, Limits, Mirrored, Mouth, Party, Place, Tell, Tokens,
+    mirrored,
 };
 
 /// Threads that read connections.
@@ -166,7 +167,8 @@ impl Http {
         self
     }
 
-    /// The time a client has to send the head of a request, and then its body (60 s each).
+    /// The time a client has to send the head of a request, then its body, and after the handshake its next
+    /// request (60 s each).
     #[must_use]
     pub fn read_timeout(mut self, timeout: Duration) -> Http {
         (self.limits.head_time, self.limits.body_time) = (timeout, timeout);
@@ -293,9 +295,9 @@ impl Drop for Offered {
 }
 
 impl Backend for Offered {
-    fn open(&self, mouth: Arc<Mouth>, kind: Kind) -> Arc<dyn Party> {
+    fn open(&self, mouth: Arc<Mouth>, kind: Kind, _: Option<Place>) -> Arc<dyn Party> {
         let mut policy = policy(&self.registry);
-        policy.handshake = kind == Kind::Session;
+        policy.handshake = matches!(kind, Kind::Session(_));
         let sink = Box::new(Spoken(mouth.clone()));
         let connection = Connection::new(
             policy,

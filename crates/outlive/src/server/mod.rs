@@ -82,7 +82,6 @@ mod wire;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::sync::Arc;
 use std::{fmt, mem};
@@ -345,12 +344,14 @@ impl Offers {
     }
 }
 
-/// A secret nobody can guess: keyed by the operating system's randomness.
+/// A secret nobody can guess, from the operating system.
+///
+/// # Panics
+///
+/// If that has no randomness: with a key that can be guessed, clients could forge each other's states.
 fn key() -> [u8; 16] {
-    let half = || RandomState::new().build_hasher().finish().to_ne_bytes();
     let mut key = [0; 16];
-    key[..8].copy_from_slice(&half());
-    key[8..].copy_from_slice(&half());
+    getrandom::fill(&mut key).expect("the operating system has randomness");
     key
 }
 

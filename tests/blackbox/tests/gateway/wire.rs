@@ -51,6 +51,50 @@ pub fn try_send_to(
     Reply::read(stream)
 }
 
+/// The same, with headers that replace the usual ones.
+#[allow(dead_code)] // Not every test does.
+pub fn try_send_anew(
+    to: SocketAddr,
+    path: &str,
+    method: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> io::Result<Reply> {
+    let usual = [
+        ("Host", "localhost"),
+        ("Content-Type", "application/json"),
+        ("Accept", "application/json, text/event-stream"),
+    ];
+    let is_new = |(name, _): &&(&str, &str)| headers.iter().all(|(known, _)| known != name);
+    let mut head = format!(
+        "{method} {path} HTTP/1.1\r\nContent-Length: {}\r\n",
+        body.len()
+    );
+    for (name, value) in usual.iter().filter(is_new).chain(headers) {
+        head += &format!("{name}: {value}\r\n");
+    }
+    let mut stream = TcpStream::connect(to)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all((head + "\r\n").as_bytes())?;
+    stream.write_all(body.as_bytes())?;
+    Reply::read(stream)
+}
+
+/// Asks for a page with these headers and no others; the whole response.
+#[allow(dead_code)] // Not every test does.
+pub fn raw(to: SocketAddr, path: &str, headers: &[(&str, &str)]) -> String {
+    let mut head = format!("GET {path} HTTP/1.1\r\nConnection: close\r\n");
+    for (name, value) in headers {
+        head += &format!("{name}: {value}\r\n");
+    }
+    let mut stream = TcpStream::connect(to).expect("a connection");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream.write_all((head + "\r\n").as_bytes()).expect("sent");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).expect("a response");
+    response
+}
+
 /// Sends this and goes away if there is no response within the time.
 pub fn send_briefly(to: SocketAddr, body: &str, patience: Duration) -> Option<Reply> {
     let mut stream = TcpStream::connect(to).expect("a connection");

@@ -61,6 +61,10 @@ impl Door {
         self.post(&headers, &wire::call(id, tool, arguments))
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn signal(&self, signal: Signal) {
         tree::kill(self.child.id(), signal);
     }

@@ -4,9 +4,12 @@
 //! real sockets. `fm_NN_…` is the test of failure mode NN.
 #![cfg(target_os = "linux")]
 
+mod binding;
+mod bodies;
 mod door;
 mod end;
 mod entry;
+mod places;
 #[path = "../rig/mod.rs"]
 #[allow(dead_code, unused_imports)] // The rig serves other tests too.
 mod rig;

@@ -1,0 +1,134 @@
+//! How many servers there may be, and who gives way.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::door::Door;
+use crate::rig::{Setup, tree, until};
+use crate::wire;
+
+/// The servers that are alive.
+fn servers(door: &Door) -> usize {
+    let marked = tree::marked(&door.setup.mark);
+    marked.iter().filter(|pid| **pid != door.pid()).count()
+}
+
+#[test]
+fn fm_32_there_is_a_bound_to_servers() {
+    let door = Door::new(&["--max-servers", "2"]);
+    let (first, _second) = (door.session(), door.session());
+    let refused = door.post(&[], &wire::initialize(0));
+    assert_eq!(refused.status, 503);
+    assert!(refused.header("retry-after").is_some());
+    let words = refused.json()["error"]["message"].to_string();
+    assert!(words.contains("--max-servers"), "{words}");
+    assert_eq!(door.get("/sse", &[]).status, 503);
+    assert_eq!(servers(&door), 2);
+    // Requests without a session have servers of their own.
+    let request = wire::modern_call(1, "echo", json!({"text": "hi"}));
+    let headers = wire::modern_headers(&request);
+    let headers: Vec<_> = headers.iter().map(|(n, v)| (&**n, &**v)).collect();
+    assert_eq!(door.post(&headers, &request).status, 200);
+    let leaving = [("Mcp-Session-Id", &*first)];
+    assert_eq!(wire::send(door.address, "DELETE", &leaving, "").status, 200);
+    // Its server may not have ended yet: that is waited for.
+    let third = door.session();
+    assert_eq!(servers(&door), 3);
+    let answer = door.call(&third, 1, "echo", json!({"text": "hi"})).answer();
+    assert_eq!(answer["result"]["content"][0]["text"], "hi");
+}
+
+#[test]
+fn fm_32_a_server_that_ends_slowly_is_waited_for() {
+    let setup = Setup::new().knobs(&["--ignore-eof"]);
+    let flags = ["--max-servers", "1", "--stop-grace", "700ms"];
+    let door = Door::with(setup.flags(&flags));
+    for _ in 0..3 {
+        let session = door.session();
+        assert_eq!(servers(&door), 1);
+        let leaving = [("Mcp-Session-Id", &*session)];
+        assert_eq!(wire::send(door.address, "DELETE", &leaving, "").status, 200);
+    }
+}
+
+/// A client that shakes hands, or tries to, and is gone.
+fn vanish(to: SocketAddr, n: usize) {
+    let mut hello = wire::initialize(0);
+    hello["params"]["clientInfo"]["name"] = json!(format!("client {n}"));
+    wire::send_briefly(to, &hello.to_string(), Duration::from_millis(50));
+}
+
+#[test]
+fn fm_32_clients_that_vanish_leave_no_more_servers_than_there_may_be() {
+    let setup = Setup::new().knobs(&["--start-delay", "1000"]);
+    let door = Door::with(setup.flags(&["--max-sessions", "3"]));
+    let (most, done) = (AtomicUsize::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Acquire) {
+                most.fetch_max(servers(&door), Ordering::AcqRel);
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        });
+        let clients: Vec<_> = (0..30)
+            .map(|n| {
+                let address = door.address;
+                std::thread::sleep(Duration::from_millis(30));
+                scope.spawn(move || vanish(address, n))
+            })
+            .collect();
+        for client in clients {
+            client.join().expect("gone");
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        done.store(true, Ordering::Release);
+    });
+    let most = most.into_inner();
+    assert!((1..=3).contains(&most), "{most} servers at once");
+}
+
+#[test]
+fn fm_39_a_client_that_never_used_its_session_is_soon_forgotten() {
+    let door = Door::new(&["--read-timeout", "1s"]);
+    let known = door.session();
+    for _ in 0..3 {
+        assert_eq!(door.post(&[], &wire::initialize(0)).status, 200);
+    }
+    assert_eq!(servers(&door), 4);
+    until("the others are gone", || {
+        (servers(&door) == 1).then_some(())
+    });
+    let answer = door.call(&known, 1, "echo", json!({"text": "hi"})).answer();
+    assert_eq!(answer["result"]["content"][0]["text"], "hi");
+}
+
+#[test]
+fn the_page_says_whose_a_server_is_and_when_it_ends() {
+    let setup = Setup::new();
+    let file = setup.file("tokens", "alpha\nbeta\n");
+    let door = Door::with(setup.flags(&["--token-file", &file, "--session-ttl", "90s"]));
+    let token = ("Authorization", "Bearer beta");
+    let mut hello = wire::initialize(0);
+    hello["params"]["clientInfo"] = json!({"name": "<Some> host", "version": "4.2"});
+    let reply = door.post(&[token], &hello);
+    let session = reply
+        .header("mcp-session-id")
+        .expect("a session")
+        .to_owned();
+    let told = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    let headers = [token, ("Mcp-Session-Id", &*session)];
+    assert_eq!(door.post(&headers, &told).status, 202);
+    let page = door.get("/", &[token]).text();
+    let row = page.lines().find(|line| line.contains("one session"));
+    let row = row.unwrap_or_else(|| panic!("{page}"));
+    for words in ["&lt;Some&gt; host 4.2", "token 2", "s ago", "in 8"] {
+        assert!(row.contains(words), "{words}: {row}");
+    }
+    assert!(!page.contains(&session) && !page.contains("beta"), "{page}");
+    let _stream = wire::send(door.address, "GET", &headers, "");
+    let page = door.get("/", &[token]).text();
+    assert!(page.contains("in use"), "{page}");
+}
