@@ -9,14 +9,14 @@
 //! being stopped.
 //!
 //! - A session belongs to the [principal](Principal) that opened it. To anybody else it does not exist.
-//! - It ends when it was unused for [`ttl`](Limits::ttl). A client that has said nothing since the handshake may never
-//!   have learned its id, and then cannot come back: it ends after [`confirm`](Limits::confirm).
+//! - It ends when it was unused for [`ttl`](TableLimits::ttl). A client that has said nothing since the handshake may never
+//!   have learned its id, and then cannot come back: it ends after [`confirm`](TableLimits::confirm).
 //! - A newcomer that finds no room takes the place of the session that was unused longest, if that is longer than
-//!   [`stale`](Limits::stale) ([`left`](Limits::left) if its client has closed its stream). Else it is refused.
+//!   [`stale`](TableLimits::stale) ([`left`](TableLimits::left) if its client has closed its stream). Else it is refused.
 //! - A newcomer whose place is still taken by a server that is being stopped waits for it, in turn, no longer than
-//!   [`wait`](Limits::wait).
+//!   [`wait`](TableLimits::wait).
 //!
-//! The driver owns the sessions and tells what they are doing ([`Occupant`]); it calls [`SessionTable::take_ended`]
+//! The driver owns the sessions and tells what they are doing ([`Tracked`]); it calls [`SessionTable::take_ended`]
 //! after everything that may end one, and ends those.
 
 use std::collections::VecDeque;
@@ -38,7 +38,7 @@ impl Principal {
 
 /// The bounds of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct TableLimits {
     /// Sessions at once.
     pub sessions: usize,
     /// Servers at once that belong to one session each, those that are being stopped included. `usize::MAX` if
@@ -56,9 +56,9 @@ pub struct Limits {
     pub wait: Duration,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for TableLimits {
+    fn default() -> TableLimits {
+        TableLimits {
             sessions: 4096,
             servers: usize::MAX,
             ttl: Duration::from_secs(30 * 60),
@@ -86,12 +86,12 @@ pub struct Activity {
 }
 
 /// A session, as far as the table has to know it.
-pub trait Occupant {
+pub trait Tracked {
     /// What it is doing now.
     fn activity(&self) -> Activity;
 }
 
-impl<S: Occupant + ?Sized> Occupant for Arc<S> {
+impl<S: Tracked + ?Sized> Tracked for Arc<S> {
     fn activity(&self) -> Activity {
         (**self).activity()
     }
@@ -133,7 +133,7 @@ pub enum Ends {
 /// All sessions of a listener. See the [module](self).
 #[derive(Debug)]
 pub struct SessionTable<S> {
-    limits: Limits,
+    limits: TableLimits,
     sessions: FxHashMap<String, Entry<S>>,
     /// Newcomers that wait, and since when.
     queue: VecDeque<(Ticket, Time)>,
@@ -153,9 +153,9 @@ struct Entry<S> {
     used: Time,
 }
 
-impl<S: Occupant> SessionTable<S> {
+impl<S: Tracked> SessionTable<S> {
     /// An empty table.
-    pub fn new(limits: Limits) -> SessionTable<S> {
+    pub fn new(limits: TableLimits) -> SessionTable<S> {
         SessionTable {
             limits,
             sessions: FxHashMap::default(),
@@ -168,7 +168,7 @@ impl<S: Occupant> SessionTable<S> {
     }
 
     /// Its bounds.
-    pub fn limits(&self) -> &Limits {
+    pub fn limits(&self) -> &TableLimits {
         &self.limits
     }
 
@@ -372,7 +372,7 @@ impl<S> Entry<S> {
     }
 }
 
-impl Limits {
+impl TableLimits {
     /// How long a session that does this may be unused.
     fn lease(&self, activity: &Activity) -> Duration {
         match activity.confirmed {

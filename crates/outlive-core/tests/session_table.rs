@@ -8,7 +8,7 @@ use std::time::Duration;
 use outlive_core::Time;
 use outlive_core::byte_budget::{ByteBudget, NoRoom, STALLED};
 use outlive_core::session_table::{
-    Activity, Admission, Ends, Full, Limits, Occupant, Principal, SessionTable, Ticket,
+    Activity, Admission, Ends, Full, Principal, SessionTable, TableLimits, Ticket, Tracked,
 };
 
 const A: Principal = Principal(1);
@@ -25,7 +25,7 @@ struct Session {
     activity: Rc<Cell<Activity>>,
 }
 
-impl Occupant for Session {
+impl Tracked for Session {
     fn activity(&self) -> Activity {
         self.activity.get()
     }
@@ -45,7 +45,7 @@ struct Rig {
 }
 
 impl Rig {
-    fn new(limits: Limits) -> Rig {
+    fn new(limits: TableLimits) -> Rig {
         Rig {
             table: SessionTable::new(limits),
             names: 0,
@@ -88,7 +88,7 @@ impl Rig {
 
 #[test]
 fn invariant_a_session_exists_for_the_principal_that_opened_it_alone() {
-    let mut rig = Rig::new(Limits::default());
+    let mut rig = Rig::new(TableLimits::default());
     rig.client(A, at(0));
     assert!(rig.table.find("1", A).is_some());
     assert!(rig.table.find("1", B).is_none());
@@ -98,7 +98,7 @@ fn invariant_a_session_exists_for_the_principal_that_opened_it_alone() {
 
 #[test]
 fn sessions_of_a_principal_that_is_withdrawn_end() {
-    let mut rig = Rig::new(Limits::default());
+    let mut rig = Rig::new(TableLimits::default());
     rig.client(A, at(0));
     let busy = rig.client(A, at(0));
     busy.change(|it| it.in_use = true);
@@ -111,9 +111,9 @@ fn sessions_of_a_principal_that_is_withdrawn_end() {
 
 #[test]
 fn fm_39_a_session_ends_when_its_time_has_come_and_not_before() {
-    let limits = Limits {
+    let limits = TableLimits {
         ttl: Duration::from_secs(100),
-        ..Limits::default()
+        ..TableLimits::default()
     };
     let mut rig = Rig::new(limits);
     let session = rig.client(A, at(0));
@@ -130,7 +130,7 @@ fn fm_39_a_session_ends_when_its_time_has_come_and_not_before() {
 
 #[test]
 fn fm_40_a_session_in_use_does_not_end_and_its_time_begins_afterwards() {
-    let mut rig = Rig::new(Limits::default());
+    let mut rig = Rig::new(TableLimits::default());
     let session = rig.client(A, at(0));
     session.change(|it| it.in_use = true);
     rig.table.expire(at(10_000));
@@ -146,7 +146,7 @@ fn fm_40_a_session_in_use_does_not_end_and_its_time_begins_afterwards() {
 
 #[test]
 fn fm_39_a_client_that_never_used_its_id_is_soon_forgotten() {
-    let mut rig = Rig::new(Limits::default());
+    let mut rig = Rig::new(TableLimits::default());
     let silent = rig.client(A, at(0));
     silent.change(|it| it.confirmed = false);
     rig.client(A, at(0));
@@ -155,9 +155,9 @@ fn fm_39_a_client_that_never_used_its_id_is_soon_forgotten() {
     rig.table.expire(at(61));
     assert_eq!(rig.ended(), [1]);
     // Where sessions last for less than that, so do these.
-    let limits = Limits {
+    let limits = TableLimits {
         ttl: Duration::from_secs(5),
-        ..Limits::default()
+        ..TableLimits::default()
     };
     let mut rig = Rig::new(limits);
     rig.client(A, at(0)).change(|it| it.confirmed = false);
@@ -167,7 +167,7 @@ fn fm_39_a_client_that_never_used_its_id_is_soon_forgotten() {
 
 #[test]
 fn one_that_nobody_can_use_ends_at_once() {
-    let mut rig = Rig::new(Limits::default());
+    let mut rig = Rig::new(TableLimits::default());
     rig.client(A, at(0)).change(|it| it.over = true);
     rig.table.expire(at(0));
     assert_eq!(rig.ended(), [1]);
@@ -175,9 +175,9 @@ fn one_that_nobody_can_use_ends_at_once() {
 
 #[test]
 fn fm_39_the_longest_unused_gives_way() {
-    let limits = Limits {
+    let limits = TableLimits {
         sessions: 3,
-        ..Limits::default()
+        ..TableLimits::default()
     };
     let mut rig = Rig::new(limits);
     let busy = rig.client(A, at(0));
@@ -197,9 +197,9 @@ fn fm_39_the_longest_unused_gives_way() {
 
 #[test]
 fn one_whose_client_closed_its_stream_gives_way_sooner() {
-    let limits = Limits {
+    let limits = TableLimits {
         sessions: 2,
-        ..Limits::default()
+        ..TableLimits::default()
     };
     let mut rig = Rig::new(limits);
     rig.client(A, at(0));
@@ -210,10 +210,10 @@ fn one_whose_client_closed_its_stream_gives_way_sooner() {
     assert_eq!(rig.ended(), [2]);
 }
 
-fn few_servers(servers: usize) -> Limits {
-    Limits {
+fn few_servers(servers: usize) -> TableLimits {
+    TableLimits {
         servers,
-        ..Limits::default()
+        ..TableLimits::default()
     }
 }
 
@@ -293,7 +293,7 @@ fn fm_12_a_client_whose_server_is_kept_needs_no_place() {
     // It has the kept one, and gives back its own.
     rig.table.release();
     assert_eq!((rig.table.len(), rig.table.taken()), (1, 1));
-    let limits = Limits {
+    let limits = TableLimits {
         sessions: 1,
         ..few_servers(1)
     };
@@ -327,10 +327,10 @@ fn invariant_the_bounds_hold_in_random_schedules() {
 
 fn schedule(seed: u64) {
     let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    let limits = Limits {
+    let limits = TableLimits {
         sessions: 1 + dice.roll(6) as usize,
         servers: 1 + dice.roll(6) as usize,
-        ..Limits::default()
+        ..TableLimits::default()
     };
     let mut rig = Rig::new(limits);
     let mut now = 0;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::shared::Shared;
 use super::{Upstream, Use, metrics};
-use crate::serve::{Census, Pages, Readiness, Tenant};
+use crate::serve::{Census, Pages, Readiness, ServerUse};
 
 impl Pages for Shared {
     fn ready(&self, full: bool) -> Readiness {
@@ -76,7 +76,7 @@ impl Pages for Shared {
             connections,
             sessions,
             streams,
-            tenants,
+            server_uses,
         } = census;
         let mut page = String::from(HEAD);
         let _ = write!(
@@ -88,7 +88,7 @@ impl Pages for Shared {
             counted(self.meter.in_flight(), "request"),
             self.meter.held(),
         );
-        self.write_upstreams(&mut page, &upstreams, tenants);
+        self.write_upstreams(&mut page, &upstreams, server_uses);
         self.write_losses(&mut page);
         self.write_requests(&mut page);
         page
@@ -115,7 +115,7 @@ impl Shared {
         &self,
         page: &mut String,
         upstreams: &[Upstream],
-        tenants: &HashMap<u64, Tenant>,
+        server_uses: &HashMap<u64, ServerUse>,
     ) {
         page.push_str("<h2>Servers</h2>\n");
         if upstreams.is_empty() {
@@ -132,7 +132,7 @@ impl Shared {
         );
         for upstream in upstreams.iter().take(MOST) {
             let standing = self.board.standing(upstream.number);
-            let tenant = tenants.get(&upstream.number);
+            let server_use = server_uses.get(&upstream.number);
             let since = standing.as_ref().map(|it| brief(it.since.elapsed()));
             let losses = standing.as_ref().map_or(0, |it| it.losses);
             let trouble = standing.and_then(|it| it.trouble);
@@ -147,9 +147,9 @@ impl Shared {
                 "<tr><td>{}<td>{}<td>{}<td>{} ago<td>{}<td class={state}>{state}{generation}<td>{}<td>{}<td>{}<td>{losses}<td>{}",
                 upstream.number,
                 use_name(upstream.used_by).replace('_', " "),
-                whose(upstream, tenant),
-                brief(tenant.map_or(upstream.unused, |tenant| tenant.unused)),
-                self.ends(upstream, tenant),
+                whose(upstream, server_use),
+                brief(server_use.map_or(upstream.unused, |server_use| server_use.unused)),
+                self.ends(upstream, server_use),
                 since.unwrap_or_default(),
                 upstream.clients,
                 upstream.in_flight,
@@ -163,10 +163,12 @@ impl Shared {
     }
 
     /// When a server ends if nobody uses it.
-    fn ends(&self, upstream: &Upstream, tenant: Option<&Tenant>) -> String {
-        let left = match (upstream.used_by, tenant) {
-            (Use::OneSession, Some(Tenant { ends: None, .. })) => return "not while in use".into(),
-            (Use::OneSession, Some(Tenant { ends, .. })) => *ends,
+    fn ends(&self, upstream: &Upstream, server_use: Option<&ServerUse>) -> String {
+        let left = match (upstream.used_by, server_use) {
+            (Use::OneSession, Some(ServerUse { ends: None, .. })) => {
+                return "not while in use".into();
+            }
+            (Use::OneSession, Some(ServerUse { ends, .. })) => *ends,
             // It is being stopped, or waits for a client that gave up the handshake.
             (Use::OneSession, None) => return "soon: its client has left".into(),
             (_, _) if upstream.in_flight > 0 => return "not while in use".into(),
@@ -237,9 +239,9 @@ fn use_name(used_by: Use) -> &'static str {
 }
 
 /// Whose a server is.
-fn whose(upstream: &Upstream, tenant: Option<&Tenant>) -> String {
+fn whose(upstream: &Upstream, server_use: Option<&ServerUse>) -> String {
     let name = upstream.client.as_deref().map(escaped).unwrap_or_default();
-    match tenant.and_then(|tenant| tenant.token) {
+    match server_use.and_then(|server_use| server_use.token) {
         Some(token) => format!("{name} (token {token})"),
         None => name,
     }

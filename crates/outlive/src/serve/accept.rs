@@ -3,8 +3,8 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -35,6 +35,9 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// How often the end looks whether it has come.
 const GLANCE: Duration = Duration::from_millis(10);
 
+/// How often it is told that there is no room.
+const TELL_FULL: Duration = Duration::from_secs(60);
+
 /// Everything between connections and parties.
 pub(crate) struct Front {
     pub(super) backend: Box<dyn Backend>,
@@ -53,6 +56,8 @@ pub(crate) struct Front {
     pub(super) mouth: Arc<Mouth>,
     channels: AtomicU64,
     tell: Tell,
+    /// When it was last told that there is no room.
+    full_told: Mutex<Option<Instant>>,
 }
 
 /// Who is told in sentences what changes in front.
@@ -83,7 +88,19 @@ impl Front {
             streams: Arc::new(Semaphore::new(limits.streams)),
             channels: AtomicU64::new(1),
             tell,
+            full_told: Mutex::default(),
         })
+    }
+
+    /// A client was refused for want of room. Whoever runs this is told, now and then.
+    pub(super) fn tell_full(&self, sentence: &str) {
+        let told = self.full_told.lock();
+        let mut told = told.unwrap_or_else(PoisonError::into_inner);
+        if told.is_none_or(|at| at.elapsed() >= TELL_FULL) {
+            *told = Some(Instant::now());
+            drop(told);
+            (self.tell)(&format!("a client was refused: {sentence}"));
+        }
     }
 
     pub(super) fn fresh_channel(&self) -> Channel {
@@ -217,10 +234,10 @@ async fn encrypted(
 }
 
 /// The bounds on sessions.
-fn table_limits(limits: &Limits, backend: &dyn Backend) -> session_table::Limits {
-    let usual = session_table::Limits::default();
+fn table_limits(limits: &Limits, backend: &dyn Backend) -> session_table::TableLimits {
+    let usual = session_table::TableLimits::default();
     let (servers, wait) = backend.places().unwrap_or((usize::MAX, usual.wait));
-    session_table::Limits {
+    session_table::TableLimits {
         sessions: limits.sessions,
         // A session whose server has not ended yet counts for one, too.
         servers: match servers {

@@ -25,7 +25,7 @@ use super::patience::Patience;
 use super::reader::{Reader, read_id};
 use super::reply::{self, Reply, SESSION_ID};
 use super::session::{Session, Use, principal};
-use super::token::Pass;
+use super::token::Credential;
 use super::{Kind, Party, cors, sse};
 
 /// An answer that comes this soon is a plain response; for a later one a stream is opened, so
@@ -46,12 +46,12 @@ pub(super) struct Caller<'a> {
     /// The alarm of its connection.
     patience: &'a Patience,
     /// Proof of its token, where one is needed.
-    pub(super) pass: Option<Arc<Pass>>,
+    pub(super) credential: Option<Arc<Credential>>,
 }
 
 impl Caller<'_> {
     fn principal(&self) -> Principal {
-        principal(self.pass.as_deref())
+        principal(self.credential.as_deref())
     }
 }
 
@@ -94,8 +94,11 @@ impl Front {
         if let Some(page) = self.page(&request) {
             return page;
         }
-        let pass = self.guard.check_token(request.headers())?;
-        let caller = &Caller { patience, pass };
+        let credential = self.guard.check_token(request.headers())?;
+        let caller = &Caller {
+            patience,
+            credential,
+        };
         match request.uri().path() {
             path if path == self.path => self.endpoint(request, caller).await,
             sse::STREAM => self.sse_stream(&request, caller).await,
@@ -216,7 +219,7 @@ impl Front {
         if self.mouth.is_sealed() {
             return Err(reply::busy("The server is shutting down.").into());
         }
-        let (pass, principal) = (caller.pass.as_deref(), caller.principal());
+        let (credential, principal) = (caller.credential.as_deref(), caller.principal());
         let kept = opening.is_some_and(|body| self.backend.keeps(body, principal));
         let admitted = self.sessions.admit(kept, &*self.backend).await;
         let place = admitted.map_err(|full| self.full(full))?;
@@ -224,12 +227,14 @@ impl Front {
         let kind = Kind::Session(principal);
         let party = self.backend.open(mouth.clone(), kind, Some(place));
         // Before the answer is out: the client may use it at once.
-        self.sessions.open(pass, mouth, party.clone()).map_err(|_| {
-            party.end();
-            let sentence = "The server has no randomness for a session id.";
-            let status = StatusCode::INTERNAL_SERVER_ERROR;
-            reply::refusal(status, sentence).into()
-        })
+        self.sessions
+            .open(credential, mouth, party.clone())
+            .map_err(|_| {
+                party.end();
+                let sentence = "The server has no randomness for a session id.";
+                let status = StatusCode::INTERNAL_SERVER_ERROR;
+                reply::refusal(status, sentence).into()
+            })
     }
 
     fn full(&self, full: Full) -> Box<Reply> {
@@ -246,6 +251,7 @@ impl Front {
                  unused for long. Try again later. Whoever runs this gateway can {how}."
             ),
         };
+        self.tell_full(&sentence);
         reply::busy(&sentence).into()
     }
 
@@ -295,7 +301,7 @@ impl Front {
         };
         let (mouth, party) = (session.mouth.clone(), session.party.clone());
         let reader = Reader::new(mouth, party, turn, self.limits.keep_alive).binding(place);
-        let reader = reader.until(caller.pass.as_ref());
+        let reader = reader.until(caller.credential.as_ref());
         Ok(reply::stream(
             match cursor.is_none() && is_primed(headers) {
                 true => reader.primed(),
@@ -341,7 +347,11 @@ impl Front {
         let limit = self.backend.message_limit();
         let body = body.read(limit, &self.bodies).await?;
         // It may have taken a while.
-        match caller.pass.as_ref().is_none_or(|pass| pass.is_good()) {
+        match caller
+            .credential
+            .as_ref()
+            .is_none_or(|credential| credential.is_good())
+        {
             true => Ok(body),
             false => Err(reply::unauthorized("The token is not the right one.").into()),
         }
@@ -386,7 +396,7 @@ impl Exchange<'_> {
             }
             Beginning::Stream => {
                 let reader = reader
-                    .until(self.caller.pass.as_ref())
+                    .until(self.caller.credential.as_ref())
                     .parting(asked.map(unfinished));
                 reply::stream(match self.primed {
                     true => reader.primed(),

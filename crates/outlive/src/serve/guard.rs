@@ -13,7 +13,7 @@ use hyper::{StatusCode, Uri};
 
 use super::head::base64;
 use super::reply::{self, Reply, SESSION_ID};
-use super::token::{Pass, Tokens};
+use super::token::{Credential, Tokens};
 
 /// The rules for whoever wants to come in.
 #[derive(Clone, Debug, Default)]
@@ -112,7 +112,10 @@ impl Guard {
     }
 
     /// Whether a request shows a token, where one is needed; if not, the response to it.
-    pub(crate) fn check_token(&self, headers: &HeaderMap) -> Result<Option<Arc<Pass>>, Box<Reply>> {
+    pub(crate) fn check_token(
+        &self,
+        headers: &HeaderMap,
+    ) -> Result<Option<Arc<Credential>>, Box<Reply>> {
         let Some(tokens) = &self.tokens else {
             return Ok(None);
         };
@@ -124,7 +127,7 @@ impl Guard {
             .split_once(' ')
             .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
         match shown.and_then(|(_, shown)| tokens.admit(shown.trim())) {
-            Some(pass) => Ok(Some(pass)),
+            Some(credential) => Ok(Some(credential)),
             None => Err(reply::unauthorized("The token is not the right one.").into()),
         }
     }

@@ -68,7 +68,7 @@ pub(crate) use mirrored::mirrored;
 pub(crate) use mirrored::{is_marked, of_schema};
 pub(crate) use mouth::Mouth;
 #[cfg_attr(not(feature = "gateway"), expect(unused_imports))]
-pub(crate) use pages::{Census, Pages, Readiness, Tenant};
+pub(crate) use pages::{Census, Pages, Readiness, ServerUse};
 pub(crate) use session::Place;
 #[cfg(feature = "tls")]
 pub(crate) use tls::Tls;

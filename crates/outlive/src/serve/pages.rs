@@ -45,7 +45,7 @@ pub(crate) struct Readiness {
     not(feature = "gateway"),
     expect(dead_code, reason = "only a gateway shows it")
 )]
-pub(crate) struct Tenant {
+pub(crate) struct ServerUse {
     /// Where the token that opened the session stands among those that are good.
     pub(crate) token: Option<usize>,
     /// How long ago it was last used.
@@ -64,7 +64,7 @@ pub(crate) struct Census {
     pub(crate) sessions: usize,
     pub(crate) streams: usize,
     /// By the numbers of their servers.
-    pub(crate) tenants: HashMap<u64, Tenant>,
+    pub(crate) server_uses: HashMap<u64, ServerUse>,
 }
 
 impl Front {
@@ -74,7 +74,7 @@ impl Front {
             connections: limits.connections - self.places.available_permits(),
             sessions: self.sessions.count(),
             streams: limits.streams - self.streams.available_permits(),
-            tenants: self.sessions.tenants(self.guard.tokens.as_ref()),
+            server_uses: self.sessions.server_uses(self.guard.tokens.as_ref()),
         }
     }
 

@@ -13,7 +13,7 @@ use tokio::time::{Instant, Sleep};
 use super::Party;
 use super::mouth::{Beginning, Mouth, Said, Turn};
 use super::patience::Patience;
-use super::token::Pass;
+use super::token::Credential;
 
 /// What a client is told to wait before it comes back for the rest of a stream, in milliseconds.
 const RETRY: u32 = 500;
@@ -59,8 +59,8 @@ impl Reader {
     }
 
     /// Reads for as long as the token is good that the client has shown.
-    pub(crate) fn until(mut self, pass: Option<&Arc<Pass>>) -> Reader {
-        self.ends = pass.map(|pass| Box::pin(pass.clone().ends()) as _);
+    pub(crate) fn until(mut self, credential: Option<&Arc<Credential>>) -> Reader {
+        self.ends = credential.map(|credential| Box::pin(credential.clone().ends()) as _);
         self
     }
 

@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 
 use outlive_core::Time;
 use outlive_core::session_table::{
-    Activity, Admission, Ends, Full, Limits, Occupant, Principal, SessionTable, Ticket,
+    Activity, Admission, Ends, Full, Principal, SessionTable, TableLimits, Ticket, Tracked,
 };
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::mouth::Mouth;
-use super::pages::Tenant;
-use super::token::{Pass, Tokens};
+use super::pages::ServerUse;
+use super::token::{Credential, Tokens};
 use super::{Backend, Party};
 
 /// One legacy client.
@@ -48,7 +48,7 @@ impl Session {
     }
 }
 
-impl Occupant for Session {
+impl Tracked for Session {
     /// Work in flight and open streams are a use of a session (FM-40).
     fn activity(&self) -> Activity {
         let mouth = &self.mouth;
@@ -120,9 +120,9 @@ impl Drop for Place {
 }
 
 /// Somebody who wants to come in; dropped, it has left.
-struct Newcomer<'a>(&'a Sessions, Ticket);
+struct Queued<'a>(&'a Sessions, Ticket);
 
-impl Drop for Newcomer<'_> {
+impl Drop for Queued<'_> {
     fn drop(&mut self) {
         self.0.lock().depart(self.1);
         self.0.changed.notify_waiters();
@@ -130,7 +130,7 @@ impl Drop for Newcomer<'_> {
 }
 
 impl Sessions {
-    pub(crate) fn new(limits: Limits) -> Arc<Sessions> {
+    pub(crate) fn new(limits: TableLimits) -> Arc<Sessions> {
         Arc::new(Sessions {
             table: Mutex::new(SessionTable::new(limits)),
             clock: Clock(Instant::now()),
@@ -167,8 +167,8 @@ impl Sessions {
         kept: bool,
         backend: &dyn Backend,
     ) -> Result<Place, Full> {
-        let newcomer = Newcomer(self, self.change(|table, now| table.arrive(now)));
-        let ticket = newcomer.1;
+        let queued = Queued(self, self.change(|table, now| table.arrive(now)));
+        let ticket = queued.1;
         let mut has_waited = false;
         loop {
             let mut changed = pin!(self.changed.notified());
@@ -199,7 +199,7 @@ impl Sessions {
     /// Opens a session for a client that was admitted.
     pub(crate) fn open(
         &self,
-        pass: Option<&Pass>,
+        credential: Option<&Credential>,
         mouth: Arc<Mouth>,
         party: Arc<dyn Party>,
     ) -> io::Result<Arc<Session>> {
@@ -219,7 +219,7 @@ impl Sessions {
             confirmed: AtomicBool::new(false),
             clock: self.clock,
         });
-        let principal = principal(pass);
+        let principal = principal(credential);
         self.change(|table, now| table.open(id, principal, session.clone(), now));
         Ok(session)
     }
@@ -261,13 +261,13 @@ impl Sessions {
     }
 
     /// Whose the servers are that one session has to itself, by their numbers.
-    pub(super) fn tenants(&self, tokens: Option<&Tokens>) -> HashMap<u64, Tenant> {
+    pub(super) fn server_uses(&self, tokens: Option<&Tokens>) -> HashMap<u64, ServerUse> {
         let now = self.clock.now();
         let mut table = self.lock();
-        let tenants = table
+        let server_uses = table
             .iter(now)
             .filter_map(|(principal, session, used, ends)| {
-                let tenant = Tenant {
+                let server_use = ServerUse {
                     token: tokens.and_then(|tokens| tokens.place(principal)),
                     unused: now - used,
                     ends: match ends {
@@ -275,15 +275,15 @@ impl Sessions {
                         Ends::At(at) => Some(at - now),
                     },
                 };
-                Some((session.party.server()?, tenant))
+                Some((session.party.server()?, server_use))
             });
-        tenants.collect()
+        server_uses.collect()
     }
 }
 
 /// Who a request comes from.
-pub(crate) fn principal(pass: Option<&Pass>) -> Principal {
-    pass.map_or(Principal::ANYONE, Pass::principal)
+pub(crate) fn principal(credential: Option<&Credential>) -> Principal {
+    credential.map_or(Principal::ANYONE, Credential::principal)
 }
 
 /// An id nobody can guess: 128 bits from the operating system, in visible letters.

@@ -50,7 +50,7 @@ impl Front {
         let (mouth, party) = (session.mouth.clone(), session.party.clone());
         let address = format!("{MESSAGES}?{SESSION}={}", session.id);
         let reader = Reader::new(mouth, party, turn, self.limits.keep_alive);
-        let reader = reader.until(caller.pass.as_ref());
+        let reader = reader.until(caller.credential.as_ref());
         Ok(reply::stream(reader.endpoint(&address).binding(bound)))
     }
 

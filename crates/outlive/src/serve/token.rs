@@ -35,18 +35,18 @@ struct Inner {
 
 struct Token {
     word: String,
-    pass: Arc<Pass>,
+    credential: Arc<Credential>,
 }
 
 /// Proof that a good token was shown, for as long as it is good.
 #[derive(Debug)]
-pub(crate) struct Pass {
+pub(crate) struct Credential {
     principal: Principal,
     withdrawn: AtomicBool,
     bell: Notify,
 }
 
-impl Pass {
+impl Credential {
     pub(crate) fn principal(&self) -> Principal {
         self.principal
     }
@@ -61,7 +61,7 @@ impl Pass {
     }
 
     /// Waits until the token is no longer good.
-    pub(crate) async fn ends(self: Arc<Pass>) {
+    pub(crate) async fn ends(self: Arc<Credential>) {
         loop {
             // In this order: an end between the two is not missed.
             let bell = self.bell.notified();
@@ -136,18 +136,18 @@ impl Tokens {
                 None if good.iter().any(|token| token.word == word) => {}
                 None => {
                     let number = inner.count.fetch_add(1, Ordering::Relaxed) + 1;
-                    let pass = Arc::new(Pass {
+                    let credential = Arc::new(Credential {
                         principal: Principal(number),
                         withdrawn: AtomicBool::new(false),
                         bell: Notify::new(),
                     });
-                    good.push(Token { word, pass });
+                    good.push(Token { word, credential });
                 }
             }
         }
         drop(good);
         for token in &old {
-            token.pass.withdraw();
+            token.credential.withdraw();
         }
         if !old.is_empty() {
             inner.withdrawn.notify_one();
@@ -156,11 +156,11 @@ impl Tokens {
 
     /// Proof that this is one of them, if it is. Takes the same time whichever it is, and however much of it is
     /// right.
-    pub(crate) fn admit(&self, shown: &str) -> Option<Arc<Pass>> {
+    pub(crate) fn admit(&self, shown: &str) -> Option<Arc<Credential>> {
         let good = self.good();
         good.iter().fold(None, |found, token| {
             match same(shown.as_bytes(), token.word.as_bytes()) {
-                true => Some(token.pass.clone()),
+                true => Some(token.credential.clone()),
                 false => found,
             }
         })
@@ -176,7 +176,7 @@ impl Tokens {
         let good = self.good();
         let at = good
             .iter()
-            .position(|token| token.pass.principal == principal);
+            .position(|token| token.credential.principal == principal);
         at.map(|at| at + 1)
     }
 

@@ -154,6 +154,42 @@ fn tokens_in_a_file_can_be_replaced_without_a_pause() {
 }
 
 #[test]
+fn invariant_a_session_belongs_to_the_token_that_opened_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("tokens");
+    std::fs::write(&path, "one\ntwo\n").expect("written");
+    let offer = Offer::new();
+    let rig = Rig::with(&offer.server, |http| http.token_file(&path));
+    let one = ("Authorization", "Bearer one");
+    let two = ("Authorization", "Bearer two");
+    let reply = rig.send("POST", &[one], &initialize().to_string());
+    let session = reply
+        .header("mcp-session-id")
+        .expect("a session")
+        .to_owned();
+    let call = call(1, "echo", json!({"text": "hi"})).to_string();
+    for (method, body) in [("POST", &*call), ("GET", ""), ("DELETE", "")] {
+        let reply = rig.send(method, &[two, ("Mcp-Session-Id", &session)], body);
+        assert_eq!(reply.status, 404, "{method}");
+    }
+    let mut stream = rig.send("GET", &[one, ("Mcp-Session-Id", &session)], "");
+    assert_eq!(stream.status, 200);
+    // Where it stands in the file does not matter, whether it stands there does.
+    std::fs::write(&path, "three\ntwo\none\n").expect("written");
+    let begun = Instant::now();
+    while status(&rig, &[("Authorization", "Bearer three")]) != 200 {
+        assert!(begun.elapsed() < HANG);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let reply = rig.send("POST", &[one, ("Mcp-Session-Id", &session)], &call);
+    assert_eq!(reply.status, 200);
+    std::fs::write(&path, "three\ntwo\n").expect("written");
+    while let Ok(Some(_)) = stream.line() {}
+    let reply = rig.send("POST", &[one, ("Mcp-Session-Id", &session)], &call);
+    assert_eq!(reply.status, 401);
+}
+
+#[test]
 fn fm_72_a_page_that_was_let_in_can_really_use_the_server() {
     let offer = Offer::new();
     let rig = Rig::with(&offer.server, |http| {

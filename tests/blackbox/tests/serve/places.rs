@@ -27,6 +27,9 @@ fn fm_32_there_is_a_bound_to_servers() {
     assert!(words.contains("--max-servers"), "{words}");
     assert_eq!(door.get("/sse", &[]).status, 503);
     assert_eq!(servers(&door), 2);
+    // Whoever runs it is told, once for many.
+    let log = std::fs::read_to_string(door.setup.path("log.jsonl")).expect("a log");
+    assert_eq!(log.matches("a client was refused").count(), 1, "{log}");
     // Requests without a session have servers of their own.
     let request = wire::modern_call(1, "echo", json!({"text": "hi"}));
     let headers = wire::modern_headers(&request);
