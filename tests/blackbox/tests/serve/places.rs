@@ -135,3 +135,36 @@ fn the_page_says_whose_a_server_is_and_when_it_ends() {
     let page = door.get("/", &[token]).text();
     assert!(page.contains("in use"), "{page}");
 }
+
+#[test]
+fn fm_32_a_session_whose_client_has_left_gives_way() {
+    let setup = Setup::new();
+    let file = setup.file("outlive.toml", "max-servers = 1\n");
+    let door = Door::with(setup.flags(&["--config", &file]));
+    let first = door.session();
+    let stream = door.get("/mcp", &[("Mcp-Session-Id", &first)]);
+    assert_eq!(door.post(&[], &wire::initialize(0)).status, 503);
+    drop(stream);
+    let second = until("it gives way", || {
+        let reply = door.post(&[], &wire::initialize(0));
+        assert!(servers(&door) <= 1);
+        reply.header("mcp-session-id").map(str::to_owned)
+    });
+    let call = |session| door.call(session, 1, "echo", json!({"text": "hi"})).status;
+    assert_eq!((call(&*first), call(&*second)), (404, 200));
+}
+
+#[test]
+fn fm_12_a_server_that_is_kept_for_its_client_has_one_place() {
+    let setup = Setup::new().knobs(&["--start-delay", "1500"]);
+    let door = Door::with(setup.env("OUTLIVE_MAX_SERVERS", "1"));
+    let body = wire::initialize(0).to_string();
+    let answered = until("it is ready", || {
+        assert!(servers(&door) <= 1);
+        let reply = wire::send_briefly(door.address, &body, Duration::from_millis(200));
+        // The end of the last attempt may not have been noticed yet.
+        reply.filter(|reply| reply.status != 503)
+    });
+    assert_eq!(answered.status, 200);
+    assert_eq!(door.setup.tap().pids().len(), 1, "it was started once");
+}
