@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::ffi::OsString;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -189,8 +190,25 @@ fn spawn(
     let (process, streams) = Process::spawn(command, &[], leg).map_err(|error| {
         let program = command.first().map(|word| word.to_string_lossy());
         let program = program.unwrap_or_default();
-        Finding::Broken(format!("{program} cannot be started: {error}."))
+        let why = unstarted(&program, &error);
+        Finding::Broken(format!("{program} cannot be started: {why}."))
     })?;
     leg.note(format!("process {} was started", process.pid()));
     Ok(Pipes::new(process, streams, drain, inbox.clone(), leg))
+}
+
+/// Why a program was not started: what the operating system says of a missing one names no reason.
+pub(crate) fn unstarted(program: &str, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound if program.contains("://") => {
+            "an address begins with http://".into()
+        }
+        io::ErrorKind::NotFound if program.contains(char::is_whitespace) => {
+            "there is no such program; give the program and each argument as a word of its own"
+                .into()
+        }
+        io::ErrorKind::NotFound if program.contains('/') => "there is no such file".into(),
+        io::ErrorKind::NotFound => "there is no such program in the PATH".into(),
+        _ => error.to_string(),
+    }
 }

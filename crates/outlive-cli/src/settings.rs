@@ -142,7 +142,7 @@ pub struct Settings {
     #[arg(long, env = "OUTLIVE_MESSAGE_LIMIT", value_name = "SIZE", default_value = "64MiB", value_parser = size, help_heading = "Limits")]
     pub message_limit: usize,
 
-    /// With this many requests in flight further ones wait, and when too many wait the host is no longer read.
+    /// Requests beyond this number are queued; when the queue is full, outlive stops reading from the host.
     #[arg(
         long,
         env = "OUTLIVE_MAX_IN_FLIGHT",
@@ -152,7 +152,7 @@ pub struct Settings {
     )]
     pub max_in_flight: usize,
 
-    /// With this many bytes of requests in flight further ones wait, and when too many wait the host is no longer read.
+    /// Requests beyond this many bytes are queued; when the queue is full, outlive stops reading from the host.
     #[arg(long, env = "OUTLIVE_MAX_IN_FLIGHT_BYTES", value_name = "SIZE", default_value = "64MiB", value_parser = size, help_heading = "Limits")]
     pub max_in_flight_bytes: usize,
 

@@ -17,7 +17,7 @@ use crate::journal::{Journal, Leg};
 use crate::process::{Process, ending};
 use crate::puppet::{Habits, Puppet, Puppets};
 use crate::scenario::Era;
-use crate::stage::{Options, Stage, start};
+use crate::stage::{Options, Stage, start, unstarted};
 use crate::survey::Target;
 use crate::tool::ToolCall;
 use crate::verdict::Finding;
@@ -162,8 +162,12 @@ async fn listen(
     patience: Duration,
     leg: &Leg,
 ) -> Result<Listener, Finding> {
-    let (mut process, streams) = Process::spawn(command, &[], leg)
-        .map_err(|error| Finding::Broken(format!("The proxy cannot be started: {error}.")))?;
+    let (mut process, streams) = Process::spawn(command, &[], leg).map_err(|error| {
+        let program = command.first().map(|word| word.to_string_lossy());
+        let program = program.unwrap_or_default();
+        let why = unstarted(&program, &error);
+        Finding::Broken(format!("{program} cannot be started: {why}."))
+    })?;
     // Neither of them may fill up.
     for (mut stream, leg) in [
         (

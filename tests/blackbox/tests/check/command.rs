@@ -50,16 +50,24 @@ fn what_cannot_be_tested_is_exit_code_2() {
         assert!(output.stdout.is_empty(), "{flags:?}");
         assert!(!output.stderr.is_empty(), "{flags:?}");
     }
-    let output = Command::new(outlive())
-        .args(["check", "server", "--", "/no/such/program"])
-        .output();
-    let output = output.expect("outlive");
-    assert_eq!(output.status.code(), Some(2));
-    let words = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(
-        words.contains("/no/such/program cannot be started"),
-        "{words}"
-    );
+    for (program, why) in [
+        ("/no/such/program", "there is no such file"),
+        ("no-such-program", "there is no such program in the PATH"),
+        (
+            "python3 server.py",
+            "there is no such program; give the program and each argument",
+        ),
+        ("htp://127.0.0.1/mcp", "an address begins with http://"),
+    ] {
+        let output = Command::new(outlive())
+            .args(["check", "server", "--", program])
+            .output();
+        let output = output.expect("outlive");
+        assert_eq!(output.status.code(), Some(2));
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        let start = format!("{program} cannot be started: ");
+        assert!(words.contains(&(start + why)), "{words}");
+    }
 }
 
 #[test]
