@@ -179,9 +179,9 @@ impl Session {
             return;
         };
         let tries = entry.refusals + 1;
-        let due = self.held_due(entry, now);
-        // Nobody is left to wait for what comes too late.
-        let too_late = due.is_some_and(|due| due <= now + pause);
+        // Nobody waits for long for what could be said now. Only a stream of notifications may wait.
+        let due = self.held_due(entry, now).unwrap_or(now + self.policy.hold);
+        let too_late = due <= now + pause && !entry.is_listen();
         if !again || tries >= MOST_REFUSALS || alone && too_late {
             return self.refuse_unexecuted(&host_id, Error::Rejected { status });
         }

@@ -490,6 +490,13 @@ fn a_pause_longer_than_a_request_may_be_held_ends_it() {
         p.advance(1_000);
         assert_eq!(p.at_link(), [call(8, "any")]);
     }
+    // Also one that waits for the start of its server.
+    let mut p = Pair::new(outlive_core::Policy::default());
+    p.up();
+    p.host(INITIALIZE);
+    p.forget();
+    unanswered(&mut p, Id::Int(0), rejected(503, Some(3_600)));
+    assert_eq!(p.failure().kind(), "rejected");
 }
 
 #[test]

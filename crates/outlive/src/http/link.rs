@@ -92,6 +92,8 @@ pub(crate) struct HttpLink {
     frames: u64,
     /// Nothing leaves any more: the link as a whole was refused.
     refused_all: bool,
+    /// The server has denied the session, and has said nothing since: there is nothing to take leave of.
+    denied: bool,
     ending: Ending,
 }
 
@@ -123,6 +125,7 @@ impl HttpLink {
             warnings: Vec::new(),
             frames: 0,
             refused_all: false,
+            denied: false,
             ending: Ending::No,
         };
         if known == Some(Transport::Sse) {
@@ -312,6 +315,11 @@ impl HttpLink {
 
     /// Passes on what was reported, and sees what it means for what waits.
     fn pass(&mut self, mut input: LinkInput) {
+        match &input {
+            LinkInput::Expired { .. } => self.denied = true,
+            LinkInput::Frame(_) => self.denied = false,
+            _ => {}
+        }
         match &mut input {
             LinkInput::Frame(frame) if self.aside => self.open_gate_for(frame),
             LinkInput::Disconnected { sent, .. } => *sent = (*sent).min(self.sent()),
@@ -353,7 +361,7 @@ impl HttpLink {
         }
         self.tasks.abort_all();
         self.running.clear();
-        if self.refused_all || !self.session.is_named() {
+        if self.refused_all || self.denied || !self.session.is_named() {
             self.ending = Ending::Ended;
             return;
         }
@@ -371,7 +379,7 @@ impl HttpLink {
         self.running.clear();
         self.waiting.clear();
         self.lane.clear();
-        if self.ending == Ending::No && !self.refused_all {
+        if self.ending == Ending::No && !self.refused_all && !self.denied {
             let session = self.session.clone();
             tokio::spawn(async move { session.delete().await });
         }
