@@ -196,6 +196,34 @@ fn fm_39_the_longest_unused_gives_way() {
 }
 
 #[test]
+fn of_several_the_one_that_was_unused_longest_gives_way() {
+    let limits = TableLimits {
+        sessions: 3,
+        ..TableLimits::default()
+    };
+    let mut rig = Rig::new(limits);
+    for name in 1..=3 {
+        rig.client(A, at(name)).change(|it| it.last = at(10 - name));
+    }
+    for gone in [3, 2, 1] {
+        rig.client(B, at(200));
+        assert_eq!(rig.ended(), [gone]);
+    }
+}
+
+#[test]
+fn nobody_gives_way_to_one_that_is_refused() {
+    let mut rig = Rig::new(few_servers(2));
+    rig.client(A, at(0));
+    rig.client(A, at(0));
+    let (late, waits) = rig.arrive(at(100));
+    assert_eq!((waits, rig.ended().len()), (Admission::Wait(at(110)), 1));
+    let refused = rig.table.admit(late, at(110));
+    assert_eq!(refused, Admission::Full(Full::Servers));
+    assert_eq!((rig.ended().len(), rig.table.len()), (0, 1));
+}
+
+#[test]
 fn one_whose_client_closed_its_stream_gives_way_sooner() {
     let limits = TableLimits {
         sessions: 2,
@@ -452,4 +480,16 @@ fn fm_60_those_that_send_nothing_give_way_longest_first() {
     // One does not give way to itself.
     assert_eq!(budget.grow(late, 70, at(100)), Err(NoRoom));
     assert!(budget.has(late) && budget.has(all[0]));
+}
+
+#[test]
+fn fm_60_the_one_that_stalls_longest_gives_way_first() {
+    let mut budget = ByteBudget::new(60);
+    let (a, b) = (budget.begin(at(0)), budget.begin(at(0)));
+    assert_eq!(budget.grow(a, 30, at(0)), Ok(vec![]));
+    assert_eq!(budget.grow(b, 30, at(0)), Ok(vec![]));
+    budget.progress(a, at(1));
+    let late = budget.begin(at(100));
+    assert_eq!(budget.grow(late, 30, at(100)), Ok(vec![b]));
+    assert!(budget.has(a));
 }
