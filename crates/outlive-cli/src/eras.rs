@@ -1,7 +1,7 @@
 //! What is known of servers from earlier runs (FM-42).
 //!
-//! A server that ends when it is asked `server/discover` is not asked again for a day. The memory
-//! is a small text file; if it cannot be read or written, the server is simply asked.
+//! A server that ends when it is asked `server/discover`, and then takes `initialize`, is not asked again for an hour.
+//! The memory is a small text file; if it cannot be read or written, the server is simply asked.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use outlive::Command;
 
 /// How long a server is remembered, in seconds: it may be updated.
-const A_DAY: u64 = 24 * 3600;
+const LAPSE: u64 = 3600;
 
 /// The memory of one server.
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ impl Eras {
         let _ = fs::write(&draft, text).and_then(|()| fs::rename(&draft, file));
     }
 
-    /// What was remembered within a day.
+    /// What was remembered within that time.
     fn entries(&self) -> Vec<(String, u64)> {
         let text = self
             .file
@@ -69,7 +69,7 @@ impl Eras {
             let (server, at) = line.split_once(' ')?;
             Some((server.to_owned(), at.parse().ok()?))
         };
-        let fresh = |(_, at): &(String, u64)| now().saturating_sub(*at) < A_DAY;
+        let fresh = |(_, at): &(String, u64)| now().saturating_sub(*at) < LAPSE;
         text.unwrap_or_default()
             .lines()
             .filter_map(parse)
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_remembered_for_a_day_and_others_are_not() {
+    fn a_server_is_remembered_for_an_hour_and_others_are_not() {
         let directory = std::env::temp_dir().join(format!("outlive-eras-{}", std::process::id()));
         let eras = |program: &str| {
             Eras::in_directory(Some(directory.clone()), &Command::new(program, ["-x"]))
@@ -115,7 +115,7 @@ mod tests {
 
         let file = directory.join("eras");
         assert_eq!(fs::read_to_string(&file).unwrap().lines().count(), 2);
-        let old = format!("{} {}\n", eras("one").server, now() - A_DAY);
+        let old = format!("{} {}\n", eras("one").server, now() - LAPSE);
         fs::write(&file, old + "not an entry\n").unwrap();
         assert!(!eras("one").is_legacy_only());
         fs::remove_dir_all(&directory).unwrap();

@@ -25,7 +25,6 @@ pub fn run(settings: &ServeSettings) -> Result<ExitCode, String> {
     let command = run::command(&settings.run, "serve")?;
     let mut policy = settings.run.policy()?;
     let eras = Eras::of(&command);
-    policy.refuse_discover = eras.is_legacy_only();
     let (builder, secrets) = match run::remote(&settings.run, &command)? {
         Some(remote) => {
             policy.refuse_discover |= settings.run.remote.era == Era::Legacy;

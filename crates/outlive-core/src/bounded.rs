@@ -5,6 +5,8 @@ use std::hash::Hash;
 
 use rustc_hash::FxHashSet;
 
+use crate::time::Time;
+
 /// A set that remembers the newest `limit` members and forgets the oldest.
 #[derive(Clone, Debug)]
 pub(crate) struct RecentSet<T> {
@@ -57,10 +59,10 @@ impl<T: Clone + Eq + Hash> RecentSet<T> {
     }
 }
 
-/// The last lines of a stream of text, bounded by lines and bytes, control characters escaped.
+/// The last lines of a stream of text and when they came, bounded by lines and bytes, control characters escaped.
 #[derive(Clone, Debug)]
 pub(crate) struct Tail {
-    lines: VecDeque<String>,
+    lines: VecDeque<(Time, String)>,
     bytes: usize,
     max_lines: usize,
     max_bytes: usize,
@@ -78,7 +80,7 @@ impl Tail {
 
     /// Adds a line. One without a letter or digit (blank, or the rule under a traceback) is not
     /// worth a place.
-    pub(crate) fn push(&mut self, line: &str) {
+    pub(crate) fn push(&mut self, now: Time, line: &str) {
         let mut line = escape(line.trim_end());
         if !line.contains(char::is_alphanumeric) {
             return;
@@ -88,17 +90,24 @@ impl Tail {
             line.truncate(end);
         }
         self.bytes += line.len();
-        self.lines.push_back(line);
+        self.lines.push_back((now, line));
         while self.lines.len() > self.max_lines || self.bytes > self.max_bytes {
             match self.lines.pop_front() {
-                Some(oldest) => self.bytes -= oldest.len(),
+                Some((_, oldest)) => self.bytes -= oldest.len(),
                 None => break,
             }
         }
     }
 
-    pub(crate) fn to_vec(&self) -> Vec<String> {
-        self.lines.iter().cloned().collect()
+    /// The lines that came at that moment or later.
+    pub(crate) fn since(&self, since: Time) -> Vec<String> {
+        let fresh = self.lines.iter().filter(|(at, _)| *at >= since);
+        fresh.map(|(_, line)| line.clone()).collect()
+    }
+
+    #[cfg(test)]
+    fn to_vec(&self) -> Vec<String> {
+        self.since(Time::ZERO)
     }
 
     #[cfg(test)]
@@ -143,26 +152,37 @@ mod tests {
     fn tail_is_bounded_by_lines_and_bytes() {
         let mut tail = Tail::new(3, 10);
         for line in ["one", "", "two", "three", "four"] {
-            tail.push(line);
+            tail.push(Time::ZERO, line);
         }
         assert_eq!(
             tail.to_vec(),
             ["three", "four"],
             "11 bytes would be too many"
         );
-        tail.push("a line longer than ten bytes");
+        tail.push(Time::ZERO, "a line longer than ten bytes");
         assert_eq!(tail.to_vec(), ["a line lon"]);
         assert_eq!(tail.sizes(), (1, 10));
         for line in ["a", "b", "c", "d"] {
-            tail.push(line);
+            tail.push(Time::ZERO, line);
         }
         assert_eq!(tail.to_vec(), ["b", "c", "d"]);
     }
 
     #[test]
+    fn tail_knows_what_is_fresh() {
+        let at = |ms| Time::after(std::time::Duration::from_millis(ms));
+        let mut tail = Tail::new(3, 100);
+        for (ms, line) in [(1, "a"), (2, "b"), (3, "c")] {
+            tail.push(at(ms), line);
+        }
+        assert_eq!(tail.since(at(2)), ["b", "c"]);
+        assert_eq!(tail.since(at(4)), [""; 0]);
+    }
+
+    #[test]
     fn tail_escapes_control_characters() {
         let mut tail = Tail::new(3, 100);
-        tail.push("\u{1b}[31mred\u{7}\tend\r");
+        tail.push(Time::ZERO, "\u{1b}[31mred\u{7}\tend\r");
         assert_eq!(tail.to_vec(), ["\\u{1b}[31mred\\u{7} end"]);
     }
 }

@@ -157,7 +157,8 @@ pub struct Cause {
     pub phase: Phase,
     /// The command or address, secrets masked.
     pub label: Arc<str>,
-    /// The last lines of its standard error, control characters escaped.
+    /// What it wrote to its standard error shortly before, control characters escaped. These are the server's own
+    /// words, whatever they say.
     pub stderr_tail: Arc<[String]>,
 }
 

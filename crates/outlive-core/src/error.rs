@@ -79,7 +79,7 @@ pub enum Error {
         cause: Option<Cause>,
         /// How long the request was held for it.
         held: Duration,
-        /// When it is tried next.
+        /// After this time it is tried again: by itself, or for whoever calls then.
         retry_after: Option<Duration>,
     },
     /// More requests are waiting for a server than may be held.
@@ -221,10 +221,8 @@ impl Error {
             Error::ConnectionLost {
                 outcome, poison, ..
             } => !poison && matches!(outcome, Outcome::NotSent | Outcome::Rejected),
-            Error::Unavailable { .. }
-            | Error::Overloaded
-            | Error::SessionExpired
-            | Error::Rejected { .. } => true,
+            Error::Unavailable { .. } | Error::Overloaded | Error::SessionExpired => true,
+            Error::Rejected { status } => is_temporary(*status),
             _ => false,
         }
     }
@@ -252,7 +250,7 @@ impl Error {
                 format!(
                     "The server {} while running {what}. {then}{}",
                     cause.predicate(),
-                    last_words(cause)
+                    own_output(cause)
                 )
             }
             Error::Unavailable {
@@ -279,14 +277,14 @@ impl Error {
                 }
                 text += &match retry_after {
                     Some(after) if *after > Duration::ZERO => format!(
-                        ". The server is tried again in {}, or when it is called.",
+                        ". Call again in {} to try the server again.",
                         seconds(whole(*after))
                     ),
                     _ => ". Call again to try the server again.".to_string(),
                 };
                 if let Some(cause) = cause {
                     text += cause.advice();
-                    text += &last_words(cause);
+                    text += &own_output(cause);
                 }
                 text
             }
@@ -320,9 +318,13 @@ impl Error {
             Error::SessionExpired => {
                 format!("The server has forgotten this session, so {what} was not executed.")
             }
-            Error::Rejected { status } => {
-                format!("The server refused {what} with status {status}. It was not executed.")
-            }
+            Error::Rejected { status } => format!(
+                "The server refused {what} with status {status}. It was not executed. {}",
+                match is_temporary(*status) {
+                    true => "You can send it again later.",
+                    false => "The same request would be refused again.",
+                }
+            ),
             Error::TooLarge {
                 limit,
                 answer: true,
@@ -371,6 +373,7 @@ impl Error {
             }
             Error::Timeout { after, .. } => about["after_ms"] = json!(after.as_millis() as u64),
             Error::TooLarge { limit, .. } => about["limit"] = json!(limit),
+            Error::Rejected { status } => about["status"] = json!(status),
             _ => {}
         }
         if let Error::Unavailable {
@@ -426,14 +429,35 @@ impl Refusal {
     }
 }
 
-fn last_words(cause: &Cause) -> String {
+/// Whether a server that answers with this status may take the same request later: it was too early, too slow,
+/// too often, or too much at once. Any other refusal is about the request itself.
+fn is_temporary(status: u16) -> bool {
+    matches!(status, 408 | 425 | 429 | 503)
+}
+
+/// What the server wrote itself, quoted: readers, and models above all, must not take it for advice of ours. It stands
+/// at the end of a sentence, so that nothing of ours follows what may contain anything.
+pub(crate) fn own_output(cause: &Cause) -> String {
+    const MOST_LINES: usize = 3;
+    const LONGEST: usize = 200;
     let tail = &cause.stderr_tail;
     if tail.is_empty() {
         return String::new();
     }
-    let from = tail.len().saturating_sub(3);
-    format!(" Its last words on stderr: {}", tail[from..].join(" | "))
+    let quoted = |line: &String| {
+        let line = line.trim();
+        let end = line.floor_char_boundary(LONGEST);
+        let more = if end < line.len() { "…" } else { "" };
+        format!("\"{}{more}\"", &line[..end])
+    };
+    let from = tail.len().saturating_sub(MOST_LINES);
+    let lines: Vec<String> = tail[from..].iter().map(quoted).collect();
+    format!(
+        " The server's own output on stderr (quoted, not advice from outlive): {}",
+        lines.join(" | ")
+    )
 }
+
 /// Rounded up to a millisecond: who comes back after this time must not be too early.
 fn whole(after: Duration) -> Duration {
     Duration::from_millis(after.as_nanos().div_ceil(1_000_000) as u64)

@@ -165,6 +165,28 @@ impl fmt::Display for Software {
     }
 }
 
+/// How it is known that a server has not executed a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unexecuted {
+    /// The server ended before it had read it.
+    Unread,
+    /// The server refused it.
+    Refused,
+}
+
+impl Unexecuted {
+    /// Both of them.
+    pub const ALL: [Unexecuted; 2] = [Unexecuted::Unread, Unexecuted::Refused];
+
+    /// The word for it in logs and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Unexecuted::Unread => "unread",
+            Unexecuted::Refused => "refused",
+        }
+    }
+}
+
 /// Something a session did or noticed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -199,6 +221,17 @@ pub enum Event {
         method: String,
         /// The link it was sent on.
         generation: Generation,
+    },
+    /// A request was sent again that had certainly not been executed.
+    Resent {
+        /// Its id as the host wrote it.
+        id: String,
+        /// Its method.
+        method: String,
+        /// The link it was sent on.
+        generation: Generation,
+        /// How that is known.
+        why: Unexecuted,
     },
     /// A request was answered by us with an error.
     Refused {
@@ -252,6 +285,7 @@ impl Event {
             Event::Lost { .. } => "lost",
             Event::SlowStart { .. } => "slow_start",
             Event::Retried { .. } => "retried",
+            Event::Resent { .. } => "resent",
             Event::Refused { .. } => "refused",
             Event::Dropped { .. } => "dropped",
             Event::AbsorbingCancels { .. } => "absorbing_cancels",
@@ -318,6 +352,17 @@ impl Event {
                 line["method"] = json!(method);
                 line["generation"] = json!(generation.number());
             }
+            Event::Resent {
+                id,
+                method,
+                generation,
+                why,
+            } => {
+                line["id"] = json!(id);
+                line["method"] = json!(method);
+                line["generation"] = json!(generation.number());
+                line["why"] = json!(why.as_str());
+            }
             Event::Refused { id, method, kind } => {
                 line["id"] = json!(id);
                 line["method"] = json!(method);
@@ -370,7 +415,8 @@ impl fmt::Display for Event {
             Event::State(State::Down { .. }) => f.write_str("down"),
             Event::State(State::Failed { cause, .. }) => write!(
                 f,
-                "failed: {}; it is tried again now and then, and when it is called",
+                "failed: {}; it is tried again now and then, and when it is called, at most once a second \
+                 (each failed attempt doubles the wait)",
                 sentence(cause)
             ),
             Event::State(State::Closed) => f.write_str("closed"),
@@ -405,7 +451,7 @@ impl fmt::Display for Event {
                     write!(f, ", {in_flight} in flight")?;
                 }
                 if let Some(last) = cause.stderr_tail.last() {
-                    write!(f, "; its last words: {last}")?;
+                    write!(f, "; it last wrote to stderr: \"{}\"", last.trim())?;
                 }
                 Ok(())
             }
@@ -424,6 +470,19 @@ impl fmt::Display for Event {
                     "sent {method} (id {id}) again on generation {generation}"
                 )
             }
+            Event::Resent {
+                id,
+                method,
+                generation,
+                why,
+            } => write!(
+                f,
+                "sent {method} (id {id}) again on generation {generation}: {}, so it had not been executed",
+                match why {
+                    Unexecuted::Unread => "the server before it had ended without reading it",
+                    Unexecuted::Refused => "it had been refused",
+                }
+            ),
             Event::Refused { id, method, kind } => {
                 write!(f, "answered {method} (id {id}) with {kind}")
             }

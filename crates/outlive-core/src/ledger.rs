@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
+use crate::event::Unexecuted;
 use crate::link::Generation;
 use crate::message::{Id, Message};
 use crate::policy::Terms;
@@ -47,6 +48,8 @@ pub(crate) struct Entry {
     pub(crate) refusals: u32,
     /// A session has refused it as if that session were forgotten.
     pub(crate) disowned: bool,
+    /// It was sent before and certainly not executed, for this reason.
+    pub(crate) unexecuted: Option<Unexecuted>,
     /// It may be repeated only if the new server's list still says so.
     pub(crate) verify: bool,
     /// A `subscriptions/listen` whose acknowledgement the host has.
@@ -234,6 +237,7 @@ impl Ledger {
             deaths: 0,
             refusals: 0,
             disowned: false,
+            unexecuted: None,
             verify: false,
             acknowledged: false,
             due: None,
@@ -301,6 +305,14 @@ impl Ledger {
     pub(crate) fn refused(&mut self, id: &Id, refusals: u32) {
         if let Some(entry) = self.entries.get_mut(id) {
             entry.refusals = refusals;
+            entry.unexecuted = Some(Unexecuted::Refused);
+        }
+    }
+
+    /// Notes that a request was on a link that ended, and was not executed there.
+    pub(crate) fn unexecuted(&mut self, id: &Id, why: Unexecuted) {
+        if let Some(entry) = self.entries.get_mut(id) {
+            entry.unexecuted = Some(why);
         }
     }
 

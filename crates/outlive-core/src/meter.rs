@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use crate::event::{Direction, DropReason, Event, State};
+use crate::event::{Direction, DropReason, Event, State, Unexecuted};
 
 /// The methods that are told apart, the most frequent first.
 const METHODS: [&str; 21] = [
@@ -136,6 +136,7 @@ pub struct Meter {
     dropped: [[AtomicU64; 2]; DROPS.len()],
     connected: AtomicU64,
     retried: AtomicU64,
+    resent: [AtomicU64; Unexecuted::ALL.len()],
     bytes: [AtomicU64; 2],
     states: [AtomicU64; STATES.len()],
     in_flight: AtomicU64,
@@ -205,9 +206,15 @@ impl Meter {
         self.connected.load(Relaxed)
     }
 
-    /// Requests that were sent again on another link.
+    /// Requests that may have been executed and were sent again on another link.
     pub fn retried(&self) -> u64 {
         self.retried.load(Relaxed)
+    }
+
+    /// Requests that were sent again because they had not been executed: how that was known, and how many.
+    pub fn resent(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let all = Unexecuted::ALL.iter().zip(&self.resent);
+        all.map(|(why, count)| (why.as_str(), count.load(Relaxed)))
     }
 
     /// Bytes of messages that were passed on, to servers and to hosts.
@@ -360,6 +367,11 @@ impl Tally {
                 }
             }
             Event::Retried { .. } => drop(meter.retried.fetch_add(1, Relaxed)),
+            Event::Resent { why, .. } => {
+                if let Some(index) = Unexecuted::ALL.iter().position(|known| known == why) {
+                    meter.resent[index].fetch_add(1, Relaxed);
+                }
+            }
             Event::Refused { method, kind, .. } => meter.request(method, kind),
             Event::Dropped {
                 direction, reason, ..

@@ -35,6 +35,14 @@ impl Add<Duration> for Time {
     }
 }
 
+impl Sub<Duration> for Time {
+    type Output = Time;
+    /// The moment that long before; the start of time if that is earlier.
+    fn sub(self, by: Duration) -> Time {
+        Time(self.0.saturating_sub(nanoseconds(by)))
+    }
+}
+
 impl Sub for Time {
     type Output = Duration;
     /// The time from `earlier` to `self`; zero if `earlier` is in fact later.

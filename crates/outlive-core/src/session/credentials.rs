@@ -56,7 +56,7 @@ impl Session {
             }
             return self.refuse_unexecuted(&host_id, Error::Rejected { status });
         }
-        let cause = self.cause(Reason::Unauthorized(status));
+        let cause = self.cause(now, Reason::Unauthorized(status));
         self.refuse_unexecuted(
             &host_id,
             Error::Unavailable {

@@ -78,7 +78,7 @@ impl Session {
             true => self.refuse_unexecuted(
                 &host_id,
                 Error::Unavailable {
-                    cause: Some(self.cause(Reason::Unmade(why))),
+                    cause: Some(self.cause(now, Reason::Unmade(why))),
                     held: Duration::ZERO,
                     retry_after: None,
                 },

@@ -6,6 +6,7 @@ use crate::cause::seconds;
 use crate::error::{Bound, Error, Outcome};
 use crate::event::{Direction, DropReason, State};
 use crate::framer::Frame;
+use crate::link::Generation;
 use crate::ledger::{Entry, Place, sooner};
 use crate::message::{Defect, DefectKind, Id, Kind, Message, read_batch};
 use crate::meter;
@@ -16,7 +17,10 @@ use crate::event::Event;
 use crate::memory::Era;
 
 use super::link::Own;
-use super::{Ending, Session, Waiting};
+use super::{Doubt, Ending, Session, Waiting};
+
+/// How long a server that ended over `server/discover`, or did not answer it, is not asked again.
+const DOUBT: Duration = Duration::from_secs(30);
 
 /// Longer ids are refused: they would have to be remembered in many places.
 pub(crate) const LONGEST_ID: usize = 4 << 10;
@@ -128,6 +132,13 @@ impl Session {
             return Some(Error::Unsupported {
                 why: "This server is known not to take it; use `initialize`.".into(),
             });
+        }
+        if let Some(doubt) = self.discover_doubt.as_ref().filter(|doubt| now < doubt.until)
+            && self.memory.era == Era::Unknown
+            && message.is("server/discover")
+        {
+            let why = doubt.why.clone();
+            return Some(Error::Unsupported { why });
         }
         if let State::Failed { cause, retry_at } = &self.state {
             // An attempt is under way or due: wait for it. Otherwise only now and then.
@@ -254,11 +265,21 @@ impl Session {
         if entry.acknowledged {
             link.reissued.insert(id.clone());
         }
-        let again = (entry.deaths > 0).then(|| Event::Retried {
-            id: id.to_string(),
-            method: entry.message.method().to_string(),
-            generation,
-        });
+        let (name, method) = (|| id.to_string(), || entry.message.method().to_string());
+        let again = match entry.unexecuted {
+            _ if entry.deaths > 0 => Some(Event::Retried {
+                id: name(),
+                method: method(),
+                generation,
+            }),
+            Some(why) => Some(Event::Resent {
+                id: name(),
+                method: method(),
+                generation,
+                why,
+            }),
+            None => None,
+        };
         let opens = entry.message.is("initialize") && self.memory.initialize.is_none();
         let due = self.flight_due(entry, now);
         self.ledger.place(
@@ -502,7 +523,7 @@ impl Session {
                 cause => Error::Unavailable {
                     cause: cause.clone(),
                     held: now - since,
-                    retry_after: self.retry_at.map(|at| at - now),
+                    retry_after: self.next_try(now),
                 },
             };
             return self.refuse(&entry, &error);
@@ -514,12 +535,12 @@ impl Session {
         };
         let after = after.unwrap_or_default();
         let error = if self.is_unproven_discover(&entry) {
-            Error::Unsupported {
-                why: format!(
-                    "The server did not answer it within {}; use `initialize`.",
-                    seconds(after)
-                ),
-            }
+            let why = format!(
+                "The server did not answer it within {}; use `initialize`.",
+                seconds(after)
+            );
+            self.doubt_discover(now, None, &why);
+            Error::Unsupported { why }
         } else {
             Error::Timeout {
                 after,
@@ -533,10 +554,25 @@ impl Session {
         }
     }
 
-    /// This server does not take `server/discover`: it is not asked again.
-    pub(super) fn note_legacy(&mut self) {
-        self.policy.refuse_discover = true;
-        self.emit(Event::LegacyOnly);
+    /// The server has ended over `server/discover`, or not answered it. That proves nothing: it may lack a key that
+    /// somebody is about to give it. But it is not asked again for a moment.
+    pub(super) fn doubt_discover(&mut self, now: Time, ended: Option<Generation>, why: &str) {
+        self.discover_doubt = Some(Doubt {
+            until: now + DOUBT,
+            ended,
+            why: why.into(),
+        });
+    }
+
+    /// The host's `initialize` was answered with a result. If the server before this one has ended over
+    /// `server/discover`, that was why: it starts, and it takes the one and not the other.
+    pub(super) fn note_if_legacy(&mut self, generation: Generation) {
+        let doubt = self.discover_doubt.take();
+        let ended = doubt.and_then(|doubt| doubt.ended);
+        if ended.is_some_and(|ended| ended.next() == generation) {
+            self.policy.refuse_discover = true;
+            self.emit(Event::LegacyOnly);
+        }
     }
 
     /// Progress was made with this request: its idle clock starts anew.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::cause::{Cause, Phase, Reason};
-use crate::error::{Error, Outcome};
-use crate::event::{Direction, DropReason, Event, State};
+use crate::error::{Error, Outcome, own_output};
+use crate::event::{Direction, DropReason, Event, State, Unexecuted};
 use crate::ledger::{Entry, Place, sooner};
 use crate::link::{Generation, LinkInput, LinkOrder};
 use crate::message::Id;
@@ -57,7 +57,7 @@ impl Session {
             LinkInput::Alive => link.pulse.heard = now,
             LinkInput::Stderr(line) => {
                 link.pulse.heard = now;
-                link.stderr.push(&line);
+                link.stderr.push(now, &line);
             }
             LinkInput::Inspected { stopped } => self.inspected(now, stopped),
             LinkInput::Eof { sent } => {
@@ -143,7 +143,7 @@ impl Session {
             reason: reason.clone(),
             until: now + patience,
         };
-        let cause = self.cause(reason);
+        let cause = self.cause(now, reason);
         // Nobody may take a dead link for a live one, not even for this moment (invariant 5).
         self.set_state(State::Down {
             cause,
@@ -161,28 +161,26 @@ impl Session {
         self.begin_dying(now, Reason::Stopped, EXIT_PATIENCE);
     }
 
-    pub(super) fn cause(&self, reason: Reason) -> Cause {
+    pub(super) fn cause(&self, now: Time, reason: Reason) -> Cause {
         let link = self.link.as_ref();
         let phase = match (&reason, link.and_then(|link| link.served)) {
             (Reason::Unmade(_), _) => Phase::Spawn,
             (_, None) => Phase::Handshake,
             (_, Some(_)) => Phase::Service,
         };
+        let last_words = link.map(|link| link.last_words(now, &reason));
         Cause {
             reason,
             phase,
             label: self.policy.label.clone(),
-            stderr_tail: link
-                .map(|link| link.stderr.to_vec())
-                .unwrap_or_default()
-                .into(),
+            stderr_tail: last_words.unwrap_or_default().into(),
         }
     }
 
     /// The link is dead. Everything in it is settled now; its process, if there still is one, is
     /// seen to afterwards.
     pub(super) fn lose(&mut self, now: Time, reason: Reason) {
-        let cause = self.cause(reason);
+        let cause = self.cause(now, reason);
         let Some(link) = self.link.take() else { return };
         self.resume(now);
         let generation = link.generation;
@@ -332,16 +330,22 @@ impl Session {
             let verify =
                 unknown && entry.message.is("tools/call") && self.retry_of(entry) == Retry::Safe;
             self.ledger.died(id, deaths, verify);
+            match link.rejected.contains(id) {
+                true => self.ledger.unexecuted(id, Unexecuted::Refused),
+                false if !sent => self.ledger.unexecuted(id, Unexecuted::Unread),
+                false => {}
+            }
             self.ledger.place(id, Place::Held { since: now }, due, now);
             return Some(Waiting::Request(id.clone(), ticket));
         }
         let entry = self.ledger.settle(id)?;
         if probe_killed {
-            self.note_legacy();
             let why = format!(
-                "The server {} when it was asked; use `initialize`.",
-                cause.predicate()
+                "The server {} when it was asked; use `initialize`.{}",
+                cause.predicate(),
+                own_output(cause)
             );
+            self.doubt_discover(now, Some(link.generation), &why);
             self.refuse(&entry, &Error::Unsupported { why });
             return None;
         }
@@ -354,7 +358,7 @@ impl Session {
             true => Error::Unavailable {
                 cause: Some(cause.clone()),
                 held: Duration::ZERO,
-                retry_after: self.retry_at.map(|at| at - now),
+                retry_after: self.next_try(now),
             },
             false => Error::ConnectionLost {
                 cause: cause.clone(),
@@ -427,25 +431,41 @@ impl Session {
             false => Error::Unavailable {
                 cause: Some(cause.clone()),
                 held,
-                retry_after: self.retry_at.map(|at| at - now),
+                retry_after: self.next_try(now),
             },
         };
         self.refuse(&entry, &error);
     }
 
+    /// After what time the server is tried again: by itself, or if somebody calls then.
+    pub(super) fn next_try(&self, now: Time) -> Option<Duration> {
+        let at = self.retry_at?;
+        let at = match self.state {
+            State::Failed { .. } => at.min(self.supervisor.called()),
+            _ => at,
+        };
+        Some(at.max(now) - now)
+    }
+
     /// A server that ends by itself soon after a cancellation has died of it, unless it was at work
-    /// on a request that came later.
+    /// on a request that came later. If it answers what was cancelled, as those do that die of it, or if
+    /// that happens for the second time, it has died of it all the same.
     fn blame_cancellation(&mut self, link: &Link, cause: &Cause, in_flight: &[Id]) {
         let later = |id: &Id| {
             let place = self.ledger.get(id).map(|entry| &entry.place);
-            matches!(place, Some(Place::InFlight { frame, .. }) if *frame >= link.pulse.proven)
+            // What it has not read it cannot have died of.
+            let read = link.pulse.proven..link.taken;
+            matches!(place, Some(Place::InFlight { frame, .. }) if read.contains(frame))
         };
         if self.policy.cancel == Cancel::Auto
             && !self.absorbing
             && is_own_doing(cause)
             && link.pulse.suspect_until.is_some()
-            && !in_flight.iter().any(later)
         {
+            let again = std::mem::replace(&mut self.died_as_suspect, true);
+            if in_flight.iter().any(later) && !again && !link.pulse.answers_cancelled {
+                return;
+            }
             self.absorbing = true;
             self.emit(Event::AbsorbingCancels {
                 generation: link.generation,

@@ -1,5 +1,7 @@
 //! The link in service, as the session sees it.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -10,6 +12,11 @@ use crate::link::Generation;
 use crate::message::Id;
 use crate::policy::Limits;
 use crate::time::Time;
+
+/// What a server wrote in this time before it ended may tell why.
+const SHORTLY_BEFORE: Duration = Duration::from_secs(5);
+/// And if somebody else ended it, in this time.
+const JUST_BEFORE: Duration = Duration::from_secs(2);
 
 /// How far a link has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +93,8 @@ pub(super) enum ProbeMethod {
 pub(super) struct Probe {
     pub(super) id: Id,
     pub(super) sent: Time,
+    /// When it is followed by another one, if the server is suspect.
+    pub(super) again_at: Time,
     pub(super) method: ProbeMethod,
 }
 
@@ -107,10 +116,16 @@ pub(super) struct Pulse {
     /// Frames it had been sent when it was sent a cancellation, or last answered a probe. If it
     /// dies over a request that came later, it may be of that.
     pub(super) proven: u64,
+    /// It has answered a cancelled request with an error.
+    pub(super) answers_cancelled: bool,
     /// It has answered a probe.
     pub(super) ponged: bool,
-    /// It left a probe unanswered that requests were waiting for: they wait no more.
+    /// It left a probe unanswered that requests were waiting for: they wait no more …
     pub(super) deaf: bool,
+    /// … but for a moment after a ping that was sent at this time.
+    pub(super) bait: Option<Time>,
+    /// What waits goes out now, suspect or not.
+    pub(super) gate_open: bool,
     pub(super) inspected: Option<Time>,
     /// Since when the operating system shows it as stopped.
     pub(super) stopped_since: Option<Time>,
@@ -227,6 +242,25 @@ impl Link {
         }
         self.doubted.remove(host_id);
         self.rejected.remove(host_id)
+    }
+
+    /// What it wrote to its standard error shortly before its end, which is `now`. A banner of an hour ago says
+    /// nothing about an end, and a server that somebody else ended has no part in it, unless it was just
+    /// saying something.
+    pub(super) fn last_words(&self, now: Time, reason: &Reason) -> Vec<String> {
+        let served = self.served.unwrap_or_default();
+        let since = match reason {
+            // We ended it.
+            Reason::Requested | Reason::Closing => return Vec::new(),
+            // What it wrote while it started belongs to its start.
+            Reason::Exited(exit) if exit.is_external() => served.max(now - JUST_BEFORE),
+            Reason::Stopped => served.max(self.pulse.heard - JUST_BEFORE),
+            // It has never been in service: all it wrote is about its start.
+            _ if self.served.is_none() => Time::ZERO,
+            Reason::Unresponsive(_) => self.pulse.heard - SHORTLY_BEFORE,
+            _ => now - SHORTLY_BEFORE,
+        };
+        self.stderr.since(since)
     }
 
     /// The id the host knows this request of the server by.

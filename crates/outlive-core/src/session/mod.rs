@@ -107,6 +107,15 @@ enum Waiting {
     Notification(Box<Message>, Time),
 }
 
+/// Why a server is not asked `server/discover` for a while.
+#[derive(Clone, Debug)]
+struct Doubt {
+    until: Time,
+    /// The link that ended over it, if one did.
+    ended: Option<Generation>,
+    why: String,
+}
+
 /// How the session is ending, if it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
@@ -150,6 +159,9 @@ pub struct Session {
     pause_spent: bool,
     /// This server has died of a cancellation.
     absorbing: bool,
+    discover_doubt: Option<Doubt>,
+    /// It has died by itself soon after a cancellation, perhaps of something else.
+    died_as_suspect: bool,
     /// This server does not answer `ping`.
     no_ping: bool,
     host_blocked: bool,
@@ -184,6 +196,8 @@ impl Session {
             pause: None,
             pause_spent: false,
             absorbing: false,
+            discover_doubt: None,
+            died_as_suspect: false,
             no_ping: false,
             host_blocked: false,
             host_gone: false,

@@ -9,7 +9,10 @@
 //! - a cancellation forwarded to a legacy server. Such a server may die of it when the cancelled
 //!   work ends, and look alive until the next line arrives, which it swallows (seed 2). So for a
 //!   while every line that matters is preceded by a `ping` of ours: if it is swallowed, nothing is
-//!   lost but the ping, and the request goes to the next server.
+//!   lost but the ping, and the request goes to the next server. It may also have died with a ping
+//!   it had read and not answered; so a ping that stays unanswered is followed by another one, after
+//!   ever longer pauses, and that is the line which lets its process end. What it was running when
+//!   it died is lost all the same.
 
 use std::time::Duration;
 
@@ -20,8 +23,8 @@ use crate::memory::Era;
 use crate::message::Id;
 use crate::time::Time;
 
-use super::link::{Own, Probe, ProbeMethod, Pulse, Stage};
-use super::{Ending, Output, Session};
+use super::link::{Link, Own, Probe, ProbeMethod, Pulse, Stage};
+use super::{Ending, Output, Session, Waiting};
 
 /// How often a suspect is asked for a sign of life: it is found out within a second.
 const SUSPECT_INTERVAL: Duration = Duration::from_millis(500);
@@ -30,6 +33,10 @@ const GATE_PATIENCE: Duration = Duration::from_secs(1);
 /// … longer if it has shown that it answers pings; one that does not is either dead, or so busy
 /// that it would not take the request any sooner than the ping.
 const PONGED_GATE_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a ping is given to find out a dead server before what follows it is sent.
+const BAIT_PATIENCE: Duration = Duration::from_millis(100);
+/// No more pings than this are left unanswered on a link.
+const MOST_PINGS: usize = 8;
 /// How long a server that answers what was cancelled stays suspect.
 const LONG_WATCH: Duration = Duration::from_secs(600);
 /// A server that leaves a request unanswered is looked at after this time, …
@@ -45,8 +52,14 @@ impl Session {
         let Some(link) = self.link.as_ref().filter(|link| link.is_open()) else {
             return false;
         };
-        let busy = link.busy_until.is_some_and(|until| now < until);
-        (!self.is_suspect(now) || link.pulse.deaf) && !busy && !self.is_full()
+        (!self.is_suspect(now) || link.pulse.gate_open) && self.has_room(now)
+    }
+
+    /// Whether the server would take a request now, suspect or not.
+    fn has_room(&self, now: Time) -> bool {
+        let busy = |link: &Link| link.busy_until.is_some_and(|until| now < until);
+        let open = |link: &Link| link.is_open() && !busy(link);
+        self.link.as_ref().is_some_and(open) && !self.is_full()
     }
 
     fn is_suspect(&self, now: Time) -> bool {
@@ -72,22 +85,48 @@ impl Session {
         }
     }
 
-    /// The server answered a request after it was cancelled.
-    pub(super) fn answered_the_dead(pulse: &mut Pulse, now: Time) {
+    /// The server answered a request after it was cancelled. A result may have been on its way; an
+    /// error is what mcp 1.x answers to the cancellation itself.
+    pub(super) fn answered_the_dead(pulse: &mut Pulse, now: Time, is_error: bool) {
         if let Some(until) = &mut pulse.suspect_until {
             *until = (*until).max(now + LONG_WATCH);
+            pulse.answers_cancelled |= is_error;
         }
     }
 
     /// Something waits behind a suspect: ask it for a sign of life first.
     pub(super) fn ask_before_sending(&mut self, now: Time) {
-        let asked = self
-            .link
-            .as_ref()
-            .is_some_and(|link| link.pulse.probe.is_some());
-        let open = self.link.as_ref().is_some_and(|link| link.is_open());
-        if !self.queue.is_empty() && open && self.is_suspect(now) && !asked {
+        let open = self.link.as_ref().filter(|link| link.is_open());
+        let Some(pulse) = open.map(|link| &link.pulse) else {
+            return;
+        };
+        if self.queue.is_empty() || !self.is_suspect(now) || pulse.gate_open {
+            return;
+        }
+        if pulse.probe.is_none() {
             self.probe(now, ProbeMethod::Cheap);
+            return;
+        }
+        // A ping that was sent for another request, which did not wait for it, is of no use.
+        let stale = |at: Time| match self.queue.front() {
+            Some(Waiting::Request(id, _)) => self.ledger.get(id).is_some_and(|e| e.placed > at),
+            _ => false,
+        };
+        if pulse.deaf && pulse.bait.is_none_or(stale) && self.has_room(now) {
+            self.bait(now);
+        }
+    }
+
+    /// A suspect leaves pings unanswered, and requests go out all the same. If it has died, the next line lets its
+    /// process end and is lost: that shall be a ping, which is given a moment to do so.
+    fn bait(&mut self, now: Time) {
+        let pings = self.link.as_ref().map_or(0, unanswered_pings);
+        if pings >= MOST_PINGS {
+            return self.open_gate(now);
+        }
+        self.probe_again(now);
+        if let Some(link) = &mut self.link {
+            link.pulse.bait = Some(now);
         }
     }
 
@@ -104,6 +143,7 @@ impl Session {
             link.pulse.probe = Some(Probe {
                 id,
                 sent: now,
+                again_at: now + SUSPECT_INTERVAL,
                 method,
             });
             link.pulse.probed = Some(now);
@@ -111,22 +151,43 @@ impl Session {
         }
     }
 
+    /// When a suspect that has left a ping unanswered is sent another one.
+    fn again_due(&self) -> Option<Time> {
+        let link = self.link.as_ref()?;
+        let probe = link.pulse.probe.as_ref()?;
+        let again = link.pulse.suspect_until.is_some()
+            && probe.method == ProbeMethod::Cheap
+            && unanswered_pings(link) < MOST_PINGS;
+        again.then_some(probe.again_at)
+    }
+
+    /// Sends a suspect another ping. The first one counts for how long it has been silent.
+    fn probe_again(&mut self, now: Time) {
+        let first = self.link.as_mut().and_then(|link| link.pulse.probe.take());
+        let Some(first) = first else { return };
+        self.probe(now, first.method);
+        let probe = self.link.as_mut().and_then(|l| l.pulse.probe.as_mut());
+        if let Some(probe) = probe {
+            probe.sent = first.sent;
+            // Twice as long each time: a server that is busy is not stormed.
+            probe.again_at = now + (now - first.sent).max(SUSPECT_INTERVAL);
+        }
+    }
+
     pub(super) fn probe_answered(&mut self, now: Time, id: &Id) {
         let Some(link) = &mut self.link else { return };
-        if link
-            .pulse
-            .probe
-            .as_ref()
-            .is_none_or(|probe| probe.id != *id)
-        {
+        // Whichever of several pings this answers, it is a sign of life.
+        let answers =
+            |probe: &mut Probe| probe.id == *id || probe.method == ProbeMethod::Cheap;
+        let Some(probe) = link.pulse.probe.take_if(answers) else {
             return;
-        }
-        let probe = link.pulse.probe.take();
+        };
         link.pulse.ponged = true;
         link.pulse.proven = link.frames;
         link.pulse.deaf = false;
+        link.pulse.bait = None;
         link.pulse.urgent = false;
-        if probe.is_some_and(|probe| probe.method == ProbeMethod::Other) {
+        if probe.method == ProbeMethod::Other {
             // It lives and leaves pings unanswered: no use asking again.
             self.no_ping = true;
             link.pulse.suspect_until = None;
@@ -137,10 +198,11 @@ impl Session {
     /// What waits behind a suspect goes out, once.
     fn open_gate(&mut self, now: Time) {
         let Some(link) = &mut self.link else { return };
-        let deaf = std::mem::replace(&mut link.pulse.deaf, true);
+        link.pulse.gate_open = true;
+        link.pulse.bait = None;
         self.flush(now);
         if let Some(link) = &mut self.link {
-            link.pulse.deaf = deaf;
+            link.pulse.gate_open = false;
         }
     }
 
@@ -162,9 +224,10 @@ impl Session {
         let pulse = &link.pulse;
         next = sooner(next, self.verdict_due());
         next = sooner(next, self.gate_due());
-        if pulse.probe.is_none() {
-            next = sooner(next, self.probe_due());
-        }
+        next = match pulse.probe {
+            None => sooner(next, self.probe_due()),
+            Some(_) => sooner(next, self.again_due()),
+        };
         sooner(next, pulse.suspect_until)
     }
 
@@ -197,12 +260,18 @@ impl Session {
     /// When requests have waited long enough for a suspect's sign of life.
     fn gate_due(&self) -> Option<Time> {
         let pulse = &self.link.as_ref()?.pulse;
+        if self.queue.is_empty() {
+            return None;
+        }
+        if let Some(bait) = pulse.bait {
+            return Some(bait + BAIT_PATIENCE);
+        }
         let probe = pulse.probe.as_ref()?;
         let patience = match pulse.ponged {
             true => PONGED_GATE_PATIENCE,
             false => GATE_PATIENCE,
         };
-        (!self.queue.is_empty() && !pulse.deaf).then(|| probe.sent + patience)
+        (!pulse.deaf).then(|| probe.sent + patience)
     }
 
     pub(super) fn pulse_on_time(&mut self, now: Time) {
@@ -236,10 +305,14 @@ impl Session {
             };
         }
         if self.gate_due().is_some_and(|at| at <= now) {
-            if let Some(link) = &mut self.link {
+            let baited = self.link.as_mut().is_some_and(|link| {
                 link.pulse.deaf = true;
+                link.pulse.bait.is_some()
+            });
+            match baited {
+                true => self.open_gate(now),
+                false => self.ask_before_sending(now),
             }
-            self.flush(now);
         }
         let idle = self
             .link
@@ -247,6 +320,8 @@ impl Session {
             .is_some_and(|link| link.pulse.probe.is_none());
         if idle && self.probe_due().is_some_and(|at| at <= now) {
             self.probe(now, ProbeMethod::Cheap);
+        } else if self.again_due().is_some_and(|at| at <= now) {
+            self.probe_again(now);
         }
     }
 
@@ -281,4 +356,8 @@ impl Session {
             self.kill_stopped(now);
         }
     }
+}
+
+fn unanswered_pings(link: &Link) -> usize {
+    link.own.values().filter(|own| **own == Own::Probe).count()
 }

@@ -87,7 +87,7 @@ impl Session {
             true => {
                 // Answering what was cancelled is against the specification, and the mark of
                 // servers that later die of it: keep a closer eye on this one.
-                Self::answered_the_dead(&mut link.pulse, now);
+                Self::answered_the_dead(&mut link.pulse, now, message.is_error());
                 DropReason::LateAnswer
             }
             false => DropReason::UnknownAnswer,
@@ -160,6 +160,9 @@ impl Session {
         }
         if let Some(result) = message.result() {
             self.note_accepted(&entry.place);
+            if let (true, Some(link)) = (entry.message.is("initialize"), &self.link) {
+                self.note_if_legacy(link.generation);
+            }
             self.memory
                 .learn(&entry.message, result, self.policy.limits.subscriptions);
             self.note_service(now);

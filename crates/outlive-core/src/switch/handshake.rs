@@ -37,8 +37,10 @@ pub(super) enum Verdict {
     /// It is being asked; these requests wait.
     Probing(Vec<(Id, Bytes)>),
     Modern,
-    /// They may not, for this reason.
+    /// They may not, for this reason: the server itself has said so.
     Legacy(String),
+    /// It has not answered, or has ended over it. The next request asks again.
+    Doubted,
 }
 
 impl Switch {
@@ -160,7 +162,7 @@ impl Switch {
         match &mut self.verdict {
             Verdict::Modern | Verdict::Legacy(_) => self.out.push_back(Output::Call(id, frame)),
             Verdict::Probing(waiting) => waiting.push((id, frame)),
-            Verdict::Open => {
+            Verdict::Open | Verdict::Doubted => {
                 self.verdict = Verdict::Probing(vec![(id, frame)]);
                 let params = format!(r#"{{"_meta":{}}}"#, identity(message));
                 self.send_own("server/discover", &params, What::Probe);
@@ -205,17 +207,23 @@ impl Switch {
     }
 
     fn is_legacy(&mut self, why: String) {
-        for (id, _) in self.take_probing(Verdict::Legacy(why.clone())) {
+        self.refuse_probing(Verdict::Legacy(why.clone()), &why);
+    }
+
+    /// Refuses the requests that wait for the verdict in words that make a client fall back.
+    fn refuse_probing(&mut self, verdict: Verdict, why: &str) {
+        for (id, _) in self.take_probing(verdict) {
             if let Some(call) = self.take(&id) {
-                self.fail(&call, &legacy_only("the request", &why));
+                self.fail(&call, &legacy_only("the request", why));
             }
         }
     }
 
     /// The session has answered the probe for the server.
     pub(super) fn probe_refused(&mut self, refusal: &SessionRefusal) {
-        if matches!(refusal.error, Error::Unsupported { .. }) {
-            return self.is_legacy("The server does not answer `server/discover`".into());
+        if let Error::Unsupported { why } = &refusal.error {
+            let why = format!("The server does not answer `server/discover` ({why})");
+            return self.refuse_probing(Verdict::Doubted, &why);
         }
         // There is no server; whoever needs it next asks again.
         for (id, _) in self.take_probing(Verdict::Open) {

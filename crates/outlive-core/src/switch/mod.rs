@@ -218,9 +218,9 @@ impl Switch {
         self.guests.len()
     }
 
-    /// The server turned out to speak legacy revisions only: modern requests are refused.
+    /// The server turned out to speak legacy revisions only, as far as can be said: modern requests are refused.
     pub fn is_legacy_only(&self) -> bool {
-        matches!(self.verdict, Verdict::Legacy(_))
+        matches!(self.verdict, Verdict::Legacy(_) | Verdict::Doubted)
     }
 
     /// The handshake of a client that has left is still under way, so the next one can have its answer.

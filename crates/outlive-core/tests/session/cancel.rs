@@ -270,10 +270,52 @@ fn a_suspect_is_asked_twice_a_second() {
     assert_eq!(p.at_link(), [""; 0]);
     p.advance(1);
     assert_eq!(p.at_link(), [ping(1, 2)]);
-    p.advance(600);
-    assert_eq!(p.at_link(), [""; 0], "one at a time");
+    p.advance(499);
+    assert_eq!(p.at_link(), [""; 0]);
     p.own_result(2, "{}");
-    assert_eq!(p.at_link(), [ping(1, 3)], "it was due");
+    p.advance(1);
+    assert_eq!(p.at_link(), [ping(1, 3)]);
+}
+
+/// It may have died with the ping it has read: only another line lets its process end.
+#[test]
+fn a_suspect_that_leaves_a_ping_unanswered_gets_another_after_ever_longer_pauses() {
+    let mut p = Pair::ready();
+    p.call(6, "beside");
+    p.call(7, "slow");
+    p.cancel(7);
+    p.forget();
+    let mut n = 1;
+    for pause in [500, 500, 1_000, 2_000, 4_000, 8_000] {
+        p.advance(pause - 1);
+        assert_eq!(p.at_link(), [""; 0]);
+        p.advance(1);
+        n += 1;
+        assert_eq!(p.at_link(), [ping(1, n)]);
+    }
+    // An answer to any of them is a sign of life.
+    p.own_result(2, "{}");
+    p.advance(500);
+    assert_eq!(p.at_link(), [ping(1, n + 1)]);
+}
+
+#[test]
+fn a_dead_suspect_takes_a_second_ping_with_it_and_no_call() {
+    let mut p = Pair::ready();
+    p.call(7, "slow");
+    p.cancel(7);
+    // It reads the ping, and dies with the end of the cancelled work; the next line lets its process end.
+    p.call(8, "next");
+    p.forget();
+    p.advance(500);
+    assert_eq!(p.at_link(), [ping(1, 2)], "the line that finds it out");
+    p.die(Exit::Code(1));
+    assert_eq!(p.at_host(), [""; 0]);
+    assert!(absorbs(&mut p));
+    p.up();
+    p.forget();
+    p.own_result(1, WELCOME);
+    assert_eq!(p.at_link(), [INITIALIZED, &call(8, "next")]);
 }
 
 #[test]
@@ -284,23 +326,50 @@ fn requests_wait_a_second_for_a_suspect_that_has_never_answered() {
     p.forget();
     p.call(8, "next");
     p.advance(999);
+    assert_eq!(p.at_link(), [ping(1, 2)]);
+    p.advance(1);
+    assert_eq!(p.at_link(), [ping(1, 3)], "if it is dead, this line finds it out");
+    p.advance(99);
     assert_eq!(p.at_link(), [""; 0]);
     p.advance(1);
     assert_eq!(p.at_link(), [call(8, "next")]);
     p.call(9, "next");
-    assert_eq!(
-        p.at_link(),
-        [call(9, "next")],
-        "it is deaf: nothing waits any more"
-    );
-    // A sign of life, and they wait again, for longer.
-    p.own_result(1, "{}");
-    assert_eq!(p.at_link(), [ping(1, 2)]);
-    p.call(10, "next");
-    p.advance(9_999);
+    assert_eq!(p.at_link(), [ping(1, 4)], "it is deaf: a moment is enough");
+    p.advance(99);
     assert_eq!(p.at_link(), [""; 0]);
     p.advance(1);
+    assert_eq!(p.at_link(), [call(9, "next")]);
+    // A sign of life, and they wait again, for longer.
+    for n in 1..=4 {
+        p.own_result(n, "{}");
+    }
+    p.advance(400);
+    assert_eq!(p.at_link(), [ping(1, 5)]);
+    p.call(10, "next");
+    p.advance(9_999);
+    let pings: Vec<String> = (6..=10).map(|n| ping(1, n)).collect();
+    assert_eq!(p.at_link(), pings);
+    p.advance(1);
+    assert_eq!(p.at_link(), [ping(1, 11)]);
+    p.advance(100);
     assert_eq!(p.at_link(), [call(10, "next")]);
+}
+
+#[test]
+fn a_suspect_that_answers_no_ping_does_not_collect_them() {
+    let mut p = Pair::ready();
+    p.call(7, "slow");
+    p.cancel(7);
+    p.call(8, "next");
+    p.advance(1_100);
+    p.forget();
+    for id in 100..150 {
+        p.call(id, "next");
+        p.advance(200);
+        p.result(id, "{}");
+    }
+    assert_eq!(p.at_host().len(), 50);
+    assert!(p.session.sizes().own <= 9, "{:?}", p.session.sizes());
 }
 
 #[test]
@@ -410,9 +479,10 @@ fn an_idle_suspect_that_answers_nothing_is_replaced_in_a_minute() {
     p.cancel(7);
     p.forget();
     p.advance(29_999);
-    assert_eq!(p.at_link(), [""; 0]);
+    let pings: Vec<String> = (2..=7).map(|n| ping(1, n)).collect();
+    assert_eq!(p.at_link(), pings);
     p.advance(1);
-    assert_eq!(p.at_link(), [list_tools(1, 2)], "perhaps it has no ping");
+    assert_eq!(p.at_link(), [list_tools(1, 8)], "perhaps it has no ping");
     p.advance(29_999);
     p.forget();
     p.advance(1);
@@ -453,8 +523,8 @@ fn a_name_that_is_taken_on_the_link_is_not_given_twice() {
     p.cancel(7);
     p.host(&named(r#""outlive-1-1""#));
     p.forget();
-    p.advance(1_000);
-    assert_eq!(p.at_link(), [named(r#""outlive-1-2""#)]);
+    p.advance(1_100);
+    assert_eq!(p.at_link(), [ping(1, 2), ping(1, 3), named(r#""outlive-1-4""#)]);
     // By a request of the host that has it here.
     let mut p = Pair::ready_with(|policy| policy.cancel = Cancel::Absorb);
     p.call(7, "slow");
@@ -511,4 +581,45 @@ fn a_server_that_dies_of_the_next_request_did_not_die_of_the_cancellation() {
     p.own_result(3, "{}");
     p.die(Exit::Code(1));
     assert!(absorbs(&mut p));
+}
+
+#[test]
+fn a_server_that_answers_what_was_cancelled_died_of_it_whatever_it_was_doing() {
+    let mut p = Pair::ready();
+    p.call(7, "slow");
+    p.cancel(7);
+    p.server(r#"{"id":7,"error":{"code":0,"message":"Request cancelled"}}"#);
+    p.own_result(1, "{}");
+    p.call(8, "beside");
+    p.own_result(2, "{}");
+    assert_eq!(p.at_link().last(), Some(&call(8, "beside")));
+    p.die(Exit::Code(1));
+    assert!(absorbs(&mut p));
+    // A result may have been on its way when the cancellation came.
+    let mut p = Pair::ready();
+    p.call(7, "slow");
+    p.cancel(7);
+    p.result(7, "{}");
+    p.own_result(1, "{}");
+    p.call(8, "crash");
+    p.own_result(2, "{}");
+    p.die(Exit::Code(1));
+    assert!(!absorbs(&mut p));
+}
+
+#[test]
+fn a_second_death_soon_after_a_cancellation_is_no_coincidence() {
+    let mut p = Pair::ready();
+    for (generation, blamed) in [(1, false), (2, true)] {
+        let first = if generation == 1 { 1 } else { 2 };
+        p.call(7, "slow");
+        p.cancel(7);
+        p.own_result(first, "{}");
+        p.call(8, "crash");
+        p.own_result(first + 1, "{}");
+        p.forget();
+        p.die(Exit::Code(1));
+        assert_eq!(absorbs(&mut p), blamed, "generation {generation}");
+        p.revive();
+    }
 }

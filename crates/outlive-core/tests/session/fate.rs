@@ -110,7 +110,7 @@ fn a_request_that_is_refused_fails_alone() {
     unanswered(&mut p, 7, rejected(413, None));
     assert_eq!(
         p.failure().message,
-        "The server refused tool \"any\" with status 413. It was not executed."
+        "The server refused tool \"any\" with status 413. It was not executed. The same request would be refused again."
     );
     p.result(8, "{}");
     assert_eq!(p.at_host().len(), 1);

@@ -52,7 +52,65 @@ fn a_server_that_dies_of_discover_is_a_legacy_one() {
          when it was asked; use `initialize`."
     );
     assert_eq!(failure.outcome(), "rejected");
+    assert!(!p.events().contains(&Event::LegacyOnly), "it may lack a key");
+    // Only if it starts and takes the handshake is that proven.
+    p.up();
+    p.host(&INITIALIZE.replace(r#""id":0"#, r#""id":1"#));
+    p.forget();
+    p.result(1, WELCOME);
     assert!(p.events().contains(&Event::LegacyOnly));
+}
+
+#[test]
+fn a_server_that_cannot_start_has_not_died_of_discover() {
+    let mut p = Pair::new(Policy::default());
+    p.up();
+    p.host(&modern_request(0, "server/discover", ""));
+    p.stderr("API_KEY is missing");
+    p.die(Exit::Code(1));
+    let failure = p.failure();
+    assert_eq!(failure.kind(), "unsupported");
+    assert!(
+        failure.message.ends_with("outlive): \"API_KEY is missing\""),
+        "{}",
+        failure.message
+    );
+    // The host falls back, and that fails too.
+    p.up();
+    p.host(&INITIALIZE.replace(r#""id":0"#, r#""id":1"#));
+    p.die(Exit::Code(1));
+    p.advance(1_000);
+    p.up();
+    p.die(Exit::Code(1));
+    assert_eq!(p.failure().kind(), "unavailable");
+    // For a moment it is not asked again, in the same words …
+    p.host(&modern_request(2, "server/discover", ""));
+    assert!(p.failure().message.contains("API_KEY is missing"));
+    p.advance(30_000);
+    p.up();
+    p.forget();
+    // … then it is, and has its key.
+    p.host(&modern_request(3, "server/discover", ""));
+    assert_eq!(p.at_link(), [modern_request(3, "server/discover", "")]);
+    p.result(3, DISCOVERED);
+    assert_eq!(p.at_host().len(), 1);
+    assert!(!p.events().contains(&Event::LegacyOnly));
+}
+
+#[test]
+fn a_handshake_that_works_after_other_failures_proves_nothing() {
+    let mut p = Pair::new(Policy::default());
+    p.up();
+    p.host(&modern_request(0, "server/discover", ""));
+    p.die(Exit::Code(1));
+    p.up();
+    p.die(Exit::Code(1));
+    p.advance(1_000);
+    p.up();
+    p.host(&INITIALIZE.replace(r#""id":0"#, r#""id":1"#));
+    p.forget();
+    p.result(1, WELCOME);
+    assert!(!p.events().contains(&Event::LegacyOnly));
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! What happens to a request whose server died: decided by the outcome, never by a guess.
 
 use outlive_core::cause::Exit;
+use outlive_core::event::Unexecuted;
 use outlive_core::policy::Retry;
-use outlive_core::{Event, LinkInput};
+use outlive_core::{Event, Id, LinkInput};
 use serde_json::json;
 
 use crate::pair::*;
@@ -508,4 +509,44 @@ fn what_one_page_says_of_a_tool_is_not_forgotten_with_the_next_or_another_list()
     p.forget();
     p.die(Exit::Code(1));
     assert_eq!(p.at_host(), [""; 0]);
+}
+
+#[test]
+fn a_call_that_the_dead_server_never_read_is_sent_again_and_told() {
+    let mut p = Pair::with_tools();
+    p.call(7, "risky");
+    p.call(8, "risky");
+    p.die_unread(Exit::Signal(9), 1);
+    assert_eq!(p.failure().id, json!(7), "only what it may have read is lost");
+    p.up();
+    p.forget();
+    p.own_result(1, WELCOME);
+    let resent = |event: &Event| match event {
+        Event::Resent { id, method, generation, why } => {
+            Some((id.clone(), method.clone(), generation.number(), *why))
+        }
+        _ => None,
+    };
+    let told: Vec<_> = p.events().iter().filter_map(resent).collect();
+    let call = ("8".to_string(), "tools/call".to_string(), 2, Unexecuted::Unread);
+    assert_eq!(told, [call]);
+    p.result(8, "{}");
+    assert_eq!(p.at_host().len(), 1);
+}
+
+#[test]
+fn a_call_that_was_refused_is_sent_again_and_told() {
+    let mut p = Pair::with_tools();
+    p.call(7, "risky");
+    let id = Id::read(b"7").expect("an id");
+    p.link(LinkInput::Expired { id: Some(id) });
+    p.advance(2_000);
+    p.up();
+    p.forget();
+    p.own_result(1, WELCOME);
+    let why = p.events().iter().find_map(|event| match event {
+        Event::Resent { why, .. } => Some(*why),
+        _ => None,
+    });
+    assert_eq!(why, Some(Unexecuted::Refused));
 }

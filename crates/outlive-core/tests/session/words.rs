@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outlive_core::cause::{Cause, Exit, Phase, Reason, StartFailure};
 use outlive_core::error::{Bound, Error, Outcome};
-use outlive_core::event::{Direction, DropReason, List};
+use outlive_core::event::{Direction, DropReason, List, Unexecuted};
 use outlive_core::{Event, Generation, State, Time};
 use serde_json::{Value, json};
 
@@ -223,7 +223,8 @@ fn every_error_has_a_kind_a_code_an_outcome_and_a_sentence() {
             ("connection_lost", -31001, "unknown", false),
             "The server exited with code 1 while running x. The server is being restarted; the \
              call may have taken effect, so it was not repeated. Calling again is safe only if \
-             doing it twice is. Its last words on stderr: b | c | d",
+             doing it twice is. The server's own output on stderr (quoted, not advice from outlive): \
+             \"b\" | \"c\" | \"d\"",
         ),
         (
             Error::Unavailable {
@@ -266,7 +267,12 @@ fn every_error_has_a_kind_a_code_an_outcome_and_a_sentence() {
         (
             Error::Rejected { status: 429 },
             ("rejected", -31007, "rejected", true),
-            "The server refused x with status 429. It was not executed.",
+            "The server refused x with status 429. It was not executed. You can send it again later.",
+        ),
+        (
+            Error::Rejected { status: 400 },
+            ("rejected", -31007, "rejected", false),
+            "The server refused x with status 400. It was not executed. The same request would be refused again.",
         ),
         (
             Error::Unsupported {
@@ -289,6 +295,17 @@ fn every_error_has_a_kind_a_code_an_outcome_and_a_sentence() {
         assert_eq!(error.is_retryable(), retryable, "{error:?}");
         assert_eq!(error.sentence("x"), sentence);
     }
+}
+
+#[test]
+fn a_refusal_is_worth_another_try_only_if_it_is_about_the_moment() {
+    let retryable = |status: &u16| Error::Rejected { status: *status }.is_retryable();
+    let statuses: Vec<u16> = (100..600).filter(retryable).collect();
+    assert_eq!(statuses, [408, 425, 429, 503]);
+    let line = Error::Rejected { status: 413 }.to_response(b"1", "x", Generation::FIRST);
+    let value: Value = serde_json::from_slice(&line).expect("JSON");
+    let about = &value["error"]["data"]["outlive"];
+    assert_eq!((&about["status"], &about["retryable"]), (&json!(413), &json!(false)));
 }
 
 #[test]
@@ -344,7 +361,8 @@ fn every_state_and_event_has_a_name_data_and_a_line() {
                 retry_at,
             }),
             json!({"event": "state", "state": "failed", "cause": died().to_json(), "retry_in_ms": 2500}),
-            "failed: the server exited with code 1; it is tried again now and then, and when it is called",
+            "failed: the server exited with code 1; it is tried again now and then, and when it is called, at \
+             most once a second (each failed attempt doubles the wait)",
         ),
         (
             Event::State(State::Closed),
@@ -375,7 +393,7 @@ fn every_state_and_event_has_a_name_data_and_a_line() {
             },
             json!({"event": "lost", "generation": 2, "in_flight": 1,
                 "cause": with_tail(died(), &["a", "b"]).to_json()}),
-            "lost generation 2: the server exited with code 1, 1 in flight; its last words: b",
+            "lost generation 2: the server exited with code 1, 1 in flight; it last wrote to stderr: \"b\"",
         ),
         (
             Event::Lost {
@@ -422,6 +440,27 @@ fn every_state_and_event_has_a_name_data_and_a_line() {
             },
             json!({"event": "retried", "id": "7", "method": "ping", "generation": 2}),
             "sent ping (id 7) again on generation 2",
+        ),
+        (
+            Event::Resent {
+                id: "7".into(),
+                method: "tools/call".into(),
+                generation,
+                why: Unexecuted::Unread,
+            },
+            json!({"event": "resent", "id": "7", "method": "tools/call", "generation": 2, "why": "unread"}),
+            "sent tools/call (id 7) again on generation 2: the server before it had ended without reading it, so it had \
+             not been executed",
+        ),
+        (
+            Event::Resent {
+                id: "7".into(),
+                method: "ping".into(),
+                generation,
+                why: Unexecuted::Refused,
+            },
+            json!({"event": "resent", "id": "7", "method": "ping", "generation": 2, "why": "refused"}),
+            "sent ping (id 7) again on generation 2: it had been refused, so it had not been executed",
         ),
         (
             Event::Refused {

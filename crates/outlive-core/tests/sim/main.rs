@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::thread;
 
-use schedule::{Dice, Step, draw, shrink};
+use schedule::{Dice, Step, add_fragile, draw, shrink};
 use world::{Broken, World};
 
 const STEPS: usize = 40;
@@ -23,10 +23,16 @@ const STEPS: usize = 40;
 /// The world, the schedule and the ending that a seed stands for.
 fn prepare(seed: u64) -> (World, Vec<Step>, u64) {
     let mut dice = Dice::new(seed);
-    let world = World::new(&mut dice);
+    let mut world = World::new(&mut dice);
     let mut schedule = draw(&mut dice, world.modern, STEPS);
     let ending = dice.below(3);
-    refusals::strew(seed, &mut schedule);
+    let mut apart = Dice::new(seed ^ 0xf1a6_11e0);
+    world.fragile = !world.modern && apart.below(4) == 0;
+    // What dies of cancellations is at the end of a pipe; what forgets sessions is elsewhere.
+    match world.fragile {
+        true => add_fragile(&mut apart, &mut schedule),
+        false => refusals::strew(seed, &mut schedule),
+    }
     (world, schedule, ending)
 }
 
@@ -192,6 +198,12 @@ fn invariant_08_order_is_kept() {
 #[test]
 fn invariant_09_the_next_server_knows_what_the_host_believes() {
     holds(9);
+}
+
+/// No invariant of the design, but a promise of ours: see `world::fragile`.
+#[test]
+fn a_server_that_dies_of_a_cancellation_costs_only_what_it_was_running() {
+    holds(11);
 }
 
 #[test]

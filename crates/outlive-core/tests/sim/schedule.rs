@@ -85,6 +85,10 @@ pub enum Step {
     Disconnected(u8),
     /// The server's process ends: code or signal.
     Exit(u8, bool),
+    /// Cancelled work ends, and a server of the kind that dies of it is dead and looks alive.
+    WorkEnds,
+    /// The process of such a server, which has read one more line, ends.
+    FragileExits,
     /// A process that was told to end does so.
     OldExit,
     /// A replaced link still says something.
@@ -227,6 +231,24 @@ fn draw_method(dice: &mut Dice, modern: bool) -> Method {
         8..=10 => Method::Read,
         11..=14 => Method::CallSafe,
         _ => Method::CallUnsafe,
+    }
+}
+
+/// Puts what only happens to servers that die of cancellations into a schedule: calls beside cancelled ones, the end of
+/// the cancelled work, and of the process. Drawn apart, so that other schedules stay what they are.
+pub fn add_fragile(dice: &mut Dice, schedule: &mut Vec<Step>) {
+    let beside = |dice: &mut Dice| match dice.below(8) {
+        0..=1 => Step::WorkEnds,
+        2 => Step::FragileExits,
+        3 => Step::Cancel(dice.below(3) as u8),
+        4..=5 => Step::Request(Method::CallUnsafe, dice.below(IDS) as u8),
+        6 => Step::Tick,
+        _ => Step::Wait(dice.below(1500) as u16),
+    };
+    for _ in 0..16 {
+        let at = dice.below(schedule.len() as u64 + 1) as usize;
+        let step = beside(dice);
+        schedule.insert(at, step);
     }
 }
 

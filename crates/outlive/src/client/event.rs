@@ -113,6 +113,13 @@ pub enum Event {
         /// The connection it was sent on.
         generation: Generation,
     },
+    /// A call was sent again that the server before had not executed: it ended without reading it, or refused it.
+    Resent {
+        /// Its method.
+        method: String,
+        /// The connection it was sent on.
+        generation: Generation,
+    },
     /// The tools are not those that were last listed. After a reconnection the names that differ are
     /// told; when the server only says that they changed, there are none.
     ToolsChanged {

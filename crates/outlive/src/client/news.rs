@@ -172,6 +172,12 @@ impl Reporter {
                 method: method.clone(),
                 generation: *generation,
             }),
+            CoreEvent::Resent {
+                method, generation, ..
+            } => Some(Event::Resent {
+                method: method.clone(),
+                generation: *generation,
+            }),
             CoreEvent::ListChanged {
                 list,
                 added,

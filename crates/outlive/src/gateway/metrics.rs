@@ -89,9 +89,18 @@ fn requests(page: &mut Page, meter: &Meter) {
     page.family(
         name,
         "counter",
-        "Requests that were sent again to another server.",
+        "Requests that may have been executed and were sent again to another server, which was safe.",
     );
     page.sample(name, &[], meter.retried());
+    let name = "outlive_requests_resent_total";
+    page.family(
+        name,
+        "counter",
+        "Requests that were sent again because they had not been executed, and how that was known.",
+    );
+    for (why, count) in meter.resent() {
+        page.sample(name, &[("why", why)], count);
+    }
     latency(page, meter);
     let name = "outlive_messages_dropped_total";
     page.family(

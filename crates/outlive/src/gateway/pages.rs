@@ -188,7 +188,7 @@ impl Shared {
             page.push_str("<p>None.");
             return;
         }
-        page.push_str("<table><tr><th>ago<th>#<th>the server<th>its last words\n");
+        page.push_str("<table><tr><th>ago<th>#<th>the server<th>what it last wrote to stderr\n");
         for loss in losses {
             let words = loss.cause.stderr_tail.last();
             let _ = writeln!(

@@ -159,6 +159,10 @@ impl World {
         }
         let frame = server.frames;
         server.frames += 1;
+        self.fragile_gets(&message, frame)?;
+        let Some(server) = self.server.as_mut() else {
+            return Ok(());
+        };
         match message.kind() {
             Kind::Request => self.server_is_asked(message, frame),
             Kind::Response => {

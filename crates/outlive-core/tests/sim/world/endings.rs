@@ -8,6 +8,13 @@ use outlive_core::cause::Exit;
 use super::{Broken, World};
 use crate::schedule::{Method, Step};
 
+fn exits(sent: u64) -> LinkInput {
+    LinkInput::Exited {
+        exit: Exit::Code(1),
+        sent,
+    }
+}
+
 impl World {
     /// No server will ever come again: everything must be settled within its bound all the same.
     pub fn end_dead(&mut self) -> Result<(), Broken> {
@@ -45,9 +52,14 @@ impl World {
     /// A healthy server answers all: everything must be answered, and what changed be told.
     pub fn end_well(&mut self) -> Result<(), Broken> {
         self.step(Step::HostBlocked(false))?;
+        if self.is_undetected() {
+            // Nobody has to look for a death that nobody expects any more.
+            self.die(0, exits, true)?;
+        }
         for _ in 0..400 {
             self.up()?;
             self.old_exit()?;
+            self.fragile_exits()?;
             self.step(Step::AnswerAll)?;
             let idle = self
                 .live()

@@ -8,9 +8,11 @@ use outlive_core::policy::{Cancel, Policy, Retry};
 use outlive_core::{Event, Generation, Input, LinkOrder, Output, Session, State, Time};
 
 use crate::schedule::{Dice, Method};
+use fragile::Fragile;
 
 mod books;
 mod endings;
+mod fragile;
 mod refusals;
 mod steps;
 
@@ -83,6 +85,8 @@ struct Server {
     last_seq: Option<u64>,
     /// It has forgotten the session: what was sent from this frame on is refused.
     forgot: Option<u64>,
+    /// It is of the kind that dies of cancellations.
+    fragile: Option<Fragile>,
 }
 
 #[derive(Clone)]
@@ -121,6 +125,12 @@ pub struct World {
     blocked: bool,
     /// Some server has forgotten its session.
     forgotten: bool,
+    /// The servers of this world die of cancellations.
+    pub fragile: bool,
+    /// One has, and the session could know.
+    died_of_cancel: bool,
+    /// A server has left a ping unanswered and answered another probe: there are no more pings.
+    pings_ignored: bool,
     pub log: Vec<String>,
     pub verbose: bool,
 }
@@ -177,6 +187,9 @@ impl World {
             duplicate: None,
             blocked: false,
             forgotten: false,
+            fragile: false,
+            died_of_cancel: false,
+            pings_ignored: false,
             log: Vec::new(),
             verbose: false,
         }
@@ -296,6 +309,7 @@ impl World {
             successor: self.greeted,
             last_seq: None,
             forgot: None,
+            fragile: self.fragile.then(Fragile::default),
         });
         Ok(())
     }

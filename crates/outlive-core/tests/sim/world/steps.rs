@@ -8,7 +8,7 @@ use outlive_core::framer::{Frame, TooLong};
 use outlive_core::link::Fate;
 use outlive_core::{Generation, Id, Input, LinkInput};
 
-use super::{Asked, Broken, TOO_LONG, World};
+use super::{Asked, Broken, Server, TOO_LONG, Todo, World};
 use crate::schedule::{Method, Step};
 
 impl World {
@@ -62,7 +62,7 @@ impl World {
             }
             Step::Ask(n) => self.ask(n),
             Step::TakeBack(n) => {
-                let Some(server) = self.live() else {
+                let Some(server) = self.live().filter(|s| !s.has_died_unseen()) else {
                     return Ok(());
                 };
                 let asks: Vec<String> = server.asks.iter().cloned().collect();
@@ -115,6 +115,8 @@ impl World {
                 |sent| LinkInput::Disconnected { error: None, sent },
                 true,
             ),
+            Step::WorkEnds => self.work_ends(),
+            Step::FragileExits => self.fragile_exits(),
             Step::OldExit => self.old_exit(),
             Step::OldFrame => {
                 let Some(generation) = self.old.last().map(|s| s.generation) else {
@@ -191,7 +193,8 @@ impl World {
     }
 
     pub(super) fn server_says(&mut self, input: LinkInput) -> Result<(), Broken> {
-        match self.speaking().map(|s| s.generation) {
+        let says = |s: &&mut Server| !s.has_died_unseen();
+        match self.speaking().filter(says).map(|s| s.generation) {
             Some(generation) => self.feed(Input::Link(generation, input)),
             None => Ok(()),
         }
@@ -328,13 +331,18 @@ impl World {
     }
 
     pub(super) fn answer(&mut self, n: u8, ok: bool) -> Result<(), Broken> {
+        self.answer_cancelled()?;
         let Some(server) = self.speaking() else {
             return Ok(());
         };
-        if server.todo.is_empty() {
+        if server.todo.is_empty() || server.has_died_unseen() {
             return Ok(());
         }
         let todo = server.todo.remove(usize::from(n) % server.todo.len());
+        let pinged = |t: &Todo| t.method == "ping" && t.asked.is_none();
+        if todo.method == "tools/list" && todo.asked.is_none() && server.todo.iter().any(pinged) {
+            self.pings_ignored = true;
+        }
         if self.refuses(&todo) {
             return self.refuse_as_forgotten(todo);
         }
@@ -382,7 +390,7 @@ impl World {
     }
 
     pub(super) fn ask(&mut self, n: u8) -> Result<(), Broken> {
-        let Some(server) = self.live() else {
+        let Some(server) = self.live().filter(|s| !s.has_died_unseen()) else {
             return Ok(());
         };
         // A server may use an id again once it is answered.
@@ -421,8 +429,13 @@ impl World {
         else {
             return Ok(());
         };
+        // One that has died of a cancellation says nothing before its process ends.
+        if server.has_died_unseen() && !exits {
+            return Ok(());
+        }
         let first = !server.dead;
         let sent = match first {
+            true if server.has_died_unseen() => server.swallowed(),
             true => server.frames.saturating_sub(lost.into()).max(server.taken),
             false => server.taken,
         };
@@ -448,7 +461,7 @@ impl World {
 
     /// One request will not be answered, and the link may live on.
     fn unanswered(&mut self, n: u8, way: u8) -> Result<(), Broken> {
-        let Some(server) = self.live() else {
+        let Some(server) = self.live().filter(|s| !s.has_died_unseen()) else {
             return Ok(());
         };
         let generation = server.generation;
