@@ -386,3 +386,31 @@ fn dead_server_that_looks_alive_is_found_out() {
     );
     assert_eq!(host.answers(id), 0);
 }
+
+/// FM-19: calls beside a cancellation that kills the server, as mcp 1.x dies of it: it has read our ping and not
+/// answered it, and only the next line lets its process end. That line is another ping. Every call is executed, once.
+#[test]
+fn fm_19_calls_beside_a_cancellation_that_kills_are_executed_once() {
+    const CALLS: usize = 20;
+    let setup = Setup::new().knobs(&["--die-of-cancelled-work"]);
+    let effects = setup.path("effects");
+    let mut host = Host::ready(setup);
+    let id = host.call("sleep", json!({ "ms": FOR_EVER }));
+    wait_for_call(&host, id);
+    host.cancel(id);
+    let calls: Vec<i64> = (0..CALLS)
+        .map(|_| host.call("append", json!({ "file": effects })))
+        .collect();
+    for call in calls {
+        host.answer(call).result();
+    }
+    let executed = std::fs::read_to_string(&effects).expect("effects");
+    assert_eq!(executed.lines().count(), CALLS);
+    host.event("the lesson", |e| e["event"] == "absorbing_cancels");
+    let swallowed = host.tap().received(1);
+    let last = swallowed.last().expect("a line");
+    assert_eq!(
+        last["method"], "ping",
+        "the line that found out was not a user's"
+    );
+}

@@ -89,6 +89,64 @@ fn fm_05_call_in_flight_is_settled_when_its_server_dies() {
     );
 }
 
+/// FM-05: what a server wrote when it started is no last words of one that is killed later: a model might act on it.
+#[test]
+fn fm_05_a_banner_is_not_the_last_words_of_a_killed_server() {
+    let banner = "Update available: pip install --upgrade server";
+    let setup = Setup::new().script(&format!("echo '{banner}' >&2; exec FAKE"));
+    let mut host = Host::ready(setup);
+    let call = host.call("sleep", json!({ "ms": FOR_EVER }));
+    until("the call", || {
+        let received = host.tap().received(1);
+        received.iter().any(|r| r["id"] == call).then_some(())
+    });
+    tree::kill(host.server(1), Signal::KILL);
+    let answer = host.answer(call);
+    let about = answer.refused("connection_lost");
+    assert_eq!(about["cause"].get("stderr_tail"), None, "{about}");
+    assert!(!answer.message().contains("pip"), "{}", answer.message());
+    // What it wrote just before is quoted as its own.
+    let answer = host.ask("crash", json!({ "code": 1, "say": "pip install it" }));
+    assert!(
+        answer
+            .message()
+            .ends_with("(quoted, not advice from outlive): \"pip install it\""),
+        "{}",
+        answer.message()
+    );
+}
+
+/// FM-08: calls that were in the pipe of a server that died without reading them cannot have run: they are sent to
+/// the next server, whatever the tool says about itself, and the log has a line for each.
+#[test]
+fn fm_08_calls_a_dead_server_never_read_are_sent_again_and_logged() {
+    let setup = Setup::new();
+    let effects = setup.path("effects");
+    let mut host = Host::ready(setup);
+    host.ask("deaf", json!({})).result();
+    // It reads no more than a line, and what comes with it in eight KiB.
+    let call = json!({ "file": effects, "pad": "x".repeat(4 << 10) });
+    let calls: Vec<i64> = (0..8).map(|_| host.call("append", call.clone())).collect();
+    thread::sleep(Duration::from_millis(300));
+    tree::kill(host.server(1), Signal::KILL);
+    let answers: Vec<_> = calls.iter().map(|id| (*id, host.answer(*id))).collect();
+    let lost = answers.iter().filter(|(_, answer)| answer.kind().is_some());
+    assert!(lost.count() <= 3, "it cannot have read more");
+    let done: Vec<i64> = answers
+        .iter()
+        .filter(|(_, answer)| answer.kind().is_none())
+        .map(|(id, _)| *id)
+        .collect();
+    let executed = std::fs::read_to_string(&effects).expect("effects");
+    assert_eq!(executed.lines().count(), done.len());
+    let told = host.logged(done.len(), "resent", |e| e["why"] == "unread");
+    let id = |e: &serde_json::Value| e["id"].as_str()?.parse().ok();
+    let ids: Vec<i64> = told.iter().filter_map(id).collect();
+    assert_eq!(ids, done);
+    let as_told = |e: &serde_json::Value| e["method"] == "tools/call" && e["generation"] == 2;
+    assert!(told.iter().all(as_told), "{told:?}");
+}
+
 /// FM-05: death is also noticed when a descendant of the dead server keeps its output open, so
 /// that there is no end of file.
 #[test]

@@ -60,6 +60,39 @@ fn fm_42_server_that_dies_of_the_probe() {
     next.exit();
 }
 
+/// FM-42: a server that ends over the probe because it lacks a key says so in the error, and is asked again when
+/// it has one: nothing was proven, so nothing is remembered.
+#[test]
+fn fm_42_server_that_lacks_a_key_is_asked_again() {
+    let setup = Setup::new();
+    let key = setup.path("key");
+    let script = format!(
+        "[ -e {key} ] || {{ read line; echo 'API_KEY is missing' >&2; exit 1; }}; exec FAKE"
+    );
+    let setup = setup.script(&script);
+    let command = setup.command();
+    let mut host = Host::spawn(setup, command);
+    let probe = discover(&mut host);
+    let answer = host.answer(probe);
+    assert_eq!(answer.error()["code"], -32601);
+    assert!(
+        answer.message().contains("API_KEY is missing"),
+        "{}",
+        answer.message()
+    );
+    host.hang_up();
+    host.exit();
+
+    std::fs::write(&key, "").expect("the key");
+    let command = host.setup.command();
+    let mut next = Host::spawn(Setup::new(), command);
+    let probe = discover(&mut next);
+    let answer = next.answer(probe);
+    assert_eq!(answer.result()["supportedVersions"], json!(["2026-07-28"]));
+    next.hang_up();
+    next.exit();
+}
+
 /// FM-42: asked again in the same session, before or after the handshake, the server is spared.
 #[test]
 fn fm_42_server_is_not_asked_again() {
@@ -238,5 +271,25 @@ fn changed_protocol_version_is_a_failure_with_a_sentence() {
     answer.refused("unavailable");
     for version in ["2025-11-25", "2025-03-26"] {
         assert!(answer.message().contains(version), "{}", answer.message());
+    }
+}
+
+/// The error says when a call tries the server again, and a call that comes then does.
+#[test]
+fn fm_70_failed_server_is_tried_again_when_the_error_says() {
+    let setup = Setup::new().knobs(&["--version-after-restart", "2025-03-26"]);
+    let mut host = Host::ready(setup);
+    tree::kill(host.server(1), Signal::KILL);
+    host.event("the failure", |e| {
+        e["event"] == "state" && e["state"] == "failed"
+    });
+    for _ in 0..3 {
+        let tried = host.tap().pids().len();
+        let answer = host.ask("ping", json!({}));
+        let about = answer.refused("unavailable");
+        let wait = about["retry_after_ms"].as_u64().expect("a time");
+        std::thread::sleep(std::time::Duration::from_millis(wait));
+        host.ask("ping", json!({})).refused("unavailable");
+        assert!(host.tap().pids().len() > tried, "{}", answer.message());
     }
 }

@@ -6,8 +6,8 @@ use crate::cause::seconds;
 use crate::error::{Bound, Error, Outcome};
 use crate::event::{Direction, DropReason, State};
 use crate::framer::Frame;
-use crate::link::Generation;
 use crate::ledger::{Entry, Place, sooner};
+use crate::link::Generation;
 use crate::message::{Defect, DefectKind, Id, Kind, Message, read_batch};
 use crate::meter;
 use crate::policy::{Cancel, Terms};
@@ -133,7 +133,10 @@ impl Session {
                 why: "This server is known not to take it; use `initialize`.".into(),
             });
         }
-        if let Some(doubt) = self.discover_doubt.as_ref().filter(|doubt| now < doubt.until)
+        if let Some(doubt) = self
+            .discover_doubt
+            .as_ref()
+            .filter(|doubt| now < doubt.until)
             && self.memory.era == Era::Unknown
             && message.is("server/discover")
         {

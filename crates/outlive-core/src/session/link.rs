@@ -252,15 +252,19 @@ impl Link {
         let since = match reason {
             // We ended it.
             Reason::Requested | Reason::Closing => return Vec::new(),
-            // What it wrote while it started belongs to its start.
-            Reason::Exited(exit) if exit.is_external() => served.max(now - JUST_BEFORE),
-            Reason::Stopped => served.max(self.pulse.heard - JUST_BEFORE),
+            Reason::Exited(_) if is_killed(reason) => now - JUST_BEFORE,
+            Reason::Stopped => self.pulse.heard - JUST_BEFORE,
             // It has never been in service: all it wrote is about its start.
             _ if self.served.is_none() => Time::ZERO,
             Reason::Unresponsive(_) => self.pulse.heard - SHORTLY_BEFORE,
             _ => now - SHORTLY_BEFORE,
         };
-        self.stderr.since(since)
+        let words = self.stderr.since(since.max(served));
+        match words.is_empty() && !is_killed(reason) {
+            // It has not written a word since it was ready: perhaps the reason is older.
+            true => self.stderr.since(since),
+            false => words,
+        }
     }
 
     /// The id the host knows this request of the server by.
@@ -297,6 +301,14 @@ impl Link {
             self.stage,
             Stage::Handshaking | Stage::Restoring { .. } | Stage::Open | Stage::Retiring { .. }
         )
+    }
+}
+
+/// Whether somebody else ended it: what it wrote while it started has nothing to do with that.
+fn is_killed(reason: &Reason) -> bool {
+    match reason {
+        Reason::Exited(exit) => exit.is_external(),
+        reason => *reason == Reason::Stopped,
     }
 }
 

@@ -177,8 +177,7 @@ impl Session {
     pub(super) fn probe_answered(&mut self, now: Time, id: &Id) {
         let Some(link) = &mut self.link else { return };
         // Whichever of several pings this answers, it is a sign of life.
-        let answers =
-            |probe: &mut Probe| probe.id == *id || probe.method == ProbeMethod::Cheap;
+        let answers = |probe: &mut Probe| probe.id == *id || probe.method == ProbeMethod::Cheap;
         let Some(probe) = link.pulse.probe.take_if(answers) else {
             return;
         };

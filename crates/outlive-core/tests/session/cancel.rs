@@ -328,7 +328,11 @@ fn requests_wait_a_second_for_a_suspect_that_has_never_answered() {
     p.advance(999);
     assert_eq!(p.at_link(), [ping(1, 2)]);
     p.advance(1);
-    assert_eq!(p.at_link(), [ping(1, 3)], "if it is dead, this line finds it out");
+    assert_eq!(
+        p.at_link(),
+        [ping(1, 3)],
+        "if it is dead, this line finds it out"
+    );
     p.advance(99);
     assert_eq!(p.at_link(), [""; 0]);
     p.advance(1);
@@ -524,7 +528,10 @@ fn a_name_that_is_taken_on_the_link_is_not_given_twice() {
     p.host(&named(r#""outlive-1-1""#));
     p.forget();
     p.advance(1_100);
-    assert_eq!(p.at_link(), [ping(1, 2), ping(1, 3), named(r#""outlive-1-4""#)]);
+    assert_eq!(
+        p.at_link(),
+        [ping(1, 2), ping(1, 3), named(r#""outlive-1-4""#)]
+    );
     // By a request of the host that has it here.
     let mut p = Pair::ready_with(|policy| policy.cancel = Cancel::Absorb);
     p.call(7, "slow");

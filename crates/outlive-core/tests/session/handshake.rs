@@ -600,8 +600,14 @@ fn last_words(exit: Exit, script: impl FnOnce(&mut Pair)) -> Vec<String> {
     let failure = p.failure();
     let tail = failure.about["cause"]["stderr_tail"].as_array().cloned();
     let tail = tail.unwrap_or_default();
-    let tail: Vec<String> = tail.iter().map(|line| line.as_str().expect("text").into()).collect();
-    assert_eq!(failure.message.contains("not advice from outlive"), !tail.is_empty());
+    let tail: Vec<String> = tail
+        .iter()
+        .map(|line| line.as_str().expect("text").into())
+        .collect();
+    assert_eq!(
+        failure.message.contains("not advice from outlive"),
+        !tail.is_empty()
+    );
     tail
 }
 
@@ -647,6 +653,30 @@ fn a_server_that_somebody_ended_has_last_words_only_if_it_was_just_speaking() {
 }
 
 #[test]
+fn a_banner_is_left_out_where_there_are_later_words() {
+    for later in [&[][..], &["Traceback"]] {
+        let mut p = Pair::new(Policy::default());
+        p.up();
+        p.stderr("banner");
+        p.advance(10);
+        p.host(INITIALIZE);
+        p.result(0, WELCOME);
+        p.call(7, "any");
+        for line in later {
+            p.stderr(line);
+        }
+        p.forget();
+        p.die(Exit::Code(1));
+        let told = if later.is_empty() {
+            &["banner"][..]
+        } else {
+            later
+        };
+        assert_eq!(p.failure().about["cause"]["stderr_tail"], json!(told));
+    }
+}
+
+#[test]
 fn a_server_that_hangs_has_for_last_words_what_it_wrote_before_it_fell_silent() {
     for (later, told) in [(5_000, true), (5_001, false)] {
         let mut p = Pair::ready();
@@ -686,7 +716,12 @@ fn long_lines_of_a_server_are_cut_in_the_sentence() {
     let failure = p.failure();
     let end = format!("from outlive): \"{}…\"", "é".repeat(100));
     assert!(failure.message.ends_with(&end), "{}", failure.message);
-    assert_eq!(failure.about["cause"]["stderr_tail"][0].as_str().map(str::len), Some(303));
+    assert_eq!(
+        failure.about["cause"]["stderr_tail"][0]
+            .as_str()
+            .map(str::len),
+        Some(303)
+    );
 }
 
 #[test]

@@ -52,7 +52,10 @@ fn a_server_that_dies_of_discover_is_a_legacy_one() {
          when it was asked; use `initialize`."
     );
     assert_eq!(failure.outcome(), "rejected");
-    assert!(!p.events().contains(&Event::LegacyOnly), "it may lack a key");
+    assert!(
+        !p.events().contains(&Event::LegacyOnly),
+        "it may lack a key"
+    );
     // Only if it starts and takes the handshake is that proven.
     p.up();
     p.host(&INITIALIZE.replace(r#""id":0"#, r#""id":1"#));
@@ -71,7 +74,9 @@ fn a_server_that_cannot_start_has_not_died_of_discover() {
     let failure = p.failure();
     assert_eq!(failure.kind(), "unsupported");
     assert!(
-        failure.message.ends_with("outlive): \"API_KEY is missing\""),
+        failure
+            .message
+            .ends_with("outlive): \"API_KEY is missing\""),
         "{}",
         failure.message
     );

@@ -517,18 +517,30 @@ fn a_call_that_the_dead_server_never_read_is_sent_again_and_told() {
     p.call(7, "risky");
     p.call(8, "risky");
     p.die_unread(Exit::Signal(9), 1);
-    assert_eq!(p.failure().id, json!(7), "only what it may have read is lost");
+    assert_eq!(
+        p.failure().id,
+        json!(7),
+        "only what it may have read is lost"
+    );
     p.up();
     p.forget();
     p.own_result(1, WELCOME);
     let resent = |event: &Event| match event {
-        Event::Resent { id, method, generation, why } => {
-            Some((id.clone(), method.clone(), generation.number(), *why))
-        }
+        Event::Resent {
+            id,
+            method,
+            generation,
+            why,
+        } => Some((id.clone(), method.clone(), generation.number(), *why)),
         _ => None,
     };
     let told: Vec<_> = p.events().iter().filter_map(resent).collect();
-    let call = ("8".to_string(), "tools/call".to_string(), 2, Unexecuted::Unread);
+    let call = (
+        "8".to_string(),
+        "tools/call".to_string(),
+        2,
+        Unexecuted::Unread,
+    );
     assert_eq!(told, [call]);
     p.result(8, "{}");
     assert_eq!(p.at_host().len(), 1);

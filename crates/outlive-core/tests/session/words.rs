@@ -305,7 +305,10 @@ fn a_refusal_is_worth_another_try_only_if_it_is_about_the_moment() {
     let line = Error::Rejected { status: 413 }.to_response(b"1", "x", Generation::FIRST);
     let value: Value = serde_json::from_slice(&line).expect("JSON");
     let about = &value["error"]["data"]["outlive"];
-    assert_eq!((&about["status"], &about["retryable"]), (&json!(413), &json!(false)));
+    assert_eq!(
+        (&about["status"], &about["retryable"]),
+        (&json!(413), &json!(false))
+    );
 }
 
 #[test]

@@ -182,6 +182,8 @@ fn fm_52_transient_statuses_end_no_session() {
     assert_eq!(gateway.refused("connection_lost")["outcome"], "unknown");
     let large = host.ask("large", json!({}));
     assert_eq!(large.refused("rejected")["outcome"], "rejected");
+    assert_eq!(large.refused("rejected")["retryable"], false);
+    assert_eq!(large.refused("rejected")["status"], 413);
     host.ask("look", json!({})).result();
     assert_eq!(web.asked("initialize").len(), 1);
     host.hang_up();

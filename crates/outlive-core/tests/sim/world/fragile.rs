@@ -50,7 +50,9 @@ impl Fragile {
     }
 
     pub(super) fn is_found_out(&self) -> bool {
-        self.dead.as_ref().is_some_and(|dead| dead.line_at.is_some())
+        self.dead
+            .as_ref()
+            .is_some_and(|dead| dead.line_at.is_some())
     }
 
     fn is_watched(&self, now: Time) -> bool {
@@ -73,7 +75,8 @@ impl World {
             // Before the handshake nobody knows what a server understands, and it is not asked.
             fragile.cancelled_at = server.greeted.then_some(now);
             let id = message.request_id().map(|id| id.to_json());
-            let listens = |t: &Todo| Some(&t.id) == id.as_ref() && t.method == "subscriptions/listen";
+            let listens =
+                |t: &Todo| Some(&t.id) == id.as_ref() && t.method == "subscriptions/listen";
             if self.died_of_cancel
                 && self.policy.cancel == Cancel::Auto
                 && !server.todo.iter().any(listens)
@@ -83,7 +86,8 @@ impl World {
         }
         let watched = fragile.is_watched(now) && !excused;
         let since_ping = |at: Time| fragile.pinged_at.map(|ping| at - ping);
-        let in_between = |dead: &Swallowed| since_ping(dead.at).is_some_and(|after| after <= WINDOW);
+        let in_between =
+            |dead: &Swallowed| since_ping(dead.at).is_some_and(|after| after <= WINDOW);
         let in_between = fragile.dead.as_ref().is_some_and(in_between);
         if message.is("ping") {
             fragile.pinged_at = Some(now);
@@ -95,7 +99,9 @@ impl World {
         let ours = message.id_json().starts_with(b"\"outlive-") || message.kind() != Kind::Request;
         match dead.line_at {
             None if watched && !ours && pings < MOST_PINGS && !in_between => {
-                return Err("11: a request was spent on a server that died of a cancellation".into());
+                return Err(
+                    "11: a request was spent on a server that died of a cancellation".into(),
+                );
             }
             None => dead.line_at = Some(now),
             // Whatever comes in the same moment may be read in one piece.
@@ -137,7 +143,11 @@ impl World {
             return Ok(());
         };
         let (frames, generation) = (server.frames, server.generation);
-        let Some(fragile) = server.fragile.as_mut().filter(|f| f.work > 0 && !f.is_dead()) else {
+        let Some(fragile) = server
+            .fragile
+            .as_mut()
+            .filter(|f| f.work > 0 && !f.is_dead())
+        else {
             return Ok(());
         };
         fragile.dead = Some(Swallowed {

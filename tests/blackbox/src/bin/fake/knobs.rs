@@ -29,6 +29,9 @@ pub enum OnCancel {
     Die,
     /// It stops answering, looks alive, and exits when the next line arrives.
     LookAlive,
+    /// As mcp 1.x: it answers with an error at once, and dies when it has read another ping, which it does not answer.
+    /// Then it looks alive, and exits when the next line arrives.
+    DieLater,
     /// It answers with an error at once, and lets the handler answer too.
     AnswerTwice,
 }
@@ -114,6 +117,7 @@ impl Knobs {
                 "--ping-error" => knobs.ping_error = true,
                 "--die-of-cancel" => knobs.on_cancel = OnCancel::Die,
                 "--die-of-cancel-but-look-alive" => knobs.on_cancel = OnCancel::LookAlive,
+                "--die-of-cancelled-work" => knobs.on_cancel = OnCancel::DieLater,
                 "--answer-cancelled" => knobs.on_cancel = OnCancel::AnswerTwice,
                 "--ignore-eof" => knobs.ignore_eof = true,
                 "--trickle" => knobs.trickle = true,

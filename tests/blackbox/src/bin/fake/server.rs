@@ -79,6 +79,8 @@ pub struct Server {
     /// Answers no more.
     pub mute: AtomicBool,
     dying: AtomicBool,
+    /// The next ping is the last line it reads alive.
+    doomed: AtomicBool,
     calls: Mutex<HashMap<String, Arc<Call>>>,
     asks: Mutex<HashMap<String, Sender<Value>>>,
     next_ask: AtomicU64,
@@ -95,6 +97,7 @@ impl Server {
             deaf: AtomicBool::new(false),
             mute: AtomicBool::new(false),
             dying: AtomicBool::new(false),
+            doomed: AtomicBool::new(false),
             calls: Mutex::default(),
             asks: Mutex::default(),
             next_ask: AtomicU64::new(1),
@@ -116,6 +119,10 @@ impl Server {
             std::process::exit(1);
         }
         let Some(message) = message else { return };
+        if message["method"] == "ping" && self.doomed.load(Ordering::SeqCst) {
+            self.dying.store(true, Ordering::SeqCst);
+            return;
+        }
         let id = message.get("id").cloned();
         match (message["method"].as_str(), id) {
             (Some(method), Some(id)) => self.request(method, id, &message["params"]),
@@ -226,6 +233,10 @@ impl Server {
             }
             OnCancel::AnswerTwice => self.fail(&call.id, 0, "Request cancelled"),
             OnCancel::LookAlive => self.dying.store(true, Ordering::SeqCst),
+            OnCancel::DieLater => {
+                self.fail(&call.id, 0, "Request cancelled");
+                self.doomed.store(true, Ordering::SeqCst);
+            }
         }
     }
 
