@@ -69,7 +69,7 @@ fn a_request_alone_is_sent_again_in_a_new_session_once() {
     );
     assert_eq!(
         failure.message,
-        "The server refused tool \"odd\" with status 404. It was not executed."
+        "The server refused tool \"odd\" with status 404. It was not executed. The same request would be refused again."
     );
     // Whether the session is known is another question, and nothing ends before it is answered.
     assert_eq!(p.at_link(), [ping(2, 2)]);

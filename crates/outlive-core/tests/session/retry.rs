@@ -551,7 +551,10 @@ fn a_call_that_was_refused_is_sent_again_and_told() {
     let mut p = Pair::with_tools();
     p.call(7, "risky");
     let id = Id::read(b"7").expect("an id");
-    p.link(LinkInput::Expired { id: Some(id) });
+    p.link(LinkInput::Expired {
+        id: Some(id),
+        status: 404,
+    });
     p.advance(2_000);
     p.up();
     p.forget();

@@ -423,7 +423,7 @@ fn every_state_and_event_has_a_name_data_and_a_line() {
             }),
             json!({"event": "state", "state": "failed", "cause": unmade().to_json(), "retry_in_ms": 0}),
             "failed: cmd --x could not be started: there is no such file; it is tried again now and then, and when it \
-             is called",
+             is called, at most once a second (each failed attempt doubles the wait)",
         ),
         (
             Event::Draining { in_flight: 1 },
