@@ -9,8 +9,17 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-/// Once this much has come it is only counted: a program that babbles must not fill the memory.
-const MOST: usize = 256 << 20;
+/// Once this much is kept, by [`weight`], the rest is only counted: a program that babbles must not fill the memory.
+pub(crate) const MOST: usize = 256 << 20;
+
+/// So many values in a line take at most [`MOST`]; a line with more is not read.
+const MOST_VALUES: usize = MOST / VALUE;
+
+/// What a value takes beside its text.
+const VALUE: usize = 128;
+
+/// So much that is no message is kept.
+const JUNK: usize = 1_000;
 
 /// So many lines are kept as they came, if they are not longer than [`SHORT`].
 const LINES: usize = 400;
@@ -45,6 +54,8 @@ pub struct Letters {
     lines: VecDeque<Vec<u8>>,
     /// How many bytes came.
     pub bytes: usize,
+    /// How much of it is kept.
+    weight: usize,
     /// Nothing will come any more.
     pub ended: bool,
 }
@@ -87,7 +98,8 @@ impl Letters {
 
     fn file(&mut self, line: &[u8]) {
         self.bytes += line.len() + 1;
-        if self.bytes > MOST {
+        let weight = weight(line);
+        if self.weight + weight > MOST {
             return;
         }
         if line.len() <= SHORT {
@@ -98,9 +110,10 @@ impl Letters {
         }
         let message = serde_json::from_slice::<Value>(line).ok();
         let Some(message) = message.filter(|message| message["jsonrpc"] == "2.0") else {
-            let text = String::from_utf8_lossy(line);
-            return self.junk.push(text.chars().take(300).collect());
+            let start = &line[..line.len().min(1_200)];
+            return self.throw(&String::from_utf8_lossy(start));
         };
+        self.weight += weight;
         let id = message.get("id").filter(|id| !id.is_null()).cloned();
         let settles = message.get("result").is_some() || message.get("error").is_some();
         match (message["method"].is_string(), id) {
@@ -115,10 +128,25 @@ impl Letters {
                     .push(message);
             }
             (false, None) if message.get("error").is_some() => self.nameless.push(message),
-            _ => self
-                .junk
-                .push(message.to_string().chars().take(300).collect()),
+            _ => self.throw(&message.to_string()),
         }
+    }
+
+    /// What is no message.
+    fn throw(&mut self, text: &str) {
+        if self.junk.len() < JUNK {
+            self.junk.push(text.chars().take(300).collect());
+        }
+    }
+}
+
+/// What a line takes once it is read: its text, and each of its values.
+pub(crate) fn weight(line: &[u8]) -> usize {
+    let begins = |byte: &&u8| matches!(byte, b',' | b':' | b'[' | b'{');
+    let values = line.iter().filter(begins).count();
+    match values > MOST_VALUES {
+        true => usize::MAX / 2,
+        false => line.len() + values * VALUE,
     }
 }
 

@@ -13,6 +13,8 @@ const LONGEST: usize = 1_000;
 const FIRST: usize = 60;
 /// … and so many from the end.
 const LAST: usize = 240;
+/// So many ends of processes are kept.
+const EXITS: usize = 100;
 /// So many lines of standard error are kept.
 const STDERR_TAIL: usize = 40;
 
@@ -113,7 +115,10 @@ impl Leg {
     /// A process ended.
     pub fn exited(&self, how: String) {
         self.note(how.clone());
-        self.journal.pages().exits.push(how);
+        let mut pages = self.journal.pages();
+        if pages.exits.len() < EXITS {
+            pages.exits.push(how);
+        }
     }
 
     /// A line came on standard error.

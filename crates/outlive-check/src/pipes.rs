@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use crate::inbox::Inbox;
 use crate::journal::Leg;
+use crate::lines::Lines;
 use crate::process::{Process, Streams};
 
 /// The host's ends of the pipes.
@@ -135,56 +136,22 @@ async fn read(
             inbox.take(&line);
         }
     }
-    if !lines.rest.is_empty() {
-        leg.received(&lines.rest);
-        inbox.take(&lines.rest);
+    if let Some(rest) = lines.finish() {
+        leg.received(&rest);
+        inbox.take(&rest);
     }
     leg.note("its output ended");
     inbox.end();
 }
 
-async fn drained(mut stderr: ChildStderr, leg: Leg) {
+pub(crate) async fn drained(mut stderr: ChildStderr, leg: Leg) {
     let mut lines = Lines::default();
     while let Ok(1..) = lines.fill(&mut stderr).await {
         while let Some(line) = lines.next() {
             leg.stderr(&line);
         }
-        // A line of standard error without end is nobody's message.
-        if lines.rest.len() > 1 << 16 {
-            leg.stderr(&std::mem::take(&mut lines.rest));
-        }
     }
-    if !lines.rest.is_empty() {
-        leg.stderr(&lines.rest);
-    }
-}
-
-/// Bytes on their way to becoming lines.
-#[derive(Default)]
-struct Lines {
-    rest: Vec<u8>,
-    /// How much of `rest` has been searched in vain.
-    searched: usize,
-}
-
-impl Lines {
-    async fn fill(&mut self, from: &mut (impl AsyncRead + Unpin)) -> io::Result<usize> {
-        self.rest.reserve(16 << 10);
-        from.read_buf(&mut self.rest).await
-    }
-
-    fn next(&mut self) -> Option<Vec<u8>> {
-        let found = self.rest[self.searched..]
-            .iter()
-            .position(|byte| *byte == b'\n');
-        let Some(at) = found else {
-            self.searched = self.rest.len();
-            return None;
-        };
-        let after = self.rest.split_off(self.searched + at + 1);
-        let mut line = std::mem::replace(&mut self.rest, after);
-        line.pop();
-        self.searched = 0;
-        Some(line)
+    if let Some(rest) = lines.finish() {
+        leg.stderr(&rest);
     }
 }

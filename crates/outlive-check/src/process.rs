@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::process::{ExitStatus, Stdio};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -12,6 +13,28 @@ use tokio::sync::watch;
 
 use crate::journal::Leg;
 use crate::measure;
+
+/// Variables that are secrets of outlive's, and nothing for a program under test.
+const OURS: [&str; 5] = [
+    "OUTLIVE_HEADER",
+    "OUTLIVE_HEADER_FILE",
+    "OUTLIVE_TLS_KEY",
+    "OUTLIVE_TOKEN",
+    "OUTLIVE_TOKEN_FILE",
+];
+
+/// Passes over the process table when a process and its family are killed.
+const PASSES: usize = 100;
+
+/// Set for all processes under test.
+static ALSO: OnceLock<(OsString, OsString)> = OnceLock::new();
+
+/// Sets a variable for all processes under test from now on; the first time counts. Whoever ends them should the check be
+/// killed can know them by it.
+pub fn also_set(name: impl Into<OsString>, value: impl Into<OsString>) {
+    // It is set once.
+    let _ = ALSO.set((name.into(), value.into()));
+}
 
 /// A running process and whatever it started.
 #[derive(Debug)]
@@ -41,8 +64,13 @@ impl Process {
         let (program, args) = command
             .split_first()
             .ok_or_else(|| io::Error::other("there is no command"))?;
-        let mut child = Command::new(program)
+        let mut command = Command::new(program);
+        for name in OURS {
+            command.env_remove(name);
+        }
+        let mut child = command
             .args(args)
+            .envs(ALSO.get().map(|(name, value)| (name, value)))
             .envs(extra.iter().map(|(name, value)| (name, value)))
             .env(measure::MARK, &mark)
             // FM-66: signals meant for the check are not meant for the program under test.
@@ -111,8 +139,16 @@ impl Drop for Process {
         {
             let _ = kill_process_group(group, Signal::KILL);
         }
-        for pid in self.family().into_iter().filter_map(raw) {
-            let _ = kill_process(pid, Signal::KILL);
+        // One that makes another while it is being killed is caught by the next pass.
+        for _ in 0..PASSES {
+            let family = self.family();
+            if family.is_empty() {
+                break;
+            }
+            for pid in family.into_iter().filter_map(raw) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }

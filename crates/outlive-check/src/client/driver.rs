@@ -9,13 +9,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::io::AsyncWriteExt;
+use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::inbox::{MOST, weight};
 use crate::journal::Leg;
+use crate::lines::Lines;
+use crate::pipes::drained;
 use crate::process::{Process, ending};
 use crate::verdict::{Finding, Held};
 
@@ -66,6 +69,8 @@ struct Reports {
 struct Said {
     hello: Option<Value>,
     outcomes: HashMap<u64, Outcome>,
+    /// How much it is.
+    weight: usize,
     ended: bool,
 }
 
@@ -76,11 +81,16 @@ impl Reports {
             .unwrap_or_else(|broken| broken.into_inner())
     }
 
-    fn take(&self, line: &str) {
-        let Ok(report) = serde_json::from_str::<Value>(line) else {
+    fn take(&self, line: &[u8]) {
+        let mut said = self.said();
+        said.weight = said.weight.saturating_add(weight(line));
+        // A driver that babbles must not fill the memory.
+        if said.weight > MOST {
+            return;
+        }
+        let Ok(report) = serde_json::from_slice::<Value>(line) else {
             return;
         };
-        let mut said = self.said();
         let error = report.get("error").map(|error| Outcome::Failed {
             kind: error["kind"].as_str().unwrap_or("other").to_owned(),
             message: error["message"].as_str().unwrap_or_default().to_owned(),
@@ -144,7 +154,7 @@ impl Driver {
         let reports = Arc::new(Reports::default());
         let tasks = [
             tokio::spawn(read(streams.stdout, reports.clone(), leg.clone())),
-            tokio::spawn(drain(streams.stderr, leg.clone())),
+            tokio::spawn(drained(streams.stderr, leg.clone())),
         ];
         Ok(Driver {
             process,
@@ -339,19 +349,18 @@ impl Drop for Driver {
     }
 }
 
-async fn read(stdout: ChildStdout, reports: Arc<Reports>, leg: Leg) {
-    let mut lines = BufReader::new(stdout).lines();
-    while let Ok(Some(line)) = lines.next_line().await {
-        leg.received(line.as_bytes());
-        reports.take(&line);
+async fn read(mut stdout: ChildStdout, reports: Arc<Reports>, leg: Leg) {
+    let mut lines = Lines::default();
+    while let Ok(1..) = lines.fill(&mut stdout).await {
+        while let Some(line) = lines.next() {
+            leg.received(&line);
+            reports.take(&line);
+        }
+    }
+    if let Some(rest) = lines.finish() {
+        leg.received(&rest);
+        reports.take(&rest);
     }
     reports.said().ended = true;
     reports.news.notify_waiters();
-}
-
-async fn drain(stderr: ChildStderr, leg: Leg) {
-    let mut lines = BufReader::new(stderr).split(b'\n');
-    while let Ok(Some(line)) = lines.next_segment().await {
-        leg.stderr(&line);
-    }
 }

@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 
 use crate::inbox::Inbox;
 use crate::journal::Leg;
+use crate::lines::Lines;
 use crate::scenario::Era;
 
 use super::frames::Order;
@@ -68,7 +69,7 @@ impl Habits {
             inbox,
             orders,
             leg,
-            line: Vec::new(),
+            lines: Lines::default(),
         }
     }
 }
@@ -79,7 +80,7 @@ pub(super) struct Mind {
     inbox: Arc<Inbox>,
     orders: mpsc::UnboundedSender<Order>,
     leg: Leg,
-    line: Vec<u8>,
+    lines: Lines,
 }
 
 impl Mind {
@@ -98,16 +99,11 @@ impl Mind {
     }
 
     pub(super) fn hear(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            match byte {
-                b'\n' => {
-                    let line = std::mem::take(&mut self.line);
-                    self.leg.received(&line);
-                    self.inbox.take(&line);
-                    self.consider(&line);
-                }
-                _ => self.line.push(*byte),
-            }
+        self.lines.push(bytes);
+        while let Some(line) = self.lines.next() {
+            self.leg.received(&line);
+            self.inbox.take(&line);
+            self.consider(&line);
         }
     }
 

@@ -3,6 +3,7 @@
 use std::io;
 
 use super::head::Head;
+use crate::lines::LONGEST;
 
 /// What follows a head.
 #[derive(Debug)]
@@ -82,6 +83,9 @@ impl Body {
                         self.framing = Framing::Done;
                         break;
                     }
+                    if size > LONGEST {
+                        return Err(endless());
+                    }
                     if self.raw.len() < end + 2 + size + 2 {
                         break;
                     }
@@ -91,6 +95,14 @@ impl Body {
                 }
             }
         }
-        Ok(())
+        // A program that babbles must not fill the memory.
+        match self.raw.len().max(self.whole.len()) > LONGEST {
+            true => Err(endless()),
+            false => Ok(()),
+        }
     }
+}
+
+fn endless() -> io::Error {
+    io::Error::other("a body without end")
 }

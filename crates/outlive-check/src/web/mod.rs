@@ -23,6 +23,7 @@ use tokio::time::timeout;
 pub use address::Address;
 pub use body::{Body, Framing};
 pub use head::Head;
+use reply::enough;
 pub use reply::{Piece, Reply};
 
 use crate::inbox::Inbox;
@@ -280,6 +281,7 @@ impl Exchange {
                 Piece::Event(_) => {}
                 Piece::Bytes(bytes) => body.extend(bytes),
             }
+            enough(&body)?;
         }
         if !body.is_empty() {
             self.leg.received(&body);

@@ -7,6 +7,7 @@ use tokio::net::TcpStream;
 
 use super::body::{Body, Framing};
 use super::head::Head;
+use crate::lines::LONGEST;
 
 /// A reply whose head has been read.
 #[derive(Debug)]
@@ -25,6 +26,14 @@ pub enum Piece {
     Event(Event),
     /// Of anything else.
     Bytes(Vec<u8>),
+}
+
+/// A body in pieces may be as long as one in one.
+pub(super) fn enough(body: &[u8]) -> io::Result<()> {
+    match body.len() > LONGEST {
+        true => Err(io::Error::other("a body without end")),
+        false => Ok(()),
+    }
 }
 
 /// A server-sent event.
@@ -110,6 +119,7 @@ impl Reply {
                 Piece::Bytes(bytes) => all.extend(bytes),
                 Piece::Event(event) => all.extend(event.data.into_bytes()),
             }
+            enough(&all)?;
         }
         Ok(String::from_utf8_lossy(&all).into_owned())
     }

@@ -25,11 +25,13 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use outlive::Warden;
 use outlive_check::sheet::Sheet;
 use outlive_check::{Cast, Era, Moment, Over, Plan, Report, Subject, select};
 
 use page::Paint;
 use progress::Progress;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// What the specification demands was found to be broken.
 const BROKEN: u8 = 1;
@@ -37,8 +39,8 @@ const BROKEN: u8 = 1;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a first start may take, unless told otherwise: package managers download.
 const START_PATIENCE: Duration = Duration::from_secs(60);
-/// The exit code of a program that was interrupted.
-const INTERRUPTED: u8 = 130;
+/// The exit code of a program that was stopped by a signal, less the signal's number.
+const SIGNALLED: u8 = 128;
 
 /// Options of `outlive check`.
 #[derive(Debug, clap::Args)]
@@ -170,6 +172,12 @@ fn play(
         Ok(drafts) => drafts,
         Err(why) => return refuse(&why),
     };
+    // Without one we go on as well as we can: it is only needed if we are killed.
+    let warden = Warden::start().ok();
+    if let Some(warden) = &warden {
+        let (name, value) = warden.variable();
+        outlive_check::also_set(name, value);
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -180,22 +188,36 @@ fn play(
     };
     let played = runtime.block_on(async {
         tokio::select! {
-            played = check(common, subject, over, cast) => Some(played),
-            _ = tokio::signal::ctrl_c() => None,
+            played = check(common, subject, over, cast) => Ok(played),
+            signal = stopped() => Err(signal),
         }
     });
     // Whatever still runs is dropped with it, and the programs under test with that.
     drop(runtime);
     match played {
-        Some(Ok(report)) => {
+        Ok(Ok(report)) => {
             drafts.keep();
             match common.files.write(&Sheet::from(&report)) {
                 Ok(()) => done(show(common, &report), report.breaks_a_must()),
                 Err(why) => refuse(&why),
             }
         }
-        Some(Err(why)) => refuse(&why),
-        None => ExitCode::from(INTERRUPTED),
+        Ok(Err(why)) => refuse(&why),
+        Err(signal) => ExitCode::from(SIGNALLED + signal),
+    }
+}
+
+/// The number of the signal that tells us to stop, once one has come.
+async fn stopped() -> u8 {
+    let wait = async |kind: SignalKind| match signal(kind) {
+        Ok(mut signals) => drop(signals.recv().await),
+        // Then it kills us, and the warden sees to the rest.
+        Err(_) => std::future::pending().await,
+    };
+    tokio::select! {
+        () = wait(SignalKind::hangup()) => 1,
+        () = wait(SignalKind::interrupt()) => 2,
+        () = wait(SignalKind::terminate()) => 15,
     }
 }
 
