@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use memchr::memchr3_iter;
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
@@ -142,8 +143,8 @@ impl Letters {
 
 /// What a line takes once it is read: its text, and each of its values.
 pub(crate) fn weight(line: &[u8]) -> usize {
-    let begins = |byte: &&u8| matches!(byte, b',' | b':' | b'[' | b'{');
-    let values = line.iter().filter(begins).count();
+    // Each value but the outermost follows one of these; an object in an object follows its name.
+    let values = memchr3_iter(b',', b':', b'[', line).count();
     match values > MOST_VALUES {
         true => usize::MAX / 2,
         false => line.len() + values * VALUE,
