@@ -116,7 +116,7 @@ impl Session {
         self.refuse(&entry, &error);
     }
 
-    fn unanswered_cause(&self, why: String) -> Cause {
+    pub(super) fn unanswered_cause(&self, why: String) -> Cause {
         Cause {
             reason: Reason::Unanswered(why),
             phase: Phase::Service,

@@ -517,14 +517,18 @@ impl Session {
         };
         if let Place::Held { since } = entry.place {
             self.unqueue(&entry);
-            let error = match &self.last_cause {
-                Some(cause) if entry.deaths > 0 => Error::ConnectionLost {
-                    cause: cause.clone(),
+            let cause = self.last_cause.clone();
+            let error = match entry.deaths > 0 {
+                // No link need have died: its exchange may have broken off.
+                true => Error::ConnectionLost {
+                    cause: cause.unwrap_or_else(|| {
+                        self.unanswered_cause("its time was up before it could be repeated".into())
+                    }),
                     outcome: Outcome::Unknown,
                     poison: false,
                 },
-                cause => Error::Unavailable {
-                    cause: cause.clone(),
+                false => Error::Unavailable {
+                    cause,
                     held: now - since,
                     retry_after: self.next_try(now),
                 },

@@ -500,6 +500,23 @@ fn a_pause_longer_than_a_request_may_be_held_ends_it() {
 }
 
 #[test]
+fn what_broke_off_and_cannot_be_repeated_in_time_may_have_run() {
+    let mut p = Pair::ready_with(|policy| policy.request_ceiling = Some(Duration::from_secs(3)));
+    p.request(7, "resources/list");
+    p.call(8, "busy");
+    unanswered(&mut p, Id::Int(8), rejected(503, Some(4)));
+    unanswered(&mut p, Id::Int(7), Fate::Lost("reset".into()));
+    p.forget();
+    p.advance(3_000);
+    let failures = p.failures();
+    let outcomes: Vec<_> = failures
+        .iter()
+        .map(|f| (f.id.clone(), f.outcome()))
+        .collect();
+    assert_eq!(outcomes, [(7.into(), "unknown"), (8.into(), "not_sent")]);
+}
+
+#[test]
 fn what_may_have_run_before_is_not_called_unexecuted() {
     for fate in [
         rejected(413, None),
