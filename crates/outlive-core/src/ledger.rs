@@ -41,6 +41,8 @@ pub(crate) struct Entry {
     pub(crate) accepted: Time,
     /// Since when it has been where it is.
     pub(crate) placed: Time,
+    /// Since when it has waited for a server, attempts that found nobody included; none: it never had to.
+    pub(crate) waited: Option<Time>,
     pub(crate) terms: Terms,
     /// Deaths of links in a row that it was in flight at.
     pub(crate) deaths: u32,
@@ -233,6 +235,7 @@ impl Ledger {
             place: Place::Held { since: now },
             accepted: now,
             placed: now,
+            waited: None,
             terms,
             deaths: 0,
             refusals: 0,
@@ -276,6 +279,9 @@ impl Ledger {
         };
         let size = entry.message.bytes().len();
         let was_held = entry.is_held();
+        if let Place::Held { since } = place {
+            entry.waited = Some(since);
+        }
         entry.place = place;
         entry.placed = now;
         entry.due = due;

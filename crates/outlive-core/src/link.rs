@@ -80,6 +80,8 @@ pub enum LinkInput {
     Frame(Frame),
     /// The server was heard, and said nothing: a sign of life.
     Alive,
+    /// The server has taken `notifications/initialized`. Told where servers acknowledge it, which is over HTTP.
+    Initialized,
     /// The server wrote a line to its standard error (text without its line end;
     /// the driver has masked secrets, the core escapes control characters).
     Stderr(String),

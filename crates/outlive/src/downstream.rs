@@ -54,6 +54,9 @@ pub trait Downstream {
     /// A request of the host's is answered with an error of ours.
     fn refuse(&mut self, refusal: Refusal);
 
+    /// The server has taken the host's `notifications/initialized`, or the session sees to it.
+    fn initialized(&mut self) {}
+
     /// The session did or noticed something. Tells what should happen because of it.
     fn event(&mut self, now: Time, event: &Event) -> Option<Input>;
 

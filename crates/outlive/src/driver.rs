@@ -388,6 +388,7 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
                 }
                 Output::Connect(generation) => self.connect(generation),
                 Output::Link(generation, order) => self.order(generation, order),
+                Output::Initialized => self.down.initialized(),
                 Output::Event(event) => self.tell(event),
                 Output::Closed => self.closed = Some(self.now),
             }

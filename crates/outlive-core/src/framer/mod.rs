@@ -69,8 +69,6 @@ pub struct Framer {
     piece: BytesMut,
     /// Bytes of the buffer known to hold no LF.
     scanned: usize,
-    /// Whether no line has ended yet: a byte order mark may stand at the start.
-    first: bool,
     /// The line being thrown away.
     skim: Option<Skim>,
 }
@@ -83,7 +81,6 @@ impl Framer {
             buffer: BytesMut::new(),
             piece: BytesMut::new(),
             scanned: 0,
-            first: true,
             skim: None,
         }
     }
@@ -107,7 +104,7 @@ impl Framer {
         self.buffer.len()
     }
 
-    /// The next whole line. Blank ones are left out; CR before LF goes with it.
+    /// The next whole line. Blank ones are left out; CR before LF goes with it, and so does a byte order mark at the start.
     pub fn next_frame(&mut self) -> Option<Frame> {
         loop {
             let Some(found) = memchr(b'\n', &self.buffer[self.scanned..]) else {
@@ -138,18 +135,17 @@ impl Framer {
 
     /// Takes a line of `len` bytes and its line end out of the buffer; `None` if it is blank.
     fn cut(&mut self, len: usize, line_end: usize) -> Option<Frame> {
-        let first = std::mem::replace(&mut self.first, false);
         if self.skim.is_some() || len > self.limit {
-            let mut skim = self.skim.take().unwrap_or_else(|| Skim::new(first));
+            let mut skim = self.skim.take().unwrap_or_default();
             skim.feed(&self.buffer[..len]);
             self.buffer.advance(len + line_end);
             return Some(Frame::TooLong(skim.finish()));
         }
         let line = &self.buffer[..len];
-        let start = if first && line.starts_with(BOM) {
-            BOM.len()
-        } else {
-            0
+        // Some peers write one before every line.
+        let start = match line.starts_with(BOM) {
+            true => BOM.len(),
+            false => 0,
         };
         let end = if line.ends_with(b"\r") { len - 1 } else { len };
         let line = &line[start..end.max(start)];
@@ -177,8 +173,7 @@ impl Framer {
 
     /// Skims what is there of a line too long to keep, and gives its memory back.
     fn discard(&mut self) {
-        let first = self.first;
-        let skim = self.skim.get_or_insert_with(|| Skim::new(first));
+        let skim = self.skim.get_or_insert_default();
         skim.feed(&self.buffer);
         self.scanned = 0;
         if self.buffer.capacity() > READ_SIZE {

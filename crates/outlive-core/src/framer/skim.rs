@@ -14,7 +14,7 @@ pub(super) const TOKEN_LIMIT: usize = 4 * 1024;
 #[derive(Debug)]
 pub(super) struct Skim {
     len: u64,
-    /// Whether a byte order mark may stand at the start, and how much of it has.
+    /// Whether a byte order mark may still stand here, and how much of it has.
     bom: Option<usize>,
     place: Place,
     /// Open brackets.
@@ -59,11 +59,11 @@ enum Member {
     Other,
 }
 
-impl Skim {
-    pub fn new(at_stream_start: bool) -> Skim {
+impl Default for Skim {
+    fn default() -> Skim {
         Skim {
             len: 0,
-            bom: at_stream_start.then_some(0),
+            bom: Some(0),
             place: Place::Start,
             depth: 0,
             role: Role::Key,
@@ -72,7 +72,9 @@ impl Skim {
             has_method: false,
         }
     }
+}
 
+impl Skim {
     pub fn feed(&mut self, mut bytes: &[u8]) {
         self.len += bytes.len() as u64;
         while let Some(&byte) = bytes.first() {

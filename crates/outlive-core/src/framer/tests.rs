@@ -68,14 +68,16 @@ fn the_last_line_needs_no_lf() {
 }
 
 #[test]
-fn a_byte_order_mark_is_dropped_at_the_start_only() {
+fn a_byte_order_mark_is_dropped_at_the_start_of_every_line() {
     assert_eq!(lines(b"\xef\xbb\xbfa\n"), [line("a")]);
     assert_eq!(lines(b"\xef\xbb\xbf\r\na\n"), [line("a")]);
     assert_eq!(lines(b"\xef\xbb\xbf"), []);
     assert_eq!(lines(b"\xef\xbba\n"), [line(b"\xef\xbba")]);
+    assert_eq!(lines(b"a\n\xef\xbb\xbfb\n"), [line("a"), line("b")]);
     assert_eq!(
-        lines(b"a\n\xef\xbb\xbfb\n"),
-        [line("a"), line(b"\xef\xbb\xbfb")]
+        lines(b"a\xef\xbb\xbf\n\xef\xbb\xbf\xef\xbb\xbfb\n"),
+        [line(b"a\xef\xbb\xbf"), line(b"\xef\xbb\xbfb")],
+        "one, and nowhere else"
     );
 }
 
@@ -362,18 +364,14 @@ fn ids_and_keys_beyond_reason_are_passed_over() {
 /// The rules once more, for a stream that is all there.
 fn expected(limit: usize, stream: &[u8]) -> Vec<Frame> {
     let mut frames = Vec::new();
-    for (i, raw) in stream.split(|&b| b == b'\n').enumerate() {
+    for raw in stream.split(|&b| b == b'\n') {
         if raw.len() > limit {
-            let mut skim = Skim::new(i == 0);
+            let mut skim = Skim::default();
             skim.feed(raw);
             frames.push(Frame::TooLong(skim.finish()));
             continue;
         }
-        let text = if i == 0 {
-            raw.strip_prefix(BOM).unwrap_or(raw)
-        } else {
-            raw
-        };
+        let text = raw.strip_prefix(BOM).unwrap_or(raw);
         let text = text.strip_suffix(b"\r").unwrap_or(text);
         if !text.iter().all(u8::is_ascii_whitespace) {
             frames.push(line(text));

@@ -1,5 +1,6 @@
 //! A message from the host.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::cause::seconds;
@@ -24,6 +25,9 @@ const DOUBT: Duration = Duration::from_secs(30);
 
 /// Longer ids are refused: they would have to be remembered in many places.
 pub(crate) const LONGEST_ID: usize = 4 << 10;
+
+/// How long the host's first request waits for a server at whose address nobody was found.
+const GREETING_HOLD: Duration = Duration::from_secs(3);
 
 pub(super) fn long_id() -> Error {
     Error::Protocol {
@@ -202,6 +206,12 @@ impl Session {
 
     /// When a request that is held from `since` on is given up.
     pub(super) fn held_due(&self, entry: &Entry, since: Time) -> Option<Time> {
+        if self.is_greeting(entry) && self.is_nobody_there() {
+            // A person waits for this one, who may have mistyped the address; a server that is being
+            // started a moment later is still found.
+            let hold = self.policy.hold.min(GREETING_HOLD);
+            return sooner(Some(since + hold), self.ceiling(entry));
+        }
         if entry.is_listen() || entry.message.is("initialize") {
             // The one waits by nature, the other for the start of its server.
             return None;
@@ -341,6 +351,9 @@ impl Session {
                     .remove(&id)
                     .or_else(|| link.asks.remove(&id.other_type()?))
             });
+        if ask.is_some() {
+            self.flush_notifications(now);
+        }
         match ask {
             Some(ask) if ask.server_id_json == message.id_json() => {
                 self.tell_link(now, message.bytes().clone());
@@ -446,6 +459,7 @@ impl Session {
                 token.is_some() && link.asks.values().any(|ask| ask.token == token)
             });
         if known {
+            self.flush_notifications(now);
             self.tell_link(now, message.bytes().clone());
         } else {
             self.dropped(
@@ -458,6 +472,7 @@ impl Session {
 
     fn host_initialized(&mut self, now: Time, message: Message) {
         self.memory.initialized = Some(message.clone());
+        self.unconfirmed = true;
         let waits = |e: &Entry| e.is_held() && e.message.is("initialize");
         let queued = self.ledger.iter().any(|(_, e)| waits(e));
         let told_later = self.memory.initialize.is_some()
@@ -493,6 +508,24 @@ impl Session {
             message.into(),
             now + self.policy.hold,
         ));
+    }
+
+    /// Sends the notifications that wait behind requests: the host may have seen them acknowledged, and what it says next does
+    /// not wait for those requests, since one of them may be waiting for just that.
+    fn flush_notifications(&mut self, now: Time) {
+        if self.note_bytes == 0 || !self.link.as_ref().is_some_and(|link| link.is_open()) {
+            return;
+        }
+        let (notes, requests): (VecDeque<_>, _) = std::mem::take(&mut self.queue)
+            .into_iter()
+            .partition(|waiting| matches!(waiting, Waiting::Notification(..)));
+        self.queue = requests;
+        self.note_bytes = 0;
+        for waiting in notes {
+            if let Waiting::Notification(message, _) = waiting {
+                self.tell_link(now, message.bytes().clone());
+            }
+        }
     }
 
     pub(super) fn expire_notifications(&mut self, now: Time) {
@@ -587,7 +620,8 @@ impl Session {
         let Some(entry) = self.ledger.get(id) else {
             return;
         };
-        if self.bounds(entry).0.is_none() {
+        // Whatever a server says about a request it has not been sent: that waits for its hold.
+        if self.bounds(entry).0.is_none() || entry.is_held() {
             return;
         }
         self.ledger.thaw(id, now);

@@ -55,6 +55,10 @@ impl Session {
                 self.on_server(now, frame);
             }
             LinkInput::Alive => link.pulse.heard = now,
+            LinkInput::Initialized => {
+                link.pulse.heard = now;
+                self.confirm_initialized();
+            }
             LinkInput::Stderr(line) => {
                 link.pulse.heard = now;
                 link.stderr.push(now, &line);
@@ -192,6 +196,8 @@ impl Session {
             cause: cause.clone(),
             in_flight: in_flight.len(),
         });
+        // The next server is told before anything else reaches it.
+        self.confirm_initialized();
         self.bury(now, &link, &cause);
         self.blame_cancellation(&link, &cause, &in_flight);
 
@@ -233,6 +239,7 @@ impl Session {
             self.queue.push_front(waiting);
         }
         self.fail_held_greeting(now, &link, &cause);
+        self.bound_held_greeting(now);
         if failed {
             self.fail_held(now, &cause);
         }
@@ -326,7 +333,12 @@ impl Session {
         let safe = !unknown || listen || self.is_safe(entry);
         if safe && !poison && !hopeless && !probe_killed {
             let ticket = entry.ticket;
-            let due = self.held_due(entry, now);
+            // An attempt that found nobody does not begin the wait anew.
+            let since = match cause.reason {
+                Reason::Unreachable(_) if !sent => entry.waited.unwrap_or(entry.placed),
+                _ => now,
+            };
+            let due = self.held_due(entry, since);
             let verify =
                 unknown && entry.message.is("tools/call") && self.retry_of(entry) == Retry::Safe;
             self.ledger.died(id, deaths, verify);
@@ -335,7 +347,13 @@ impl Session {
                 false if !sent => self.ledger.unexecuted(id, Unexecuted::Unread),
                 false => {}
             }
-            self.ledger.place(id, Place::Held { since: now }, due, now);
+            let overdue = due.is_some_and(|due| due <= now);
+            let due = due.filter(|_| !overdue);
+            self.ledger.place(id, Place::Held { since }, due, now);
+            if overdue {
+                self.expire(now, id);
+                return None;
+            }
             return Some(Waiting::Request(id.clone(), ticket));
         }
         let entry = self.ledger.settle(id)?;
@@ -396,6 +414,12 @@ impl Session {
         entry.message.is("initialize") || self.is_unproven_discover(entry)
     }
 
+    /// Whether the last attempt found nobody at the server's address, and the next is not under way.
+    pub(super) fn is_nobody_there(&self) -> bool {
+        let cause = self.last_cause.as_ref().filter(|_| self.link.is_none());
+        cause.is_some_and(|cause| matches!(cause.reason, Reason::Unreachable(_)))
+    }
+
     /// A host whose greeting waits for a server that cannot be started is told so.
     fn fail_held_greeting(&mut self, now: Time, link: &Link, cause: &Cause) {
         if link.served.is_some() || !is_hopeless(cause) {
@@ -403,6 +427,24 @@ impl Session {
         }
         for id in self.ledger.in_order(|e| e.is_held() && self.is_greeting(e)) {
             self.fail_one_held(now, &id, cause, Duration::ZERO);
+        }
+    }
+
+    /// A host whose greeting waits while nobody is found at the server's address is told so in time.
+    fn bound_held_greeting(&mut self, now: Time) {
+        if !self.is_nobody_there() {
+            return;
+        }
+        let waits = |e: &Entry| e.is_held() && self.is_greeting(e);
+        for id in self.ledger.in_order(waits) {
+            let Some(entry) = self.ledger.get(&id) else {
+                continue;
+            };
+            let since = entry.waited.unwrap_or(entry.accepted);
+            match self.held_due(entry, since) {
+                Some(due) if due <= now => self.expire(now, &id),
+                due => self.ledger.place(&id, Place::Held { since }, due, now),
+            }
         }
     }
 

@@ -94,6 +94,9 @@ pub enum Output {
     Connect(Generation),
     /// Do this with that link.
     Link(Generation, LinkOrder),
+    /// The server has taken the host's `notifications/initialized`, or the session has taken over to tell it to the next
+    /// one. Only for hosts who wait for that.
+    Initialized,
     /// Tell whoever watches.
     Event(Event),
     /// All is settled and no link is left: the driver may end. Nothing follows.
@@ -169,6 +172,8 @@ pub struct Session {
     /// The user has asked for the end.
     stop_asked: bool,
     ending: Ending,
+    /// The host's `notifications/initialized` is not known to have been taken.
+    unconfirmed: bool,
     tally: Tally,
 }
 
@@ -203,6 +208,7 @@ impl Session {
             host_gone: false,
             stop_asked: false,
             ending: Ending::No,
+            unconfirmed: false,
             tally: Tally::default(),
         }
     }
@@ -368,6 +374,13 @@ impl Session {
             link.pulse.spoken = now;
             self.tally.passed(Direction::ToServer, bytes.len());
             self.out.push_back(Output::ToLink(link.generation, bytes));
+        }
+    }
+
+    /// The server has the host's `notifications/initialized`, or it is ours to repeat.
+    fn confirm_initialized(&mut self) {
+        if std::mem::take(&mut self.unconfirmed) {
+            self.out.push_back(Output::Initialized);
         }
     }
 

@@ -63,10 +63,11 @@ impl Switch {
             Kind::Notification => match message.method() {
                 "notifications/cancelled" => self.on_cancel(client, message),
                 "notifications/progress" => self.on_progress(client, &message),
-                "notifications/initialized" if self.initialized => {}
                 "notifications/initialized" => {
-                    self.initialized = true;
-                    self.notify(message.into_bytes());
+                    if !std::mem::replace(&mut self.initialized, true) {
+                        self.notify(message.into_bytes());
+                    }
+                    self.await_confirmation(client, channel);
                 }
                 _ => self.notify(message.into_bytes()),
             },

@@ -151,6 +151,12 @@ impl Switch {
             self.asks.remove(&id);
             self.answer_ask(&id, "The client has left.");
         }
+        for (_, channel) in self
+            .unconfirmed
+            .extract_if(.., |(owner, _)| *owner == client)
+        {
+            self.held.remove(&channel);
+        }
         self.tasks.retain(|(_, owner, _)| *owner != client);
         let Some(guest) = self.guests.remove(&client) else {
             return;

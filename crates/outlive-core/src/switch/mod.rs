@@ -86,6 +86,8 @@ pub enum Input {
     Said(Bytes),
     /// The session refuses a request.
     Refused(Box<SessionRefusal>),
+    /// The server has taken `notifications/initialized`, or the session sees to it.
+    Initialized,
     /// There is no session any more.
     Ended,
 }
@@ -150,6 +152,10 @@ pub struct Switch {
     welcome: Welcome,
     /// The server has been told `notifications/initialized`.
     initialized: bool,
+    /// It is waited for that the server has taken it, …
+    confirms: bool,
+    /// … and these clients are, on these channels.
+    unconfirmed: Vec<(Client, Channel)>,
     /// The level of log messages the server was asked for.
     level: Option<Level>,
     verdict: Verdict,
@@ -178,10 +184,19 @@ impl Switch {
             tasks: VecDeque::new(),
             welcome: Welcome::None,
             initialized: false,
+            confirms: false,
+            unconfirmed: Vec::new(),
             level: None,
             verdict: Verdict::Open,
             ended: false,
         }
+    }
+
+    /// The server says when it has taken `notifications/initialized`: a client's own is done with then, and not before. Whatever the
+    /// client sends next, it sends to a server that is ready for it.
+    pub fn confirming(mut self) -> Switch {
+        self.confirms = true;
+        self
     }
 
     /// Takes note of what happened. Then call [`Switch::poll`] until it returns `None` and carry out
@@ -194,6 +209,7 @@ impl Switch {
             Input::Said(line) if !self.ended => self.on_said(line),
             Input::Said(_) => {}
             Input::Refused(refusal) => self.on_refused(*refusal),
+            Input::Initialized => self.confirm(),
             Input::Ended => self.on_ended(),
         }
     }
@@ -288,9 +304,28 @@ impl Switch {
         self.settle(call, line);
     }
 
+    /// A client has sent `notifications/initialized`: its channel is held until the server has it.
+    fn await_confirmation(&mut self, client: Client, channel: Channel) {
+        if self.confirms && channel != Channel::MAIN {
+            self.hold(channel);
+            self.unconfirmed.push((client, channel));
+        }
+    }
+
+    /// The server has it: whoever sent it is told, and nobody waits for it any more.
+    fn confirm(&mut self) {
+        if self.initialized {
+            self.confirms = false;
+        }
+        for (client, channel) in std::mem::take(&mut self.unconfirmed) {
+            self.release(client, channel);
+        }
+    }
+
     /// There is no session: everything is settled.
     fn on_ended(&mut self) {
         self.ended = true;
+        self.confirm();
         for id in self.table.ids() {
             let Some(call) = self.take(&id) else { continue };
             match call.what {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use outlive_core::cause::Exit;
 use outlive_core::link::Fate;
 use outlive_core::policy::{Cancel, Retry};
-use outlive_core::{Id, Input, LinkInput, Policy, State};
+use outlive_core::{Id, Input, LinkInput, State};
 
 use crate::pair::*;
 
@@ -450,21 +450,6 @@ fn a_connection_that_is_over_has_no_status_to_wait_for() {
         });
         let message = p.failure().message;
         assert!(message.contains(words), "{message}");
-    }
-}
-
-#[test]
-fn a_handshake_waits_for_a_server_that_is_not_there_yet() {
-    let mut p = Pair::new(Policy::default());
-    p.feed(Input::Start);
-    p.request(1, "initialize");
-    for generation in 1..=4 {
-        p.up();
-        unanswered(&mut p, 1, Fate::Unsent("connection refused".into()));
-        assert_eq!(p.failures().len(), 0, "attempt {generation}");
-        let exit = Exit::Unknown;
-        p.old_link(generation, LinkInput::Exited { exit, sent: 0 });
-        p.advance(3_000);
     }
 }
 

@@ -3,6 +3,7 @@
 //! The simulation in `tests/sim` says that nothing goes wrong in any order of events; these tests
 //! say what exactly happens in each of them.
 
+mod absent;
 mod asks;
 mod breaker;
 mod bytes;

@@ -258,7 +258,7 @@ impl Pair {
         self.out.clear();
     }
 
-    fn take<T>(&mut self, pick: impl Fn(&Output) -> Option<T>) -> Vec<T> {
+    pub fn take<T>(&mut self, pick: impl Fn(&Output) -> Option<T>) -> Vec<T> {
         let mut taken = Vec::new();
         self.out.retain(|output| match pick(output) {
             Some(it) => {
@@ -331,6 +331,7 @@ impl Pair {
                 Output::Connect(generation) => format!("connect {generation}"),
                 Output::Link(generation, order) => format!("{} {generation}", word(*order)),
                 Output::Closed => "closed".into(),
+                Output::Initialized => return None,
                 Output::Event(Event::State(state)) => format!("state {}", state.name()),
                 Output::Event(event) => event.name().into(),
             })

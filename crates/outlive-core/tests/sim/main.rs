@@ -147,6 +147,41 @@ fn one_seed_tells_its_story() {
     check(seed).unwrap_or_else(|story| panic!("{story}"));
 }
 
+/// After any schedule: nobody is at the server's address any more, the host begins anew, and is told.
+#[test]
+fn invariant_03_nobody_waits_for_an_address_where_nobody_is() {
+    let schedules = number("OUTLIVE_SCHEDULES").unwrap_or(20_000) / 4;
+    let check = |seed: u64| {
+        let (_, schedule, _) = prepare(seed);
+        let again = |steps: &[Step]| {
+            let (mut world, ..) = prepare(seed);
+            world.verbose = true;
+            let steps = steps
+                .iter()
+                .filter(|step| !matches!(step, Step::Stop | Step::HostCloses));
+            let result = world.start().and_then(|()| {
+                steps.copied().try_for_each(|step| world.step(step))?;
+                world.end_absent()
+            });
+            (world, result)
+        };
+        let Err(_) = again(&schedule).1 else {
+            return Ok(());
+        };
+        let small = shrink(schedule, |steps| again(steps).1.is_err());
+        let (world, result) = again(&small);
+        let broken = result.err().unwrap_or_default();
+        Err(format!(
+            "invariant {broken}\nseed {seed}: {small:?}\n{}",
+            world.log.join("\n")
+        ))
+    };
+    let broken = hunt("a session without a server", schedules, check);
+    if let Some(story) = broken.into_values().next() {
+        panic!("{story}");
+    }
+}
+
 /// What only ten million schedules found: a call that an earlier link may have executed was not sent
 /// on the next one, and repeated on the one after without asking whether that is safe.
 #[test]

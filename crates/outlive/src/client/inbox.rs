@@ -40,6 +40,22 @@ pub(crate) trait Wish {
     /// Its size, if it is a call or the like: these are bounded, and wait while the session takes no
     /// more.
     fn call(&self) -> Option<usize>;
+
+    /// What it is to those before and after it.
+    fn rank(&self) -> Rank;
+}
+
+/// What a wish is to those before and after it, while the session takes no more calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rank {
+    /// It waits.
+    Call,
+    /// It waits, but whoever sent it may have seen it acknowledged: no answer overtakes it.
+    Notice,
+    /// It does not wait, and comes after the notices before it.
+    Answer,
+    /// It waits for nothing.
+    Urgent,
 }
 
 impl Wish for Command {
@@ -49,6 +65,15 @@ impl Wish for Command {
             _ => None,
         }
     }
+
+    fn rank(&self) -> Rank {
+        match self {
+            Command::Call { .. } => Rank::Call,
+            Command::Notify(_) => Rank::Notice,
+            Command::Answer(_) => Rank::Answer,
+            Command::Cancel { .. } | Command::Restart | Command::Stop => Rank::Urgent,
+        }
+    }
 }
 
 /// The next wish that can be seen to now. While the session takes no more calls, the others go
@@ -56,7 +81,16 @@ impl Wish for Command {
 pub(crate) fn next<W: Wish>(wishes: &mut VecDeque<W>, open: bool) -> Option<W> {
     let at = match open {
         true => 0,
-        false => wishes.iter().position(|wish| wish.call().is_none())?,
+        false => {
+            let at = wishes.iter().position(|wish| wish.call().is_none())?;
+            let mut before = wishes.iter().take(at);
+            match wishes[at].rank() {
+                Rank::Answer => before
+                    .position(|it| it.rank() == Rank::Notice)
+                    .unwrap_or(at),
+                _ => at,
+            }
+        }
     };
     wishes.remove(at)
 }
@@ -148,5 +182,48 @@ impl<W: Wish> Inbox<W> {
         let mut inside = self.lock();
         inside.closed = true;
         std::mem::take(&mut inside.wishes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq, Eq)]
+    struct Plain(&'static str);
+
+    impl Wish for Plain {
+        fn call(&self) -> Option<usize> {
+            matches!(self.rank(), Rank::Call | Rank::Notice).then_some(1)
+        }
+
+        fn rank(&self) -> Rank {
+            match self.0.as_bytes()[0] {
+                b'c' => Rank::Call,
+                b'n' => Rank::Notice,
+                b'a' => Rank::Answer,
+                _ => Rank::Urgent,
+            }
+        }
+    }
+
+    fn order(wishes: &[&'static str], open: bool) -> Vec<&'static str> {
+        let mut wishes: VecDeque<Plain> = wishes.iter().copied().map(Plain).collect();
+        std::iter::from_fn(|| next(&mut wishes, open))
+            .map(|it| it.0)
+            .collect()
+    }
+
+    #[test]
+    fn an_answer_waits_for_no_call_and_overtakes_no_notification() {
+        let all = ["c1", "n1", "c2", "n2", "a1", "x1", "c3", "n3", "x2", "a2"];
+        assert_eq!(order(&all, true), all);
+        let closed = ["n1", "n2", "a1", "x1", "x2", "n3", "a2"];
+        assert_eq!(order(&all, false), closed);
+        assert_eq!(
+            order(&["c1", "n1"], false),
+            [""; 0],
+            "nothing needs to be told now"
+        );
     }
 }

@@ -19,7 +19,7 @@ use outlive_core::switch::{self, Client, Input, Output, Sharing, Switch};
 use outlive_core::{Event, Frame, Id, Input as SessionInput, Meter, State, Time};
 
 use super::shared::Shared;
-use crate::client::inbox::{self, Inbox};
+use crate::client::inbox::{self, Inbox, Rank};
 use crate::downstream::Downstream;
 use crate::serve::{Mouth, Place};
 
@@ -48,6 +48,15 @@ impl inbox::Wish for Wish {
         match self {
             Wish::Call(_, frame) | Wish::Notify(frame) => Some(frame.len()),
             Wish::Cancel(..) | Wish::Answer(_) | Wish::Restart | Wish::Stop => None,
+        }
+    }
+
+    fn rank(&self) -> Rank {
+        match self {
+            Wish::Call(..) => Rank::Call,
+            Wish::Notify(_) => Rank::Notice,
+            Wish::Answer(_) => Rank::Answer,
+            Wish::Cancel(..) | Wish::Restart | Wish::Stop => Rank::Urgent,
         }
     }
 }
@@ -87,10 +96,20 @@ pub(super) struct Opening {
 }
 
 impl Hub {
-    pub(super) fn new(number: u64, sharing: Sharing, limits: &Limits, place: Option<Place>) -> Hub {
+    /// `confirms`: the server says when it has taken `notifications/initialized`.
+    pub(super) fn new(
+        number: u64,
+        sharing: Sharing,
+        limits: &Limits,
+        place: Option<Place>,
+        confirms: bool,
+    ) -> Hub {
         let bounds = switch::Limits::default();
         let inside = Inside {
-            switch: Switch::new(sharing, bounds),
+            switch: match confirms {
+                true => Switch::new(sharing, bounds).confirming(),
+                false => Switch::new(sharing, bounds),
+            },
             mouths: BTreeMap::new(),
             dirty: BTreeSet::new(),
             used: Instant::now(),
@@ -416,6 +435,11 @@ impl Downstream for Desk {
     fn refuse(&mut self, refusal: Refusal) {
         let hub = &self.hub;
         hub.feed(&mut hub.lock(), Input::Refused(refusal.into()));
+    }
+
+    fn initialized(&mut self) {
+        let hub = &self.hub;
+        hub.feed(&mut hub.lock(), Input::Initialized);
     }
 
     fn event(&mut self, now: Time, event: &Event) -> Option<SessionInput> {

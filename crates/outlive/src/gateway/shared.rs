@@ -103,7 +103,9 @@ impl Shared {
     /// Starts a server. It ends with its session.
     fn start(self: &Arc<Shared>, sharing: Sharing, place: Option<Place>) -> Arc<Hub> {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed) + 1;
-        let hub = Arc::new(Hub::new(number, sharing, &self.policy.limits, place));
+        let confirms = matches!(self.target, Target::Remote(_));
+        let limits = &self.policy.limits;
+        let hub = Arc::new(Hub::new(number, sharing, limits, place, confirms));
         lock(&self.hubs).insert(number, hub.clone());
         // In this order: a stop between the two reaches it either way.
         hub.stop(self.stops.load(Ordering::Acquire));

@@ -10,15 +10,16 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::{Bytes, BytesMut};
 use outlive_core::link::Fate;
 use outlive_core::message::{Kind, read_batch};
+use outlive_core::reconnect::Reconnect;
 use outlive_core::{Frame, Framer, Id, LinkInput, Message};
 use reqwest::Response;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use serde::Deserialize;
 use tokio::time::{sleep, timeout};
 
-use super::report::{self, Report, Reports};
+use super::report::{self, Mark, Marks, Report, Reports};
 use super::rhythm::Rhythm;
-use super::session::{Failure, Session};
+use super::session::{Failure, Session, Written};
 use super::sse::{Event, Events};
 use super::verdict::{Refusal, one_line, retry_after, sounds_lost};
 use super::{era, listing};
@@ -31,22 +32,21 @@ const REFUSAL_BYTES: usize = 64 << 10;
 const ACCEPT: Duration = Duration::from_secs(30);
 /// How long a server may take to end a stream after the answer, so that the connection can be used again.
 const TAIL: Duration = Duration::from_millis(200);
-/// The pause before a stream is resumed, unless the server names one, …
-const RESUME: Duration = Duration::from_millis(500);
-/// … and the longest.
-const MOST_RESUME: Duration = Duration::from_secs(5);
 /// Attempts to resume that may fail in a row.
 const MOST_ATTEMPTS: u32 = 4;
 
 /// A request and where it goes.
 pub(super) struct Exchange {
     pub(super) session: Arc<Session>,
+    /// Its place in the order of sending.
+    pub(super) number: u64,
     pub(super) message: Message,
     /// Answers come on another stream (HTTP+SSE).
     pub(super) aside: bool,
     /// The server may be one that speaks HTTP+SSE.
     pub(super) may_be_sse: bool,
     pub(super) reports: Reports,
+    pub(super) marks: Marks,
 }
 
 /// How an exchange ended.
@@ -79,10 +79,12 @@ impl Exchange {
             End::Without(input) => self.report(Report::Input(input)).await,
             End::Refused(status) => {
                 let message = Box::new(self.message.clone());
-                return self.report(Report::Refused(message, status)).await;
+                return self
+                    .report(Report::Refused(self.number, message, status))
+                    .await;
             }
         }
-        self.report(Report::Over(id)).await;
+        self.report(Report::Over(self.number)).await;
     }
 
     async fn report(&self, report: Report) {
@@ -96,7 +98,8 @@ impl Exchange {
         let mut once = self.message.is_modern() && self.message.is("tools/call");
         let response = loop {
             let body = self.message.bytes().clone();
-            let response = match self.session.post(body, headers.clone()).await {
+            let written = Written::new(self.number, &self.marks);
+            let response = match self.session.post(body, headers.clone(), written).await {
                 Ok(response) => response,
                 Err(failure) => return End::Without(self.failed(id, failure)),
             };
@@ -204,7 +207,7 @@ impl Exchange {
     /// The answer ends a stream.
     async fn stream(&self, id: &Id, mut response: Response) -> End {
         let mut events = Events::new(self.session.limit);
-        let mut pause = RESUME;
+        let mut pauses = Reconnect::of_a_call();
         loop {
             let begun = Instant::now();
             let why = match self.read(id, &mut response, &mut events).await {
@@ -215,11 +218,8 @@ impl Exchange {
             if self.message.is_modern() || events.cursor().is_none() {
                 return lost(id, why);
             }
-            pause = match begun.elapsed() > MOST_RESUME {
-                true => RESUME,
-                false => (pause * 2).min(MOST_RESUME),
-            };
-            response = match self.resume(&mut events, pause).await {
+            pauses.ended(begun.elapsed());
+            response = match self.resume(&mut events, &mut pauses).await {
                 Ok(response) => response,
                 Err(also) => return lost(id, format!("{why}; resuming: {also}")),
             };
@@ -269,11 +269,14 @@ impl Exchange {
     }
 
     /// Asks for the rest of a stream.
-    async fn resume(&self, events: &mut Events, pause: Duration) -> Result<Response, String> {
-        let pause = events.retry().unwrap_or(pause);
+    async fn resume(
+        &self,
+        events: &mut Events,
+        pauses: &mut Reconnect,
+    ) -> Result<Response, String> {
         let mut failures = 0;
         loop {
-            sleep(pause * 2u32.pow(failures)).await;
+            sleep(pauses.next(events.retry())).await;
             let why = match self.session.get(events.cursor()).await {
                 Ok(response) if response.status().is_success() && is_stream(&response) => {
                     events.resume(self.session.limit);
@@ -397,11 +400,17 @@ fn lost(id: &Id, why: String) -> End {
 }
 
 /// Sends what needs no answer: a notification, or the host's answer to the server.
-pub(super) async fn tell(session: Arc<Session>, message: Message, reports: Reports, lane: bool) {
+pub(super) async fn tell(
+    session: Arc<Session>,
+    number: u64,
+    message: Message,
+    reports: Reports,
+    marks: Marks,
+) {
     let in_session = session.is_named();
     let headers = headers(&session, &message);
-    let taken = timeout(ACCEPT, session.post(message.into_bytes(), headers)).await;
-    let report = match taken {
+    let posted = session.post(message.into_bytes(), headers, Written::unmarked());
+    let report = match timeout(ACCEPT, posted).await {
         Ok(Ok(response)) if !response.status().is_success() => {
             let refusal = refusal(response, in_session).await;
             let (id, status) = (None, refusal.status);
@@ -411,9 +420,10 @@ pub(super) async fn tell(session: Arc<Session>, message: Message, reports: Repor
         Ok(Err(Failure::Unsent(words))) => Some(Report::Absent(words)),
         _ => None,
     };
-    for report in report.into_iter().chain(lane.then_some(Report::Told)) {
+    if let Some(report) = report {
         let _ = reports.send(report).await;
     }
+    let _ = marks.send(Mark::Taken(number));
 }
 
 /// What a message says in its headers.

@@ -5,37 +5,55 @@
 //! more rarely (FM-25). Its end says nothing about the session.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use outlive_core::LinkInput;
+use outlive_core::reconnect::Reconnect;
 use reqwest::Response;
 use tokio::time::sleep;
 
 use super::exchange::is_stream;
-use super::report::{self, Report, Reports};
+use super::report::{self, Mark, Marks, Report, Reports};
 use super::rhythm::Rhythm;
 use super::session::{Failure, Session};
 use super::sse::Events;
 
-/// The pause after a stream that was short, …
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// … and the longest.
-const MOST_PAUSE: Duration = Duration::from_secs(60);
-/// A stream open for this long was healthy.
-const HEALTHY: Duration = Duration::from_secs(10);
+/// Keeps the stream open for as long as the link lives. Whoever waits to send is told when the server listens: see
+/// [`outlive_core::dispatch`].
+pub(super) async fn run(session: Arc<Session>, reports: Reports, marks: Marks) {
+    let listened = Listened(&marks);
+    keep_open(&session, &reports, &listened).await;
+}
 
-/// Keeps the stream open for as long as the link lives.
-pub(super) async fn run(session: Arc<Session>, reports: Reports) {
+/// However it ends, nobody waits for it.
+struct Listened<'a>(&'a Marks);
+
+impl Listened<'_> {
+    fn is(&self, mark: Mark) {
+        // Without a link there is nobody to tell.
+        let _ = self.0.send(mark);
+    }
+}
+
+impl Drop for Listened<'_> {
+    fn drop(&mut self) {
+        self.is(Mark::Listened);
+    }
+}
+
+async fn keep_open(session: &Session, reports: &Reports, listened: &Listened<'_>) {
     let mut events = Events::new(session.limit);
-    let mut pause = FIRST_PAUSE;
+    let mut pauses = Reconnect::of_the_server();
     let mut was_open = false;
     loop {
         let begun = Instant::now();
-        match session.get(events.cursor()).await {
+        let answer = session.get(events.cursor()).await;
+        listened.is(Mark::Listened);
+        match answer {
             Ok(response) if response.status().is_success() && is_stream(&response) => {
                 was_open = true;
                 events.resume(session.limit);
-                read(&session, response, &mut events, &reports).await;
+                read(session, response, &mut events, reports).await;
             }
             Ok(response) => {
                 let status = response.status();
@@ -57,12 +75,15 @@ pub(super) async fn run(session: Arc<Session>, reports: Reports) {
             Err(Failure::Unsent(_) | Failure::Broken(_)) => {}
             Err(Failure::Elsewhere(..)) => return,
         }
-        if begun.elapsed() >= HEALTHY {
-            pause = FIRST_PAUSE;
-            sleep(events.retry().unwrap_or_default()).await;
-        } else {
-            sleep(events.retry().unwrap_or_default().max(pause)).await;
-            pause = (pause * 2).min(MOST_PAUSE);
+        let healthy = pauses.ended(begun.elapsed());
+        let pause = pauses.next(events.retry());
+        // A stream that broke is opened again before anybody calls, unless that takes long.
+        if healthy && was_open {
+            listened.is(Mark::Listening);
+        }
+        sleep(pause).await;
+        if !healthy && was_open {
+            listened.is(Mark::Listening);
         }
     }
 }

@@ -13,6 +13,8 @@ pub(super) struct Known {
     transport: Mutex<Option<Transport>>,
     /// It was seen to speak the modern era.
     modern: AtomicBool,
+    /// It has left the GET for its stream unanswered.
+    stream_unanswered: AtomicBool,
     /// What of its tools is mirrored into headers.
     mirror: Mutex<Mirror>,
 }
@@ -32,6 +34,14 @@ impl Known {
 
     pub(super) fn set_modern(&self, modern: bool) {
         self.modern.store(modern, Ordering::Relaxed);
+    }
+
+    pub(super) fn leaves_stream_unanswered(&self) -> bool {
+        self.stream_unanswered.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn note_stream_unanswered(&self) {
+        self.stream_unanswered.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn mirror(&self) -> MutexGuard<'_, Mirror> {

@@ -1,58 +1,38 @@
 //! A link over HTTP: one session on a server.
 //!
 //! Each message is a POST of its own, run by a task; the tasks report to the link, and the link to the
-//! driver. It decides nothing but the order in which messages leave: `initialize` first, alone, since its
-//! answer names the session; then `notifications/initialized`; then everything at once, but
-//! notifications one after the other.
+//! driver. When a message leaves is not decided here: see [`outlive_core::dispatch`].
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use outlive_core::cause::StartFailure;
+use outlive_core::dispatch::{self, Dispatch, Timing};
 use outlive_core::link::Fate;
 use outlive_core::message::Kind;
-use outlive_core::{Frame, Generation, Id, LinkInput, LinkOrder, Message};
+use outlive_core::{Frame, Generation, LinkInput, LinkOrder, Message, Time};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::sleep;
+use tokio::time::Sleep;
 
 use super::exchange::{Exchange, tell};
-use super::report::{self, Report, Reports};
+use super::report::{self, Mark, Marks, Report, Reports};
 use super::session::Session;
 use super::{Transport, channel, get_stream};
 use crate::upstream::{Link, Read};
 
 /// Reports taken in before they are passed on.
 const TURN: usize = 64;
-/// How long the exchange of a cancelled request is kept for a server that ends it in its own way.
-const CANCELLED: Duration = Duration::from_secs(1);
+/// How long a server is waited for that has left the GET for its stream unanswered before.
+const LISTEN_AGAIN: Duration = Duration::from_millis(250);
 
 /// The answer to a host that speaks only the era that is not wanted.
 const MODERN_ONLY: &str = r#"{"jsonrpc":"2.0","id":ID,"error":{"code":-32022,"message":"This server is used in the modern era only, as was asked for; a host that needs a handshake cannot use it so.","data":{"supported":["2026-07-28"]}}}"#;
-
-/// What may leave.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Gate {
-    /// Anything.
-    Open,
-    /// Nothing before the stream of an HTTP+SSE server is open.
-    Opening,
-    /// Nothing before this `initialize` is answered.
-    Shaking(Id),
-    /// Nothing before `notifications/initialized` is taken.
-    Greeting,
-}
-
-/// A request whose exchange is not over.
-#[derive(Debug)]
-struct Running {
-    task: AbortHandle,
-    modern: bool,
-}
 
 /// How far the end has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,20 +56,21 @@ pub(crate) struct HttpLink {
     aside: bool,
     /// With what status `initialize` was refused before that was tried.
     refused: Option<u16>,
-    gate: Gate,
-    waiting: VecDeque<Message>,
-    waiting_bytes: usize,
-    /// Notifications that leave one after the other.
-    lane: VecDeque<Message>,
-    lane_busy: bool,
-    running: HashMap<Id, Running>,
+    /// When what leaves.
+    dispatch: Dispatch,
+    /// The exchanges of requests, by their numbers.
+    running: HashMap<u64, AbortHandle>,
     tasks: JoinSet<()>,
     reports: Reports,
     inbox: mpsc::Receiver<Report>,
+    marks: Marks,
+    marked: mpsc::UnboundedReceiver<Mark>,
     ready: VecDeque<LinkInput>,
     warnings: Vec<String>,
-    /// Frames taken from the driver.
-    frames: u64,
+    begun: Instant,
+    alarm: Pin<Box<Sleep>>,
+    /// When the alarm will ring.
+    alarm_at: Option<Time>,
     /// Nothing leaves any more: the link as a whole was refused.
     refused_all: bool,
     /// The server has denied the session, and has said nothing since: there is nothing to take leave of.
@@ -104,7 +85,13 @@ impl HttpLink {
         wanted: Option<Transport>,
     ) -> HttpLink {
         let (reports, inbox) = report::channel();
+        let (marks, marked) = mpsc::unbounded_channel();
         let known = wanted.or(session.known.transport());
+        let mut timing = Timing::default();
+        if session.known.leaves_stream_unanswered() {
+            timing.listen = LISTEN_AGAIN;
+        }
+        let begun = Instant::now();
         let mut link = HttpLink {
             generation,
             session: Arc::new(session),
@@ -112,18 +99,18 @@ impl HttpLink {
             wanted,
             aside: false,
             refused: None,
-            gate: Gate::Open,
-            waiting: VecDeque::new(),
-            waiting_bytes: 0,
-            lane: VecDeque::new(),
-            lane_busy: false,
+            dispatch: Dispatch::new(timing),
             running: HashMap::new(),
             tasks: JoinSet::new(),
             reports,
             inbox,
+            marks,
+            marked,
             ready: VecDeque::new(),
             warnings: Vec::new(),
-            frames: 0,
+            begun,
+            alarm: Box::pin(tokio::time::sleep_until(begun.into())),
+            alarm_at: None,
             refused_all: false,
             denied: false,
             ending: Ending::No,
@@ -141,7 +128,7 @@ impl HttpLink {
     }
 
     fn open_channel(&mut self) {
-        self.gate = Gate::Opening;
+        self.dispatch(dispatch::Input::Opening);
         self.tasks
             .spawn(channel::open(self.session.clone(), self.reports.clone()));
     }
@@ -150,134 +137,121 @@ impl HttpLink {
         self.session.known.set_transport(transport);
     }
 
-    /// Lets go what may leave.
-    fn pump(&mut self) {
-        while self.gate == Gate::Open
-            && !self.refused_all
-            && let Some(message) = self.waiting.pop_front()
-        {
-            self.waiting_bytes -= message.bytes().len();
-            self.start(message);
-        }
-    }
-
-    fn start(&mut self, message: Message) {
-        match message.kind() {
-            Kind::Request => self.start_request(message),
-            Kind::Response => {
-                let telling = tell(self.session.clone(), message, self.reports.clone(), false);
-                self.tasks.spawn(telling);
-            }
-            Kind::Notification => {
-                if message.is("notifications/cancelled") && self.cancel(&message) {
-                    return;
+    /// Tells the dispatch what happened, and does what it says.
+    fn dispatch(&mut self, input: dispatch::Input) {
+        let now = Time::after(self.begun.elapsed());
+        self.dispatch.handle(now, input);
+        while let Some(output) = self.dispatch.poll() {
+            match output {
+                dispatch::Output::Post(number, message) => self.post(number, message),
+                dispatch::Output::Listen => self.listen(),
+                dispatch::Output::Unlistened => self.session.known.note_stream_unanswered(),
+                dispatch::Output::Initialized => self.ready.push_back(LinkInput::Initialized),
+                dispatch::Output::Abort(number) => {
+                    if let Some(task) = self.running.remove(&number) {
+                        task.abort();
+                    }
                 }
-                if message.is("notifications/initialized") {
-                    self.gate = Gate::Greeting;
-                }
-                self.lane.push_back(message);
-                self.next_in_lane();
+                dispatch::Output::Renew => self.session.renew(),
+                dispatch::Output::Unsent(id) => self.ready.push_back(LinkInput::Unanswered {
+                    id,
+                    fate: Fate::Unsent("its session had ended".into()),
+                }),
             }
         }
     }
 
-    fn start_request(&mut self, message: Message) {
-        let id = message.id().cloned().unwrap_or(Id::Null);
+    fn post(&mut self, number: u64, message: Message) {
+        if message.kind() != Kind::Request {
+            let (session, marks) = (self.session.clone(), self.marks.clone());
+            let telling = tell(session, number, message, self.reports.clone(), marks);
+            self.tasks.spawn(telling);
+            return;
+        }
         let initialize = message.is("initialize");
         if initialize && self.modern_only {
-            let refusal = MODERN_ONLY.replace("ID", &id.to_json());
+            let refusal = MODERN_ONLY.replace("ID", &String::from_utf8_lossy(message.id_json()));
             let refusal = LinkInput::Frame(Frame::Line(refusal.into()));
-            // By way of the inbox, so that the driver is woken; there is room for the first report.
+            // By way of the inbox, so that the driver is woken; there is room for the first reports.
             let _ = self.reports.try_send(Report::Input(refusal));
+            let _ = self.reports.try_send(Report::Over(number));
             return;
         }
         // A session that has begun does not begin again: whatever becomes of another `initialize` is its own affair.
         let begins = initialize && !self.session.has_begun();
-        if begins {
-            self.gate = Gate::Shaking(id.clone());
-        }
-        let modern = message.is_modern();
         let exchange = Exchange {
             session: self.session.clone(),
+            number,
             message,
             aside: self.aside,
             may_be_sse: begins && self.wanted.is_none() && !self.aside && self.running.is_empty(),
             reports: self.reports.clone(),
+            marks: self.marks.clone(),
         };
         let task = self.tasks.spawn(exchange.run());
         if !self.aside {
-            self.running.insert(id, Running { task, modern });
+            self.running.insert(number, task);
         }
     }
 
-    fn next_in_lane(&mut self) {
-        if !self.lane_busy
-            && let Some(message) = self.lane.pop_front()
-        {
-            self.lane_busy = true;
-            let telling = tell(self.session.clone(), message, self.reports.clone(), true);
-            self.tasks.spawn(telling);
-        }
+    /// `notifications/initialized` was taken: the server is listened to.
+    fn listen(&mut self) {
+        self.note_transport(Some(Transport::Streamable));
+        let (session, reports) = (self.session.clone(), self.reports.clone());
+        self.tasks
+            .spawn(get_stream::run(session, reports, self.marks.clone()));
     }
 
-    /// A request is cancelled. In the modern era its stream is closed, which says it all (2026-07-28,
-    /// Cancellation); before, the server is told, and its stream is given up a moment later, since not
-    /// every server ends it. Whether that was all.
-    fn cancel(&mut self, message: &Message) -> bool {
-        let Some(running) = message.request_id().and_then(|id| self.running.remove(&id)) else {
-            return false;
-        };
-        // It may have waited on a connection that is dead without our knowing; then so may the others be.
-        self.session.renew();
-        if running.modern {
-            running.task.abort();
-            return true;
+    /// Takes in what needs no room: what was taken, and the time.
+    fn poll_dispatch(&mut self, cx: &mut Context<'_>) {
+        while let Poll::Ready(Some(mark)) = self.marked.poll_recv(cx) {
+            self.dispatch(match mark {
+                Mark::Taken(number) => dispatch::Input::Taken(number),
+                Mark::Listening => dispatch::Input::Listening,
+                Mark::Listened => dispatch::Input::Listened,
+            });
         }
-        self.tasks.spawn(async move {
-            sleep(CANCELLED).await;
-            running.task.abort();
-        });
-        false
+        while let Some(at) = self.dispatch.deadline() {
+            if self.alarm_at != Some(at) {
+                self.alarm_at = Some(at);
+                let at = self.begun + at.since_start();
+                self.alarm.as_mut().reset(at.into());
+            }
+            if self.alarm.as_mut().poll(cx).is_pending() {
+                break;
+            }
+            self.alarm_at = None;
+            self.dispatch(dispatch::Input::Tick);
+        }
+        self.leave_if_idle();
     }
 
     fn take(&mut self, report: Report) {
         match report {
-            Report::Input(input) => self.pass(input),
-            Report::Warning(warning) => self.warnings.push(warning),
-            Report::Over(id) => {
-                self.running.remove(&id);
-                if self.gate == Gate::Shaking(id) {
-                    self.gate = Gate::Open;
-                }
+            Report::Input(input) => {
+                self.dispatch(dispatch::Input::Heard);
+                self.pass(input);
             }
-            Report::Told => {
-                self.lane_busy = false;
-                if self.gate == Gate::Greeting {
-                    self.gate = Gate::Open;
-                    if !self.aside {
-                        self.note_transport(Some(Transport::Streamable));
-                        let stream = get_stream::run(self.session.clone(), self.reports.clone());
-                        self.tasks.spawn(stream);
-                    }
-                }
-                self.next_in_lane();
+            Report::Warning(warning) => self.warnings.push(warning),
+            Report::Over(number) => {
+                self.running.remove(&number);
+                self.dispatch(dispatch::Input::Over(number));
             }
             // While requests are under way, they tell what the matter is.
-            Report::Absent(_) if !self.running.is_empty() => {}
+            Report::Absent(_) if self.dispatch.has_requests() => {}
             Report::Absent(words) => self.pass_absence(words),
-            Report::Refused(message, status) => {
-                self.running.clear();
+            Report::Refused(number, message, status) => {
+                self.running.remove(&number);
                 self.refused = Some(status);
-                self.waiting_bytes += message.bytes().len();
-                self.waiting.push_front(*message);
+                self.dispatch(dispatch::Input::Again(number, *message));
                 self.open_channel();
             }
             Report::Opened(channel) => {
                 self.aside = true;
                 self.note_transport(Some(Transport::Sse));
-                self.gate = Gate::Open;
                 let (session, reports) = (self.session.clone(), self.reports.clone());
                 self.tasks.spawn(channel.run(session, reports));
+                self.dispatch(dispatch::Input::Opened);
             }
             Report::Unopened(why, true) => self.pass_absence(why),
             Report::Unopened(why, false) => {
@@ -293,15 +267,12 @@ impl HttpLink {
             }
             Report::Gone => self.ending = Ending::Ended,
         }
-        self.pump();
         self.leave_if_idle();
     }
 
     /// Nobody was there, and no request in flight can tell.
     fn pass_absence(&mut self, words: String) {
-        let waits = |message: &&Message| message.kind() == Kind::Request;
-        let id = self.waiting.iter().find(waits).and_then(Message::id);
-        self.pass(match id {
+        self.pass(match self.dispatch.waiting() {
             Some(id) => LinkInput::Unanswered {
                 id: id.clone(),
                 fate: Fate::Unsent(words),
@@ -321,42 +292,34 @@ impl HttpLink {
             _ => {}
         }
         match &mut input {
-            LinkInput::Frame(frame) if self.aside => self.open_gate_for(frame),
+            LinkInput::Frame(frame) if self.aside => self.note_answer(&frame.clone()),
             LinkInput::Disconnected { sent, .. } => *sent = (*sent).min(self.sent()),
             _ => {}
         }
         let ends = is_end(&input);
         self.ready.push_back(input);
-        if !ends || std::mem::replace(&mut self.refused_all, true) {
-            return;
-        }
-        // What has not left will not.
-        self.waiting_bytes = 0;
-        for message in self.waiting.drain(..) {
-            if let (Kind::Request, Some(id)) = (message.kind(), message.id()) {
-                self.ready.push_back(LinkInput::Unanswered {
-                    id: id.clone(),
-                    fate: Fate::Unsent("its session had ended".into()),
-                });
-            }
+        if ends && !std::mem::replace(&mut self.refused_all, true) {
+            // What has not left will not.
+            self.dispatch(dispatch::Input::End);
         }
     }
 
     /// On a stream beside, the answer to `initialize` comes like any other message.
-    fn open_gate_for(&mut self, frame: &Frame) {
-        if let Gate::Shaking(id) = &self.gate
+    fn note_answer(&mut self, frame: &Frame) {
+        if let Some(awaited) = self.dispatch.handshake()
             && let Frame::Line(line) = frame
             && let Ok(message) = Message::read(line.clone())
             && message.kind() == Kind::Response
-            && message.id() == Some(id)
+            && message.id() == Some(awaited)
         {
-            self.gate = Gate::Open;
+            let answered = dispatch::Input::Answered(awaited.clone());
+            self.dispatch(answered);
         }
     }
 
     /// Once all has left that was to, the server is told that the session is over.
     fn leave_if_idle(&mut self) {
-        if self.ending != Ending::Asked || self.lane_busy || !self.waiting.is_empty() {
+        if self.ending != Ending::Asked || !self.dispatch.is_idle() {
             return;
         }
         self.tasks.abort_all();
@@ -377,8 +340,7 @@ impl HttpLink {
     fn drop_all(&mut self) {
         self.tasks.abort_all();
         self.running.clear();
-        self.waiting.clear();
-        self.lane.clear();
+        self.dispatch(dispatch::Input::End);
         if self.ending == Ending::No && !self.refused_all && !self.denied {
             let session = self.session.clone();
             tokio::spawn(async move { session.delete().await });
@@ -405,26 +367,28 @@ impl Link for HttpLink {
         if self.ending != Ending::No {
             return;
         }
-        self.frames += 1;
         // The session sends nothing but messages.
-        let Ok(message) = Message::read(frame) else {
-            return;
-        };
-        self.waiting_bytes += message.bytes().len();
-        self.waiting.push_back(message);
-        self.pump();
+        if let Ok(message) = Message::read(frame) {
+            self.dispatch(dispatch::Input::Send(message));
+        }
     }
 
-    fn flush(&mut self, _cx: &mut Context<'_>) -> io::Result<()> {
+    /// While much waits here, the server is not read, but what it has taken is noted.
+    fn flush(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        let before = self.ready.len();
+        self.poll_dispatch(cx);
+        if self.ready.len() > before || self.ending == Ending::Ended {
+            cx.waker().wake_by_ref();
+        }
         Ok(())
     }
 
     fn backlog(&self) -> usize {
-        self.waiting_bytes
+        self.dispatch.backlog()
     }
 
     fn sent(&self) -> u64 {
-        self.frames - self.waiting.len() as u64
+        self.dispatch.sent()
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Read> {
@@ -441,6 +405,7 @@ impl Link for HttpLink {
         {
             self.take(report);
         }
+        self.poll_dispatch(cx);
         match (self.ready.is_empty(), self.ending) {
             (_, Ending::Ended) => Poll::Ready(Read::End),
             (false, _) => Poll::Ready(Read::Some),

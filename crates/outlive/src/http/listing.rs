@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::exchange::is_stream;
-use super::session::Session;
+use super::session::{Session, Written};
 use super::sse::{Event, Events};
 use super::verdict::one_line;
 
@@ -53,7 +53,8 @@ async fn pages(session: &Session, call: &Message) -> Option<()> {
         let request = json!({"jsonrpc": "2.0", "id": id, "method": "tools/list", "params": params});
         let request = Message::read(request.to_string().into()).ok()?;
         let headers = session.known.mirror().headers(&request);
-        let response = session.post(request.into_bytes(), headers).await.ok()?;
+        let posted = session.post(request.into_bytes(), headers, Written::unmarked());
+        let response = posted.await.ok()?;
         let answer = answer(session, response).await?;
         session.known.mirror().learn(&answer);
         let result: Value = serde_json::from_slice(answer.result()?).ok()?;

@@ -13,6 +13,7 @@
 //! | `link` | one session, seen from the driver |
 //! | `session` | what all exchanges of a session share |
 //! | `exchange` | one message, one POST |
+//! | `body` | what is posted, and when it was written |
 //! | `known` | what is known of the server, from one session to the next |
 //! | `era` | what is said where a host and a server are of different eras |
 //! | `listing` | tools listed again, for the sake of a call's headers |
@@ -29,6 +30,7 @@
 //! Connections are made by [`reqwest`]. They are used again only for a few seconds, asked for signs of life
 //! while they are silent, and thrown away, all of them, when one broke.
 
+mod body;
 mod channel;
 mod credentials;
 mod era;

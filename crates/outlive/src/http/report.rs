@@ -1,6 +1,6 @@
 //! What the tasks of a link tell it.
 
-use outlive_core::{Id, LinkInput, Message};
+use outlive_core::{LinkInput, Message};
 use tokio::sync::mpsc;
 
 use super::channel::Channel;
@@ -16,14 +16,12 @@ pub(super) enum Report {
     Input(LinkInput),
     /// Something a person should know.
     Warning(String),
-    /// The exchange of this request is over.
-    Over(Id),
-    /// A notification was taken, or will not be.
-    Told,
+    /// The exchange of the request of this number is over.
+    Over(u64),
     /// Something else than a request found nobody there.
     Absent(String),
-    /// The server refuses `initialize` as one would that speaks HTTP+SSE, with this status.
-    Refused(Box<Message>, u16),
+    /// The server refuses `initialize`, which has this number, as one would that speaks HTTP+SSE, with this status.
+    Refused(u64, Box<Message>, u16),
     /// There is an HTTP+SSE server, and this is its stream.
     Opened(Box<Channel>),
     /// There is none, for this reason; whether nobody was there at all.
@@ -31,6 +29,21 @@ pub(super) enum Report {
     /// The session on the server was ended.
     Gone,
 }
+
+/// What a task tells its link about the order of sending. These are heard even while the server is not read, and there is no
+/// more than one for each message and each attempt to listen.
+#[derive(Debug)]
+pub(super) enum Mark {
+    /// The server has the message of this number, or never will.
+    Taken(u64),
+    /// The stream of the server broke and is being opened again.
+    Listening,
+    /// The server has answered the GET for its stream, in whichever way, or cannot be asked.
+    Listened,
+}
+
+/// Where marks go.
+pub(super) type Marks = mpsc::UnboundedSender<Mark>;
 
 /// Where reports go.
 pub(super) type Reports = mpsc::Sender<Report>;

@@ -13,6 +13,7 @@ use reqwest::header::{
 use reqwest::{Client, Method, Request, Response, Url};
 use tokio::time::{sleep_until, timeout};
 
+pub(super) use super::body::Written;
 use super::credentials::{Challenge, Keyring};
 use super::known::Known;
 
@@ -211,6 +212,7 @@ impl Session {
         &self,
         body: bytes::Bytes,
         own: HeaderMap,
+        written: Written,
     ) -> Result<Response, Failure> {
         let mut headers = self.common();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -219,7 +221,8 @@ impl Session {
             HeaderValue::from_static("application/json, text/event-stream"),
         );
         headers.extend(own);
-        self.send(Method::POST, headers, Some(body)).await
+        self.send(Method::POST, headers, Some((body, written)))
+            .await
     }
 
     /// A GET for a stream of events, behind `cursor` if it is to go on.
@@ -261,7 +264,7 @@ impl Session {
         &self,
         method: Method,
         mut headers: HeaderMap,
-        body: Option<bytes::Bytes>,
+        body: Option<(bytes::Bytes, Written)>,
     ) -> Result<Response, Failure> {
         let Some(keyring) = &self.wiring.keyring else {
             return self.send_once(method, headers, body).await;
@@ -291,14 +294,14 @@ impl Session {
         &self,
         method: Method,
         headers: HeaderMap,
-        body: Option<bytes::Bytes>,
+        body: Option<(bytes::Bytes, Written)>,
     ) -> Result<Response, Failure> {
         self.quiet().await;
         let mut url = self.url();
         for _ in 0..=MOST_REDIRECTS {
             let mut request = Request::new(method.clone(), url.clone());
             *request.headers_mut() = headers.clone();
-            *request.body_mut() = body.clone().map(Into::into);
+            *request.body_mut() = body.clone().map(|(bytes, written)| written.body(bytes));
             let client = self.state().client.clone();
             let response = match client.execute(request).await {
                 Ok(response) => response,

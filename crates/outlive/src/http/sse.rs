@@ -14,6 +14,9 @@ use outlive_core::{Frame, Framer};
 /// No name, id or address is longer; what is, is cut.
 const LONGEST_FIELD: usize = 8 << 10;
 
+/// May stand at the start of a stream, and belongs to nothing.
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
 /// What an event is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Event {
@@ -44,6 +47,8 @@ enum At {
 #[derive(Debug)]
 pub(super) struct Events {
     framer: Framer,
+    /// How much of the byte order mark has been seen; all of it: past the start.
+    bom: usize,
     at: At,
     name: Vec<u8>,
     value: Vec<u8>,
@@ -66,6 +71,7 @@ impl Events {
     pub(super) fn new(limit: usize) -> Events {
         Events {
             framer: Framer::new(limit),
+            bom: 0,
             at: At::Name,
             name: Vec::new(),
             value: Vec::new(),
@@ -101,7 +107,7 @@ impl Events {
     /// Takes in what was read; tells the events that are complete with it.
     pub(super) fn read(&mut self, bytes: &[u8]) -> Vec<Event> {
         let mut events = Vec::new();
-        let mut rest = bytes;
+        let mut rest = self.past_bom(bytes);
         while let Some((&byte, tail)) = rest.split_first() {
             let line_end = match byte {
                 b'\n' if std::mem::take(&mut self.after_cr) => {
@@ -128,6 +134,23 @@ impl Events {
         let whole = self.framer.next_frame();
         debug_assert!(whole.is_none(), "a frame ends with its event");
         events
+    }
+
+    /// What is behind the byte order mark, if the stream begins with one.
+    fn past_bom<'a>(&mut self, mut bytes: &'a [u8]) -> &'a [u8] {
+        while self.bom < BOM.len()
+            && let Some((byte, rest)) = bytes.split_first()
+        {
+            if *byte == BOM[self.bom] {
+                self.bom += 1;
+                bytes = rest;
+                continue;
+            }
+            // It was the beginning of a name, and no name anybody knows.
+            push(&mut self.name, &BOM[..self.bom]);
+            self.bom = BOM.len();
+        }
+        bytes
     }
 
     /// Bytes within a line.
@@ -257,6 +280,26 @@ mod tests {
         assert_eq!(comments, message_last);
         let two = read("data: {\ndata: \"a\":1}\n\ndata: {}\n\n").0;
         assert_eq!(two, [message("{ \"a\":1}"), message("{}")]);
+    }
+
+    #[test]
+    fn a_byte_order_mark_belongs_to_nothing() {
+        let answer = [message("{\"a\":1}")];
+        assert_eq!(read("\u{feff}data: {\"a\":1}\n\n").0, answer);
+        assert_eq!(read("data: \u{feff}{\"a\":1}\n\n").0, answer);
+        assert_eq!(read("\u{feff}\n\ndata: {\"a\":1}\n\n").0, answer);
+        let comment = read("\u{feff}: hello\n\n").0;
+        assert_eq!(comment, [Event::Comment]);
+        // Not at the start, it is part of a name.
+        assert_eq!(read("\n\u{feff}data: {}\n\n").0, []);
+        assert_eq!(read("\u{fefe}data: {}\n\n").0, []);
+        let mut reader = Events::new(64);
+        reader.read(b"data: {}\n\n");
+        reader.resume(64);
+        assert_eq!(
+            reader.read("\u{feff}data: {}\n\n".as_bytes()),
+            [message("{}")]
+        );
     }
 
     #[test]

@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 
 use super::codec;
 use super::queue::Queue;
-use crate::client::inbox::{self, Inbox, Wish};
+use crate::client::inbox::{self, Inbox, Rank, Wish};
 use crate::client::news::{News, Reporter};
 use crate::downstream::Downstream;
 
@@ -54,6 +54,14 @@ impl Wish for Order {
         match self {
             Order::Request { frame, .. } => Some(frame.len()),
             _ => None,
+        }
+    }
+
+    /// Only requests wait; all else keeps its order.
+    fn rank(&self) -> Rank {
+        match self {
+            Order::Request { .. } => Rank::Call,
+            _ => Rank::Urgent,
         }
     }
 }

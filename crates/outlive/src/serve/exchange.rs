@@ -372,12 +372,14 @@ impl Exchange<'_> {
     async fn run(&self, body: Bytes, message: &Result<Message, Defect>) -> Reply {
         let (defect, asked) = (defect(message), message.as_ref().ok());
         let asked = asked.filter(|message| message.kind() == MessageKind::Request);
+        // What is no request has no answer that could come on a stream: it is accepted when the party has it.
+        let told = asked.is_none() && message.is_ok();
         if self.mouth.is_sealed() {
             return reply::busy("The server is shutting down.");
         }
         let (reader, at_once) = self.hear(body);
-        let prompt = (self.caller.patience, PROMPT);
-        match reader.beginning(Some(prompt)).await {
+        let prompt = (!told).then_some((self.caller.patience, PROMPT));
+        match reader.beginning(prompt).await {
             Beginning::Silence => match (defect, asked) {
                 (Some(defect), _) => malformed(defect),
                 // It was handed on: whoever sends it again may have it done twice.

@@ -4,6 +4,8 @@
 //! `fm_NN_…` is the test of failure mode NN.
 #![cfg(target_os = "linux")]
 
+#[path = "../http/asking.rs"]
+mod asking;
 mod crowd;
 mod death;
 mod gate;

@@ -4,10 +4,13 @@
 //! and `outlive` there may be a [`relay`] that fails. `fm_NN_…` is the test of failure mode NN.
 #![cfg(target_os = "linux")]
 
+mod absent;
+mod asking;
 mod credentials;
 mod fates;
 mod library;
 mod modern;
+mod order;
 mod proxy;
 mod refusals;
 mod relay;

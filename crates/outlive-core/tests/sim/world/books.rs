@@ -159,6 +159,7 @@ impl World {
         }
         let frame = server.frames;
         server.frames += 1;
+        let ready = matches!(&self.state, State::Ready { generation: on } if *on == generation);
         self.fragile_gets(&message, frame)?;
         let Some(server) = self.server.as_mut() else {
             return Ok(());
@@ -167,6 +168,13 @@ impl World {
             Kind::Request => self.server_is_asked(message, frame),
             Kind::Response => {
                 let id = String::from_utf8_lossy(message.id_json()).into_owned();
+                if message.is_error() || !ready {
+                    // Our own words, or before the handshake.
+                } else if let Some((seq, _)) = self.notes.iter().find(|(_, on)| *on == generation) {
+                    return Err(format!(
+                        "8: the host's answer to {id} overtook its notification {seq}"
+                    ));
+                }
                 // The session answers by itself what is over its bound.
                 match server.asks.remove(&id) {
                     true => Ok(()),
@@ -196,6 +204,8 @@ impl World {
                     }
                 } else if message.is("notifications/initialized") {
                     server.initialized = true;
+                } else {
+                    self.note_passed(&message);
                 }
                 Ok(())
             }

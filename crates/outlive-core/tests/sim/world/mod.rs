@@ -10,9 +10,11 @@ use outlive_core::{Event, Generation, Input, LinkOrder, Output, Session, State, 
 use crate::schedule::{Dice, Method};
 use fragile::Fragile;
 
+mod absent;
 mod books;
 mod endings;
 mod fragile;
+mod notes;
 mod refusals;
 mod steps;
 
@@ -131,6 +133,8 @@ pub struct World {
     died_of_cancel: bool,
     /// A server has left a ping unanswered and answered another probe: there are no more pings.
     pings_ignored: bool,
+    /// Notifications of the host that a server in service has not been sent: their places, and its generation.
+    notes: Vec<(u64, Generation)>,
     pub log: Vec<String>,
     pub verbose: bool,
 }
@@ -190,6 +194,7 @@ impl World {
             fragile: false,
             died_of_cancel: false,
             pings_ignored: false,
+            notes: Vec::new(),
             log: Vec::new(),
             verbose: false,
         }
@@ -250,8 +255,12 @@ impl World {
                 self.state = state;
                 Ok(())
             }
+            Output::Initialized => Ok(()),
             Output::Event(event) => {
                 self.note(|| format!("event  = {event}"));
+                if matches!(event, Event::Dropped { .. }) {
+                    self.notes.clear();
+                }
                 Ok(())
             }
             Output::Closed => {

@@ -22,12 +22,7 @@ impl World {
             Step::Cancel(n) => self.cancel(n),
             Step::CancelUnknown => self.host_line(cancel_line("\"never\"")),
             Step::Initialized => self.send_initialized(),
-            Step::HostNotification => {
-                let seq = self.seq();
-                self.host_line(format!(
-                    r#"{{"jsonrpc":"2.0","method":"notifications/custom","params":{{"seq":{seq}}}}}"#
-                ))
-            }
+            Step::HostNotification => self.host_notifies(),
             Step::HostAnswer(n) => {
                 let Some((id, ..)) = pick(&self.shown, n) else {
                     return Ok(());
@@ -139,7 +134,11 @@ impl World {
                 self.blocked = blocked;
                 self.feed(Input::HostBlocked(blocked))
             }
-            Step::Restart => self.feed(Input::Restart),
+            Step::Restart => {
+                // What waits is for the next server.
+                self.notes.clear();
+                self.feed(Input::Restart)
+            }
             Step::Stop => {
                 self.stopping = true;
                 self.stop_asked = true;
