@@ -227,7 +227,7 @@ fn until_for<T>(most: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T
 
 /// A byte order mark before a stream, or before an answer, costs nothing.
 #[test]
-fn fm_57_a_byte_order_mark_loses_no_message() {
+fn fm_59_a_byte_order_mark_loses_no_message() {
     let web = Web::start(|request| {
         let answer = result(request, "marked");
         (request.tool() == "marked").then(|| {
