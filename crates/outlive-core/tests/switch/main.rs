@@ -1,6 +1,7 @@
 //! The switch between clients and a session: by rules, and by a million random steps.
 
 mod bounds;
+mod confirm;
 mod handshake;
 mod junk;
 mod modern;
