@@ -80,7 +80,7 @@ pub enum DropReason {
     UselessCancel,
     /// A cancellation kept from a server that dies of them.
     AbsorbedCancel,
-    /// Progress for a request that is not in flight.
+    /// Progress for a request that is not in flight, or that was further before it was sent again.
     LateProgress,
     /// The server a notification was for is gone.
     NoServer,

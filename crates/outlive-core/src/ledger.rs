@@ -56,6 +56,11 @@ pub(crate) struct Entry {
     pub(crate) verify: bool,
     /// A `subscriptions/listen` whose acknowledgement the host has.
     pub(crate) acknowledged: bool,
+    /// The highest progress the host was told of.
+    pub(crate) progress: Option<f64>,
+    /// What that was when it was sent, if it was not for the first time: a server that begins anew
+    /// has to get there first.
+    pub(crate) progress_before: Option<f64>,
     /// When it fails if nothing happens.
     pub(crate) due: Option<Time>,
     /// Its clock stands still: since when, and what was left on it.
@@ -243,6 +248,8 @@ impl Ledger {
             unexecuted: None,
             verify: false,
             acknowledged: false,
+            progress: None,
+            progress_before: None,
             due: None,
             frozen: None,
             stood: Duration::ZERO,
@@ -287,6 +294,7 @@ impl Ledger {
         entry.due = due;
         match (was_held, entry.is_held()) {
             (true, false) => {
+                entry.progress_before = entry.progress;
                 self.held -= 1;
                 self.held_bytes -= size;
             }
@@ -362,6 +370,22 @@ impl Ledger {
             entry.due = Some(now + left);
             self.earliest = sooner(self.earliest, entry.due);
         }
+    }
+
+    /// Takes note of how far a request is. False if the host must not be told, because it was told as much
+    /// of an earlier attempt: progress must increase.
+    pub(crate) fn progresses(&mut self, id: &Id, progress: Option<f64>) -> bool {
+        let (Some(entry), Some(progress)) = (self.entries.get_mut(id), progress) else {
+            return true;
+        };
+        if entry
+            .progress_before
+            .is_some_and(|before| progress <= before)
+        {
+            return false;
+        }
+        entry.progress = Some(entry.progress.map_or(progress, |told| told.max(progress)));
+        true
     }
 
     /// The request a progress token belongs to.

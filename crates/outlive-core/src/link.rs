@@ -90,9 +90,11 @@ pub enum LinkInput {
         /// Whether the operating system shows the server as stopped (`SIGSTOP`).
         stopped: bool,
     },
-    /// The server closed its output. Its process may still be alive.
+    /// The server closed its output. Its process may still be alive and read: what is queued for it is written
+    /// until [`LinkOrder::StopWriting`].
     Eof {
-        /// How many of the frames sent to this link were written out in full.
+        /// How many of the frames sent to this link were written out in full, less those that nobody can read
+        /// any more.
         sent: u64,
     },
     /// Writing to the server failed.
@@ -125,7 +127,17 @@ pub enum LinkInput {
     },
     /// An answer, which was passed on, sounded as if the server had forgotten the session.
     MaybeExpired,
-    /// The server's process ended. All it had written has been reported before.
+    /// The process that was started has ended, but somebody else holds the reading end of its input, and may
+    /// read what is in it: a descendant that outlives a wrapper. [`LinkInput::Exited`] follows when nobody
+    /// does, or after [`LinkOrder::Release`]. All it had written has been reported before.
+    Orphaned {
+        /// How it ended.
+        exit: Exit,
+        /// How many of the frames sent to this link were written out in full, read or not.
+        sent: u64,
+    },
+    /// The server's process ended, and nobody is left who could read what was sent to it. All it had
+    /// written has been reported before.
     Exited {
         /// How it ended.
         exit: Exit,
@@ -139,11 +151,16 @@ pub enum LinkInput {
 pub enum LinkOrder {
     /// Write out what is queued, then close the server's input (the polite way to ask it to leave).
     CloseInput,
+    /// Write nothing more, and drop what is queued: what has not been written by now never will be. The
+    /// input stays open, so that what is left unread in it can be counted in the end.
+    StopWriting,
     /// Ask the server and its descendants to end (`SIGTERM` to the group).
     Terminate,
     /// End the server and all its descendants now, and drop what is queued for it.
     /// The driver goes on to report [`LinkInput::Exited`] once, if it has not yet.
     Kill,
+    /// Wait no longer for those who hold the input of an orphaned link ([`LinkInput::Orphaned`]).
+    Release,
     /// Look whether the operating system shows the server as stopped, and report it.
     Inspect,
 }

@@ -94,8 +94,15 @@ impl Welcome {
 }
 
 impl Memory {
-    /// A request of the host has been answered with a result: learn from it.
-    pub(crate) fn learn(&mut self, request: &Message, result: &[u8], most_subscriptions: usize) {
+    /// A request of the host has been answered with a result: learn from it. Tells of a list that the host
+    /// has now put together from pages of more than one server.
+    pub(crate) fn learn(
+        &mut self,
+        request: &Message,
+        result: &[u8],
+        most_subscriptions: usize,
+    ) -> Option<List> {
+        let mut torn = None;
         match request.method_bytes() {
             b"initialize" => {
                 let welcome = Welcome::read(result);
@@ -129,7 +136,11 @@ impl Memory {
                 if let Some(list) = List::of_method(method)
                     && let Some(page) = Page::read(list, result)
                 {
-                    self.catalog.host_saw(list, !request.cursor(), page);
+                    // A cursor that is no text is none that a server has given.
+                    let cursor = request.cursor().then(|| request.cursor_text());
+                    let cursor = cursor.map(|text| text.unwrap_or_default());
+                    let mixed = self.catalog.host_saw(list, cursor.as_deref(), page);
+                    torn = mixed.then_some(list);
                 }
             }
         }
@@ -141,6 +152,7 @@ impl Memory {
         if self.era == Era::Unknown && request.is_modern() {
             self.era = Era::Modern;
         }
+        torn
     }
 
     /// A modern request of the host went by: remember who it says it is, for our own requests.

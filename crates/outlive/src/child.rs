@@ -49,6 +49,12 @@ pub(crate) struct ChildLink {
     unread: usize,
     /// Close the input as soon as the outbox is empty.
     closing: bool,
+    /// Nothing more is written.
+    stopped: bool,
+    /// The process has ended, and somebody else holds its input, …
+    orphaned: bool,
+    /// … or has let go of it, or is not waited for any more.
+    released: bool,
     /// Gone after its end.
     stdout: Option<Source>,
     framer: Framer,
@@ -86,6 +92,9 @@ impl ChildLink {
             outbox: Outbox::default(),
             unread: 0,
             closing: false,
+            stopped: false,
+            orphaned: false,
+            released: false,
             stdout: None,
             framer: Framer::new(message_limit),
             stderr: None,
@@ -118,14 +127,19 @@ impl ChildLink {
         Ok(())
     }
 
-    /// Ends the server and its descendants; what is queued or unread is dropped.
+    /// Ends the server and its descendants; what is queued is dropped.
     fn kill(&mut self) {
         self.killed = true;
-        self.outbox.clear();
+        self.stop_writing();
         self.framer = Framer::new(0);
         // The input is kept: what is left in it in the end was not read.
         (self.stdout, self.stderr) = (None, None);
         self.sweep();
+    }
+
+    fn stop_writing(&mut self) {
+        self.stopped = true;
+        self.outbox.clear();
     }
 
     /// Has all that belongs to the server ended, once.
@@ -181,7 +195,7 @@ impl Link for ChildLink {
     }
 
     fn send(&mut self, frame: Bytes) {
-        if self.stdin.is_some() && !self.closing && !self.killed {
+        if self.stdin.is_some() && !self.closing && !self.stopped {
             self.outbox.push(frame);
         }
     }
@@ -192,7 +206,7 @@ impl Link for ChildLink {
         };
         let result = stdin.flush(cx, &mut self.outbox);
         if result.is_err() {
-            // Nobody can read this pipe any more.
+            // As a rule because nobody can read this pipe any more.
             self.unread = stdin.unread();
         }
         if result.is_err() || self.closing && self.outbox.is_empty() {
@@ -283,6 +297,8 @@ impl Link for ChildLink {
         match order {
             // Once everything queued is written.
             LinkOrder::CloseInput => self.closing = true,
+            LinkOrder::StopWriting => self.stop_writing(),
+            LinkOrder::Release => self.released = self.orphaned,
             LinkOrder::Terminate => process::terminate(pid),
             LinkOrder::Kill => self.kill(),
             LinkOrder::Inspect => {
@@ -296,6 +312,7 @@ impl Link for ChildLink {
     fn has_ended(&mut self) -> bool {
         let pid = match &self.process {
             Process::Starting(_) => return false,
+            Process::Started(_) if self.orphaned => return self.released,
             Process::Started(server) => server.pid(),
             Process::None => return true,
         };
@@ -305,6 +322,30 @@ impl Link for ChildLink {
         // What it left behind goes first (FM-09): somebody may still read what was meant for it.
         self.sweep();
         self.sweep.as_ref().is_some_and(Sweep::is_done)
+    }
+
+    /// All that could be found of it is dead; but it may have given its input to somebody who was not.
+    fn orphan(&mut self) -> Option<(Exit, u64)> {
+        let Process::Started(server) = &self.process else {
+            return None;
+        };
+        if self.orphaned || !self.stdin.as_ref()?.has_reader() {
+            return None;
+        }
+        let exit = process::exit_of(server.pid());
+        self.orphaned = true;
+        self.stop_writing();
+        Some((exit, self.sent()))
+    }
+
+    fn poll_unread(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let stdin = self.stdin.as_mut();
+        let Some(stdin) = stdin.filter(|_| self.orphaned && !self.released) else {
+            return Poll::Pending;
+        };
+        let gone = stdin.poll_gone(cx);
+        self.released = gone.is_ready();
+        gone
     }
 
     /// A descendant may hold the pipes open for ever (FM-67). What is in them now is all of it.

@@ -236,8 +236,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link for StreamLink<S> {
     fn order(&mut self, order: LinkOrder) -> Option<LinkInput> {
         match order {
             LinkOrder::CloseInput => self.closing = true,
+            LinkOrder::StopWriting => self.outbox.clear(),
             // There is nobody who could be asked to hurry.
             LinkOrder::Terminate | LinkOrder::Kill => self.leave(),
+            LinkOrder::Release => {}
             LinkOrder::Inspect => return Some(LinkInput::Inspected { stopped: false }),
         }
         None

@@ -235,6 +235,7 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
             // One that could not be made is put away.
             self.ended |= self.links[index].has_ended();
         }
+        self.ended |= self.links[index].poll_unread(cx).is_ready();
         let mut again = false;
         self.left = INPUTS;
         // Standard error first: the last words should be known before the end is.
@@ -447,6 +448,10 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
             let generation = self.links[index].generation();
             while let Some(input) = self.links[index].next_input() {
                 self.feed(Input::Link(generation, input));
+            }
+            if let Some((exit, sent)) = self.links[index].orphan() {
+                self.feed(Input::Link(generation, LinkInput::Orphaned { exit, sent }));
+                continue;
             }
             let link = self.links.swap_remove(index);
             let (exit, sent) = self.up.end(link, &self.links);

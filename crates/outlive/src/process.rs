@@ -129,6 +129,19 @@ pub(crate) fn has_ended(pid: Pid) -> bool {
     }
 }
 
+/// How a process has ended that is not collected yet.
+pub(crate) fn exit_of(pid: Pid) -> Exit {
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let Ok(Some(status)) = rustix::process::waitid(WaitId::Pid(pid), look) else {
+        return Exit::Unknown;
+    };
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Exit::Code(code),
+        (None, Some(signal)) => Exit::Signal(signal),
+        (None, None) => Exit::Unknown,
+    }
+}
+
 /// Collects a process that has ended and tells how.
 pub(crate) fn collect(pid: Pid) -> Exit {
     let Ok(Some((_, status))) = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG) else {
@@ -234,6 +247,7 @@ mod tests {
             let pid = Pid::from_child(&sh(script));
             eventually("it ends", || has_ended(pid));
             assert!(has_ended(pid));
+            assert_eq!(exit_of(pid), exit);
             assert_eq!(collect(pid), exit);
             assert_eq!(collect(pid), Exit::Unknown);
         }

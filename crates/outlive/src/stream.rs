@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::task::{Context, Poll, ready};
 
 use bytes::BytesMut;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 use tokio::io::unix::AsyncFd;
@@ -203,9 +204,22 @@ impl Sink {
         }
     }
 
-    /// Bytes written that have not been read. (Where the system does not tell: none.)
+    /// Whether anybody holds the other end, and may read what was written. (Where the system does not tell: yes.)
+    pub(crate) fn has_reader(&self) -> bool {
+        let mut fds = [PollFd::new(self.fd.get_ref(), PollFlags::OUT)];
+        let now = Timespec::default();
+        let asked = rustix::event::poll(&mut fds, Some(&now));
+        let gone = PollFlags::ERR | PollFlags::HUP;
+        asked.is_err() || !fds[0].revents().intersects(gone)
+    }
+
+    /// Bytes written that nobody will ever read; none while somebody may. (Where the system does not tell: none.)
     pub(crate) fn unread(&self) -> usize {
-        rustix::io::ioctl_fionread(self.fd.get_ref()).map_or(0, |n| n as usize)
+        // In this order: what is unread when there is no reader stays so.
+        match self.has_reader() {
+            true => 0,
+            false => rustix::io::ioctl_fionread(self.fd.get_ref()).map_or(0, |n| n as usize),
+        }
     }
 
     fn write(&mut self, outbox: &mut Outbox) -> io::Result<()> {
@@ -362,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unread_is_known() {
+    fn what_is_unread_is_known_when_nobody_can_read_it() {
         let (mut reader, fd) = pipe_sink();
         run(async {
             let mut sink = Sink::new(fd, Kind::Pipe).unwrap();
@@ -371,11 +385,11 @@ mod tests {
             poll_fn(|cx| Poll::Ready(sink.flush(cx, &mut outbox)))
                 .await
                 .unwrap();
-            assert_eq!(sink.unread(), 11);
+            assert_eq!((sink.has_reader(), sink.unread()), (true, 0));
             reader.read_exact(&mut [0; 4]).unwrap();
-            assert_eq!(sink.unread(), 7);
+            assert_eq!((sink.has_reader(), sink.unread()), (true, 0));
             drop(reader);
-            assert_eq!(sink.unread(), 7);
+            assert_eq!((sink.has_reader(), sink.unread()), (false, 7));
         });
     }
 

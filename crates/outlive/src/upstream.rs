@@ -104,6 +104,17 @@ pub(crate) trait Link {
     /// Whether there is nothing left of it but what was read.
     fn has_ended(&mut self) -> bool;
 
+    /// Of a link that has ended: whether somebody else may read what was written to it. If so, how it has ended and
+    /// how many frames were written out in full; and it has not ended before nobody may, or it is released.
+    fn orphan(&mut self) -> Option<(Exit, u64)> {
+        None
+    }
+
+    /// Ready when nobody reads any more what was written to an orphaned link.
+    fn poll_unread(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+
     /// Reads what is left of a link that has ended, without waiting for more.
     fn read_rest(&mut self) {}
 

@@ -164,6 +164,17 @@ impl Message {
         cursor.is_some_and(|json| json != b"null")
     }
 
+    /// `params.cursor`, if it is a string.
+    pub fn cursor_text(&self) -> Option<Cow<'_, str>> {
+        text(self.param("cursor").of(&self.bytes))
+    }
+
+    /// `params.progress`, if it is a number.
+    pub fn progress(&self) -> Option<f64> {
+        let json = self.param("progress").get(&self.bytes)?;
+        std::str::from_utf8(json).ok()?.parse().ok()
+    }
+
     /// `params._meta` as written.
     pub fn meta(&self) -> Option<&[u8]> {
         self.envelope.params.meta.get(&self.bytes)

@@ -642,7 +642,8 @@ impl Session {
         make: impl FnOnce(&Session, &Id) -> bytes::Bytes,
     ) -> Option<Id> {
         let ledger = &self.ledger;
-        let link = self.link.as_mut()?;
+        // A link that is known dead is sent nothing, whatever its last words ask for.
+        let link = self.link.as_mut().filter(|link| link.is_alive())?;
         let id = link.fresh_id(|id| ledger.contains(id));
         link.own.insert(id.clone(), own);
         let bytes = make(self, &id);

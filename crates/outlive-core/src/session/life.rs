@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::cause::{Cause, Phase, Reason};
+use crate::cause::{Cause, Exit, Phase, Reason};
 use crate::error::{Error, Outcome, own_output};
 use crate::event::{Direction, DropReason, Event, State, Unexecuted};
 use crate::ledger::{Entry, Place, sooner};
@@ -46,7 +46,8 @@ impl Session {
                 link.taken = sent;
                 self.lose(now, Reason::Unmade(why));
             }
-            LinkInput::Frame(_) if link.is_condemned() => {
+            // An orphan's words are its own: whoever was started has said all it had to say.
+            LinkInput::Frame(_) if link.is_condemned() || link.orphaned => {
                 let detail = format!("generation {generation}");
                 self.dropped(Direction::ToHost, DropReason::StaleGeneration, detail);
             }
@@ -67,10 +68,16 @@ impl Session {
             LinkInput::Eof { sent } => {
                 link.taken = sent;
                 self.begin_dying(now, Reason::Eof, EXIT_PATIENCE);
+                self.stop_writing();
             }
             LinkInput::WriteFailed { error, sent } => {
                 link.taken = sent;
                 self.begin_dying(now, Reason::WriteFailed(error), EXIT_PATIENCE);
+                self.stop_writing();
+            }
+            LinkInput::Orphaned { exit, sent } => {
+                link.taken = sent;
+                self.orphaned(now, exit);
             }
             LinkInput::Disconnected { error, sent } => {
                 link.taken = sent;
@@ -83,6 +90,7 @@ impl Session {
             LinkInput::Exited { exit, sent } => {
                 link.taken = sent;
                 link.exited = true;
+                link.orphaned = false;
                 let reason = match link.is_condemned() {
                     // It ended because we ended it.
                     true => Reason::Stopped,
@@ -93,9 +101,51 @@ impl Session {
         }
     }
 
+    /// A server that is dead to us may still read. What it has not been sent by now it must never
+    /// be: that goes to the next one.
+    fn stop_writing(&mut self) {
+        if let Some(link) = &self.link {
+            let order = Output::Link(link.generation, LinkOrder::StopWriting);
+            self.out.push_back(order);
+        }
+    }
+
+    /// The process that was started has ended, and something that it has started reads on. What that has
+    /// read is known only when it is dead too, so its end is waited for; without it, all that was
+    /// written counts as read.
+    fn orphaned(&mut self, now: Time, exit: Exit) {
+        let Some(link) = &mut self.link else { return };
+        link.exited = true;
+        link.orphaned = true;
+        let kill = Output::Link(link.generation, LinkOrder::Kill);
+        let reason = match link.is_condemned() {
+            // It ended because we ended it.
+            true => Reason::Stopped,
+            false => Reason::Exited(exit),
+        };
+        // The exit explains what the end of its output did not.
+        link.stage = Stage::Dying {
+            reason: reason.clone(),
+            until: now + KILL_PATIENCE,
+        };
+        let cause = self.cause(reason);
+        self.set_state(State::Down {
+            cause,
+            retry_at: self.clock.outside(now),
+        });
+        self.out.push_back(kill);
+    }
+
     /// Whatever a replaced link still says is ignored, but for the end of its process.
     fn on_old_link(&mut self, generation: Generation, input: LinkInput) {
         match input {
+            LinkInput::Orphaned { .. } => {
+                // Nobody asks any more what was read. What it left behind goes too (FM-09).
+                for order in [LinkOrder::Kill, LinkOrder::Release] {
+                    self.out.push_back(Output::Link(generation, order));
+                }
+                self.remains.take_if(|left| left.generation == generation);
+            }
             LinkInput::Exited { .. } | LinkInput::Disconnected { .. }
                 if self.is_remains(generation) =>
             {
@@ -255,6 +305,10 @@ impl Session {
             _ if link.exited => {
                 self.out
                     .push_back(Output::Link(generation, LinkOrder::Kill));
+                if link.orphaned {
+                    self.out
+                        .push_back(Output::Link(generation, LinkOrder::Release));
+                }
                 return;
             }
             Reason::Requested

@@ -36,14 +36,14 @@ pub(super) enum Stage {
 }
 
 /// A request of our own, and what its answer is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Own {
     /// The handshake.
     Handshake,
     /// Something replayed; its answer does not matter.
     Replay,
-    /// A page of a list to compare.
-    List { list: List, first: bool },
+    /// A page of a list to compare, asked for with this cursor.
+    List { list: List, cursor: Option<String> },
     /// A sign of life is asked for.
     Probe,
     /// Asks whether the server still knows the session.
@@ -139,8 +139,10 @@ pub(super) struct Link {
     pub(super) ordered: Time,
     /// Since when it has been in service: handshake done.
     pub(super) served: Option<Time>,
-    /// Its process has ended.
+    /// Its process has ended, …
     pub(super) exited: bool,
+    /// … but somebody still holds its input, and may read.
+    pub(super) orphaned: bool,
     /// Frames sent to it so far.
     pub(super) frames: u64,
     /// Frames it took, as far as its end tells.
@@ -184,6 +186,7 @@ impl Link {
             ordered: now,
             served: None,
             exited: false,
+            orphaned: false,
             frames: 0,
             taken: u64::MAX,
             own: FxHashMap::default(),

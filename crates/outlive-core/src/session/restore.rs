@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::catalog::Page;
+use crate::catalog::{Page, Seen};
 use crate::cause::Reason;
 use crate::error::{Error, Outcome};
 use crate::event::List;
@@ -54,7 +54,7 @@ impl Session {
         match own {
             Own::Handshake => self.handshaken(now, &answer),
             Own::Replay => {}
-            Own::List { list, first } => self.listed(now, list, first, &answer),
+            Own::List { list, cursor } => self.listed(now, list, cursor.as_deref(), &answer),
             Own::Probe => self.probe_answered(now, id),
             Own::SessionCheck => self.session_lives(now),
         }
@@ -236,7 +236,7 @@ impl Session {
     fn ask_list(&mut self, now: Time, list: List, cursor: Option<String>) {
         let own = Own::List {
             list,
-            first: cursor.is_none(),
+            cursor: cursor.clone(),
         };
         self.send_own(now, own, |session, id| {
             session.memory.request(id, list.method(), cursor.as_deref())
@@ -244,7 +244,7 @@ impl Session {
     }
 
     /// A page of a list we asked for.
-    fn listed(&mut self, now: Time, list: List, first: bool, answer: &Message) {
+    fn listed(&mut self, now: Time, list: List, cursor: Option<&str>, answer: &Message) {
         let page = answer.result().and_then(|result| Page::read(list, result));
         let Some(page) = page else {
             // A list that can no longer be had is not what the host saw.
@@ -256,14 +256,21 @@ impl Session {
             }
             return;
         };
-        let next = page.next_cursor.clone();
-        let changed = self.memory.catalog.we_saw(list, first, page);
+        let seen = self.memory.catalog.we_saw(list, cursor, page);
         let Some(link) = &mut self.link else { return };
-        if next.is_some() && link.pages < MOST_PAGES {
-            link.pages += 1;
-            return self.ask_list(now, list, next);
-        }
-        link.told.insert(list.method());
+        let changed = match seen {
+            Seen::Nothing => return,
+            Seen::More(next) if link.pages < MOST_PAGES => {
+                link.pages += 1;
+                return self.ask_list(now, list, Some(next));
+            }
+            // What the rest of it says is not known.
+            Seen::More(_) => None,
+            Seen::All(changed) => {
+                link.told.insert(list.method());
+                changed
+            }
+        };
         if list == List::Tools && self.is_restoring() {
             self.restored(now);
         }
@@ -271,6 +278,16 @@ impl Session {
             self.emit(event);
             self.tell_changed(list);
         }
+    }
+
+    /// The host has put a list together from pages of more than one server: it is compared with what the one
+    /// in service has.
+    pub(super) fn compare_again(&mut self, now: Time, list: List) {
+        if let Some(link) = &mut self.link {
+            // Whatever it was told before, it has read on since.
+            link.told.remove(list.changed_method());
+        }
+        self.ask_list(now, list, None);
     }
 
     /// Tells the host that a list is not what it last saw.

@@ -158,13 +158,14 @@ impl Session {
         if message.id() != entry.message.id() {
             message = message.with_id(entry.message.id_json());
         }
+        let mut torn = None;
         if let Some(result) = message.result() {
             self.note_accepted(&entry.place);
             if let (true, Some(link)) = (entry.message.is("initialize"), &self.link) {
                 self.note_if_legacy(link.generation);
             }
-            self.memory
-                .learn(&entry.message, result, self.policy.limits.subscriptions);
+            let most = self.policy.limits.subscriptions;
+            torn = self.memory.learn(&entry.message, result, most);
             self.note_service(now);
         }
         let promises = !message.is_error()
@@ -172,6 +173,9 @@ impl Session {
         let bytes = message.into_bytes();
         let promised = promises.then(|| promise_list_changed(&bytes)).flatten();
         self.tell_host(promised.unwrap_or(bytes));
+        if let Some(list) = torn {
+            self.compare_again(now, list);
+        }
     }
 
     /// The server has answered: it is in service, if the host's own handshake is not under way.
@@ -305,7 +309,14 @@ impl Session {
         match id {
             Some(id) => {
                 self.rearm(now, &id);
-                self.tell_host(message.bytes().clone());
+                match self.ledger.progresses(&id, message.progress()) {
+                    true => self.tell_host(message.bytes().clone()),
+                    false => self.dropped(
+                        Direction::ToHost,
+                        DropReason::LateProgress,
+                        "the host was told as much before the request was sent again",
+                    ),
+                }
             }
             None => match message
                 .progress_token()

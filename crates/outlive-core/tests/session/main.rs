@@ -16,6 +16,7 @@ mod hold;
 mod liveness;
 mod meter;
 mod modern;
+mod orphans;
 mod pair;
 mod refusals;
 mod restore;

@@ -372,6 +372,8 @@ fn word(order: LinkOrder) -> &'static str {
         LinkOrder::CloseInput => "close input",
         LinkOrder::Terminate => "terminate",
         LinkOrder::Kill => "kill",
+        LinkOrder::StopWriting => "stop writing",
+        LinkOrder::Release => "release",
         LinkOrder::Inspect => "inspect",
     }
 }

@@ -385,3 +385,77 @@ fn a_subscription_longer_than_any_address_is_not_remembered() {
         assert_eq!(p.session.sizes().subscriptions, remembered);
     }
 }
+
+const CHANGED: &str = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+
+/// The host has read the first page of the tools; its server is gone, and the next one is there.
+fn between_two_pages() -> Pair {
+    let mut p = Pair::ready();
+    p.request(1, "tools/list");
+    p.result(1, r#"{"tools":[{"name":"a"}],"nextCursor":"2"}"#);
+    p.die(Exit::Signal(9));
+    p.revive();
+    p.host(r#"{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"cursor":"2"}}"#);
+    p.forget();
+    p
+}
+
+#[test]
+fn a_list_of_pages_of_two_servers_is_compared_when_the_host_has_it() {
+    for (whole, told) in [
+        (r#"{"tools":[{"name":"b"},{"name":"c"}]}"#, true),
+        (r#"{"tools":[{"name":"c"},{"name":"a"}]}"#, false),
+    ] {
+        let mut p = between_two_pages();
+        p.result(2, r#"{"tools":[{"name":"c"}]}"#);
+        assert_eq!(p.at_host().len(), 1, "the page");
+        assert_eq!(p.at_link(), [list_tools(2, 2)]);
+        p.own_result(2, whole);
+        let changed: &[&str] = if told { &[CHANGED] } else { &[] };
+        assert_eq!(p.at_host(), changed, "{whole}");
+    }
+}
+
+#[test]
+fn a_host_that_was_told_and_read_on_is_told_again() {
+    let mut p = Pair::with_tools();
+    p.request(2, "tools/list");
+    p.result(2, r#"{"tools":[{"name":"a"}],"nextCursor":"2"}"#);
+    p.die(Exit::Signal(9));
+    p.up();
+    p.own_result(1, WELCOME);
+    p.forget();
+    p.own_result(2, r#"{"tools":[{"name":"b"}]}"#);
+    assert_eq!(p.at_host(), [CHANGED]);
+    p.host(r#"{"jsonrpc":"2.0","id":3,"method":"tools/list","params":{"cursor":"2"}}"#);
+    p.forget();
+    p.result(3, r#"{"tools":[{"name":"b"}]}"#);
+    assert_eq!(p.at_link(), [list_tools(2, 3)]);
+    p.forget();
+    p.own_result(3, r#"{"tools":[{"name":"b"}]}"#);
+    assert_eq!(p.at_host(), [CHANGED], "it has a and b");
+}
+
+#[test]
+fn a_page_that_the_new_server_does_not_have_is_no_mixture() {
+    let mut p = between_two_pages();
+    p.server(r#"{"jsonrpc":"2.0","id":2,"error":{"code":-32602,"message":"Invalid cursor"}}"#);
+    assert_eq!(p.at_link(), [""; 0]);
+    p.request(3, "tools/list");
+    p.forget();
+    p.result(3, TOOLS);
+    assert_eq!(p.at_link(), [""; 0], "it has begun anew");
+}
+
+/// What it would be asked for next cannot reach it.
+#[test]
+fn the_last_words_of_a_dead_server_are_not_answered() {
+    let mut p = Pair::with_tools();
+    p.die(Exit::Signal(9));
+    p.up();
+    p.own_result(1, WELCOME);
+    p.eof();
+    p.forget();
+    p.own_result(2, r#"{"tools":[],"nextCursor":"2"}"#);
+    assert_eq!(p.all(), [""; 0]);
+}

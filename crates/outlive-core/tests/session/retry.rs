@@ -1,7 +1,7 @@
 //! What happens to a request whose server died: decided by the outcome, never by a guess.
 
 use outlive_core::cause::Exit;
-use outlive_core::event::Unexecuted;
+use outlive_core::event::{DropReason, Unexecuted};
 use outlive_core::policy::Retry;
 use outlive_core::{Event, Id, LinkInput};
 use serde_json::json;
@@ -415,7 +415,7 @@ fn the_end_of_the_output_waits_a_moment_for_the_reason() {
     p.call(7, "risky");
     p.forget();
     p.eof();
-    assert_eq!(p.all(), ["state down"]);
+    assert_eq!(p.all(), ["state down", "stop writing 1"]);
     p.advance(99);
     assert_eq!(p.all(), [""; 0]);
     p.die(Exit::Code(4));
@@ -455,7 +455,7 @@ fn a_write_that_fails_is_a_death_and_the_first_sign_of_it_counts() {
         error: "broken pipe".into(),
         sent: 4,
     });
-    assert_eq!(p.all(), ["state down"]);
+    assert_eq!(p.all(), ["state down", "stop writing 1"]);
     p.link(LinkInput::Eof { sent: 4 });
     p.advance(100);
     let failure = p.failures().remove(0);
@@ -564,4 +564,40 @@ fn a_call_that_was_refused_is_sent_again_and_told() {
         _ => None,
     });
     assert_eq!(why, Some(Unexecuted::Refused));
+}
+
+/// Until it is further than the server before was, the host hears nothing of its progress.
+#[test]
+fn progress_of_a_repeated_call_goes_on_from_where_it_was() {
+    let mut p = Pair::with_tools();
+    p.host(
+        r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"safe","_meta":{"progressToken":"t"}}}"#,
+    );
+    let tell = |p: &mut Pair, value: &str| {
+        p.server(&format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":"t","progress":{value}}}}}"#
+        ));
+    };
+    p.forget();
+    // What a server says of a call that was sent once is its own affair.
+    for value in ["1", "0.5", "2.5", "2.5"] {
+        tell(&mut p, value);
+    }
+    assert_eq!(p.at_host().len(), 4);
+    p.die(Exit::Code(1));
+    p.revive();
+    p.own_result(2, TOOLS);
+    p.forget();
+    for value in ["1", "2.5", "null", "2.51", "2"] {
+        tell(&mut p, value);
+    }
+    let told: Vec<String> = p.at_host();
+    let values: Vec<&str> = told
+        .iter()
+        .filter_map(|line| line.split_once(r#""progress":"#))
+        .map(|(_, rest)| rest.trim_end_matches('}'))
+        .collect();
+    assert_eq!(values, ["null", "2.51"]);
+    let reasons: Vec<_> = p.drops().into_iter().map(|(_, reason, _)| reason).collect();
+    assert_eq!(reasons, [DropReason::LateProgress; 3]);
 }

@@ -16,14 +16,15 @@ const EVENTS: [(&[Step], u8); 7] = [
         &[
             Step::Exit(0, true),
             Step::Exit(1, false),
-            Step::Eof(0),
+            Step::Eof(1),
             Step::WriteFails(1),
+            Step::WrapperExits(1, 0),
         ],
         1,
     ),
     (&[Step::Up], 1),
     (&[Step::Answer(0, true), Step::Answer(1, true)], 3),
-    (&[Step::Tick, Step::OldExit], 2),
+    (&[Step::Tick, Step::OldExit, Step::ReadsOn], 2),
 ];
 
 #[derive(Default)]

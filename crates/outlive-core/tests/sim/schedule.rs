@@ -63,8 +63,10 @@ pub enum Step {
     ServerJunk,
     Stderr,
     Alive,
-    /// The server closes its output; this many of the last frames had not been written.
+    /// The server closes its output, and its input stays open; this many of the last frames had not been written.
     Eof(u8),
+    /// A server that is dead to the session reads on: what is still being written to it, it executes.
+    ReadsOn,
     /// Writing to the server fails.
     WriteFails(u8),
     /// The server leaves the n-th of what it was sent without an answer, in one of several ways.
@@ -89,6 +91,9 @@ pub enum Step {
     WorkEnds,
     /// The process of such a server, which has read one more line, ends.
     FragileExits,
+    /// The process that was started exits, and one that it has started goes on to read. This many of the last
+    /// frames were unread at that moment; it reads as many of them as the second number says before it is ended.
+    WrapperExits(u8, u8),
     /// A process that was told to end does so.
     OldExit,
     /// A replaced link still says something.
@@ -113,12 +118,14 @@ pub enum Method {
     Initialize,
     Discover,
     Listen,
+    /// The first page of the tools, and the page after the last one the host was given.
     ToolsList,
+    ToolsMore,
     Read,
     SetLevel,
     Subscribe,
     Unsubscribe,
-    /// A tool that says it is idempotent, in the even versions of the server only.
+    /// A tool that some servers say is idempotent, some do not, and some say both of.
     CallSafe,
     /// A tool that says nothing.
     CallUnsafe,
@@ -132,7 +139,7 @@ impl Method {
             Method::Initialize => "initialize",
             Method::Discover => "server/discover",
             Method::Listen => "subscriptions/listen",
-            Method::ToolsList => "tools/list",
+            Method::ToolsList | Method::ToolsMore => "tools/list",
             Method::Read => "resources/read",
             Method::SetLevel => "logging/setLevel",
             Method::Subscribe => "resources/subscribe",
@@ -201,10 +208,12 @@ fn draw_step(dice: &mut Dice, modern: bool) -> Step {
         72 if dice.below(3) == 0 => Step::Stderr,
         72 if dice.below(6) == 0 => Step::Alive,
         72 => Step::Unanswered(n, dice.below(8) as u8),
+        73 if dice.below(4) == 0 => Step::WrapperExits(n, dice.below(4) as u8),
         73 => Step::Eof(n),
         74 => Step::WriteFails(n),
         75..=79 => Step::Exit(n, dice.below(2) == 0),
-        80..=83 => Step::OldExit,
+        80..=82 => Step::OldExit,
+        83 => Step::ReadsOn,
         84 => Step::OldFrame,
         85 => Step::Inspected(dice.below(2) == 0),
         86..=91 => Step::Tick,
@@ -227,8 +236,9 @@ fn draw_method(dice: &mut Dice, modern: bool) -> Method {
         2 => Method::SetLevel,
         3 => Method::Subscribe,
         4 => Method::Unsubscribe,
-        5..=7 => Method::ToolsList,
-        8..=10 => Method::Read,
+        5..=6 => Method::ToolsList,
+        7..=8 => Method::ToolsMore,
+        9..=10 => Method::Read,
         11..=14 => Method::CallSafe,
         _ => Method::CallUnsafe,
     }

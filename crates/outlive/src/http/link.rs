@@ -447,6 +447,8 @@ impl Link for HttpLink {
                     self.leave_if_idle();
                 }
             }
+            // Each request has an exchange of its own, with an end of its own.
+            LinkOrder::StopWriting | LinkOrder::Release => {}
             LinkOrder::Terminate | LinkOrder::Kill => self.drop_all(),
             LinkOrder::Inspect => return Some(LinkInput::Inspected { stopped: false }),
         }

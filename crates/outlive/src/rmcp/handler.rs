@@ -103,9 +103,14 @@ pub(super) struct HandlerLink {
 }
 
 impl HandlerLink {
+    /// Takes back what the handler has not taken, and counts the rest. In one step: it runs on other threads.
+    fn stop_writing(&mut self) {
+        let left = self.wire.to_handler.abandon() as u64;
+        self.sent.get_or_insert(self.queued.saturating_sub(left));
+    }
+
     fn leave(&mut self) {
-        self.sent = Some(self.sent());
-        self.wire.to_handler.abandon();
+        self.stop_writing();
         self.wire.to_session.abandon();
         self.task.abort();
         self.ended = true;
@@ -163,6 +168,8 @@ impl Link for HandlerLink {
                 Read::Some
             }
             None => {
+                // It may still take what is there for it: its count is final only then.
+                self.stop_writing();
                 self.ended = true;
                 Read::End
             }
@@ -183,6 +190,8 @@ impl Link for HandlerLink {
     fn order(&mut self, order: LinkOrder) -> Option<LinkInput> {
         match order {
             LinkOrder::CloseInput => self.wire.to_handler.close(),
+            LinkOrder::StopWriting => self.stop_writing(),
+            LinkOrder::Release => {}
             LinkOrder::Terminate | LinkOrder::Kill => self.leave(),
             LinkOrder::Inspect => return Some(LinkInput::Inspected { stopped: false }),
         }

@@ -110,14 +110,14 @@ impl<T> Queue<T> {
         wakers.0.into_iter().chain(wakers.1).for_each(Waker::wake);
     }
 
-    /// Nothing is taken out any more either.
-    pub(super) fn abandon(&self) {
+    /// Nothing is taken out any more either. Tells how many messages were left.
+    pub(super) fn abandon(&self) -> usize {
         self.close();
         let mut inside = self.lock();
         inside.bytes = 0;
         let left = std::mem::take(&mut inside.items);
         drop(inside);
-        drop(left);
+        left.len()
     }
 }
 
@@ -142,7 +142,7 @@ mod tests {
         assert!(queue.poll_room(&mut cx).is_ready());
         assert!(!queue.push('d', 1));
         assert_eq!(queue.poll_next(&mut cx), Poll::Ready(Some('b')));
-        queue.abandon();
+        assert_eq!(queue.abandon(), 1);
         assert_eq!(queue.poll_next(&mut cx), Poll::Ready(None));
     }
 }

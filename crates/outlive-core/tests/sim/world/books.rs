@@ -5,6 +5,7 @@ use outlive_core::message::Kind;
 use outlive_core::policy::Retry;
 use outlive_core::{Generation, Id, Message, State};
 
+use super::lists::{self, page_of};
 use super::{Broken, Server, Todo, World};
 use crate::schedule::Method;
 
@@ -60,11 +61,20 @@ impl World {
         {
             return Err("5: connection_lost while Ready is published for that link".into());
         }
+        // Of a greeting nobody asks whether it was executed.
+        let greeting = matches!(asked.method, Method::Initialize | Method::Discover);
+        asked.denied = !greeting && text.contains(r#""outcome":"not_sent""#);
+        if asked.denied && asked.unknown > 0 {
+            return Err(format!("4: {id} may have run and was said not to be sent"));
+        }
         if message.is_error() {
             return Ok(());
         }
         match asked.method {
             Method::Initialize => {
+                // Whatever it had before its handshake is void.
+                self.seen_tools = None;
+                self.cursor = None;
                 self.greeted = true;
                 self.level = false;
                 self.subscribed.clear();
@@ -83,9 +93,9 @@ impl World {
                 let uri = format!("u{}", asked.seq % 3);
                 self.subscribed.remove(&uri);
             }
-            Method::ToolsList => {
-                self.seen_tools = Some(u64::from(!text.contains("idempotentHint")));
-                self.told_changed = false;
+            Method::ToolsList | Method::ToolsMore => {
+                let cursor = asked.cursor;
+                self.host_reads_page(cursor, text);
             }
             _ => {}
         }
@@ -99,10 +109,16 @@ impl World {
                     Some(Id::Int(index)) => index as usize,
                     other => return Err(format!("progress for {other:?}")),
                 };
-                match self.asked[index].open {
-                    true => Ok(()),
-                    false => Err("2: progress for a request that is over".into()),
+                let asked = &mut self.asked[index];
+                if !asked.open {
+                    return Err("2: progress for a request that is over".into());
                 }
+                let progress = progress_of(message);
+                if progress <= asked.progress {
+                    return Err(format!("8: the progress of {} went backwards", asked.id));
+                }
+                asked.progress = progress;
+                Ok(())
             }
             "notifications/tools/list_changed" => {
                 self.told_changed = true;
@@ -224,6 +240,7 @@ impl World {
         let index = String::from_utf8_lossy(message.params().unwrap_or_default())
             .split_once(r#""asked":"#)
             .and_then(|(_, rest)| rest.split(',').next()?.parse::<usize>().ok());
+        let page = page_of(&message);
         let replayed = ours && index.is_some_and(|i| !self.asked[i].open);
         let asked = index.filter(|_| !replayed);
         match message.method() {
@@ -241,6 +258,7 @@ impl World {
             method: message.method().to_string(),
             asked,
             frame,
+            page,
         });
         match asked {
             Some(index) => self.host_request_is_sent(index, frame),
@@ -280,7 +298,7 @@ impl World {
             }
             // After a death the session has to ask; on the same link it may go by what the host was told.
             let listed = server.listed || asked.again && server.told;
-            let declared = World::tools_version(server.generation) == 0 && listed;
+            let declared = lists::declares(self.lists, server.generation) && listed;
             let safe = match self.policy.retry {
                 Retry::Always => true,
                 Retry::Never => false,
@@ -381,4 +399,12 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// How far a request is, as a notification says.
+fn progress_of(message: &Message) -> u64 {
+    let params = String::from_utf8_lossy(message.params().unwrap_or_default()).into_owned();
+    let value = params.split_once(r#""progress":"#).map(|(_, rest)| rest);
+    let digits = |rest: &str| rest.trim_end_matches('}').parse().ok();
+    value.and_then(digits).unwrap_or_default()
 }

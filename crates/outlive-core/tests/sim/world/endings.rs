@@ -5,7 +5,7 @@ use std::time::Duration;
 use outlive_core::LinkInput;
 use outlive_core::cause::Exit;
 
-use super::{Broken, World};
+use super::{Broken, World, lists};
 use crate::schedule::{Method, Step};
 
 fn exits(sent: u64) -> LinkInput {
@@ -60,7 +60,10 @@ impl World {
             self.up()?;
             self.old_exit()?;
             self.fragile_exits()?;
-            self.step(Step::AnswerAll)?;
+            // Answers lead to more requests: of a list there is one for each page.
+            for _ in 0..5 {
+                self.step(Step::AnswerAll)?;
+            }
             let idle = self
                 .live()
                 .is_some_and(|s| s.todo.iter().all(|t| t.method == "subscriptions/listen"));
@@ -93,12 +96,12 @@ impl World {
         let Some(server) = self.server.as_ref().filter(|s| s.up && !s.dead) else {
             return Ok(());
         };
-        let version = World::tools_version(server.generation);
+        let tools = lists::all(self.lists, server.generation);
         if self.greeted
             && !self.modern
             && server.greeted
-            && server.listed
-            && self.seen_tools.is_some_and(|seen| seen != version)
+            && !server.unlisted
+            && self.seen_tools.as_ref().is_some_and(|seen| *seen != tools)
             && !self.told_changed
         {
             return Err("9: the tools changed and the host was not told".into());

@@ -14,7 +14,9 @@ mod absent;
 mod books;
 mod endings;
 mod fragile;
+mod lists;
 mod notes;
+mod reading;
 mod refusals;
 mod steps;
 
@@ -34,6 +36,12 @@ struct Asked {
     sends: Vec<(Generation, u64)>,
     /// Deaths of links it had been written to and not answered by.
     unknown: u32,
+    /// The host was told that it was not sent.
+    denied: bool,
+    /// The highest progress the host was told of.
+    progress: u64,
+    /// The page a list was asked from: none for the first.
+    cursor: Option<usize>,
     /// It was left unanswered by itself, so it may follow what came later.
     again: bool,
     acknowledged: u32,
@@ -50,6 +58,8 @@ struct Todo {
     method: String,
     asked: Option<usize>,
     frame: u64,
+    /// Of a list: which page.
+    page: usize,
 }
 
 /// A server process and the link to it.
@@ -64,6 +74,12 @@ struct Server {
     killed: bool,
     /// It takes no input any more, but may still speak.
     deaf: bool,
+    /// What had not been written to it when it was found dead will not be.
+    cut_off: bool,
+    /// The process that was started has ended, and another one holds its input.
+    orphaned: bool,
+    /// The driver need not wait for that one.
+    released: bool,
     frames: u64,
     /// No frame up to here can have been lost: it answered one that came after.
     taken: u64,
@@ -72,10 +88,16 @@ struct Server {
     /// Its requests to the host that are not answered, by its own ids.
     asks: BTreeSet<String>,
     next_ask: u64,
-    /// It was asked for its tools by the session itself, and has answered.
+    /// It was asked for its tools by the session itself, and has told all of them.
     listed: bool,
-    /// It has said what its tools are, to whomever.
+    /// It was asked for its tools by the session itself, and that was lost on the way.
+    unlisted: bool,
+    /// It has told all of its tools, to whomever.
     told: bool,
+    /// How many pages of its tools the host has read from it, from the first on.
+    pages: usize,
+    /// How far it is with each request.
+    progress: BTreeMap<usize, u64>,
     greeted: bool,
     initialized: bool,
     level: bool,
@@ -118,8 +140,13 @@ pub struct World {
     initialized: bool,
     level: bool,
     subscribed: BTreeSet<String>,
-    /// The version of the tool list the host has last seen, and whether it was told of a change.
-    seen_tools: Option<u64>,
+    /// Decides which tools each server has; without it they have the same two, every second one without a hint.
+    lists: Option<u64>,
+    /// The tools as the host has last seen them, those it is reading, and whether it was told of a change.
+    seen_tools: Option<Vec<&'static str>>,
+    reading: Vec<&'static str>,
+    /// The page the host would ask for next.
+    cursor: Option<usize>,
     told_changed: bool,
     updated: BTreeMap<String, u64>,
     /// When the answer to a duplicate is owed: its id.
@@ -160,7 +187,19 @@ impl World {
         policy.limits.held_bytes = 1200;
         policy.limits.message = 400;
         policy.breaker.failures = 3 + dice.below(6) as u32;
-        World::with(policy, modern, dice.roll())
+        let seed = dice.roll();
+        World {
+            lists: Some(seed),
+            ..World::with(policy, modern, seed)
+        }
+    }
+
+    /// A legacy world whose first two servers have these lists.
+    pub fn with_lists(policy: Policy, lists: [usize; 2]) -> World {
+        World {
+            lists: Some(lists::seed_of(lists)),
+            ..World::with(policy, false, 7)
+        }
     }
 
     pub fn with(policy: Policy, modern: bool, seed: u64) -> World {
@@ -185,7 +224,10 @@ impl World {
             initialized: false,
             level: false,
             subscribed: BTreeSet::new(),
+            lists: None,
             seen_tools: None,
+            reading: Vec::new(),
+            cursor: None,
             told_changed: false,
             updated: BTreeMap::new(),
             duplicate: None,
@@ -275,9 +317,21 @@ impl World {
                         "10: the process of {} was left behind",
                         s.generation
                     )),
-                    None => Ok(()),
+                    None => self.nobody_is_waited_for(),
                 }
             }
+        }
+    }
+
+    /// No driver waits for ever for somebody who may hold the input of a dead server.
+    fn nobody_is_waited_for(&self) -> Result<(), Broken> {
+        let held = |s: &&Server| s.orphaned && s.runs && !s.released;
+        match self.old.iter().find(held) {
+            Some(s) => Err(format!(
+                "7: nobody lets go of the input of {}",
+                s.generation
+            )),
+            None => Ok(()),
         }
     }
 
@@ -295,6 +349,7 @@ impl World {
             }
             self.old.push(last);
         }
+        self.nobody_is_waited_for()?;
         self.server = Some(Server {
             generation,
             up: false,
@@ -302,6 +357,9 @@ impl World {
             runs: false,
             killed: false,
             deaf: false,
+            cut_off: false,
+            orphaned: false,
+            released: false,
             frames: 0,
             taken: 0,
             todo: Vec::new(),
@@ -309,7 +367,10 @@ impl World {
             asks: BTreeSet::new(),
             next_ask: 0,
             listed: false,
+            unlisted: false,
             told: false,
+            pages: 0,
+            progress: BTreeMap::new(),
             greeted: false,
             initialized: false,
             level: false,
@@ -325,8 +386,18 @@ impl World {
 
     fn order(&mut self, generation: Generation, order: LinkOrder) -> Result<(), Broken> {
         self.note(|| format!("order {order:?} for {generation}"));
-        if order == LinkOrder::Inspect {
-            return Ok(());
+        let mut all = self.server.iter_mut().chain(&mut self.old);
+        let server = all.find(|s| s.generation == generation);
+        match order {
+            LinkOrder::Inspect => return Ok(()),
+            LinkOrder::StopWriting | LinkOrder::Release => {
+                if let Some(server) = server {
+                    server.cut_off |= order == LinkOrder::StopWriting;
+                    server.released |= order == LinkOrder::Release;
+                }
+                return Ok(());
+            }
+            LinkOrder::CloseInput | LinkOrder::Terminate | LinkOrder::Kill => {}
         }
         // A link that is told to end is no longer in service, whoever began it.
         if let Some(server) = self.server.take_if(|s| s.generation == generation) {
@@ -345,6 +416,7 @@ impl World {
         }
         for server in self.old.iter_mut().filter(|s| s.generation == generation) {
             server.killed |= order == LinkOrder::Kill;
+            server.cut_off |= order == LinkOrder::Kill;
         }
         Ok(())
     }

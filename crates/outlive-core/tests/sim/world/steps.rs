@@ -6,7 +6,7 @@ use bytes::Bytes;
 use outlive_core::cause::{Exit, StartFailure};
 use outlive_core::framer::{Frame, TooLong};
 use outlive_core::link::Fate;
-use outlive_core::{Generation, Id, Input, LinkInput};
+use outlive_core::{Id, Input, LinkInput};
 
 use super::{Asked, Broken, Server, TOO_LONG, Todo, World};
 use crate::schedule::{Method, Step};
@@ -99,6 +99,8 @@ impl World {
                 };
                 self.die(lost, |sent| LinkInput::Exited { exit, sent }, true)
             }
+            Step::ReadsOn => self.reads_on(),
+            Step::WrapperExits(lost, read) => self.wrapper_exits(lost, read),
             Step::Unanswered(n, way) => self.unanswered(n, way),
             Step::LyingWords(n) => self.lying_words(n),
             Step::LinkRefused(lost) => self.link_refused(lost),
@@ -172,6 +174,10 @@ impl World {
                 s.up && !s.dead && s.frames.saturating_sub(lost.into()) >= s.taken
             }),
             Step::OldExit => self.old.iter().any(|s| s.runs),
+            Step::ReadsOn => self.can_read_on(),
+            Step::WrapperExits(lost, _) => server.is_some_and(|s| {
+                s.up && !s.dead && s.frames.saturating_sub(lost.into()) >= s.taken
+            }),
             Step::Cancel(n) => self.asked.len() > usize::from(n),
             Step::Tick => self.session.deadline().is_some(),
             _ => !self.closed,
@@ -209,6 +215,10 @@ impl World {
         } else {
             id.to_string()
         };
+        if method == Method::ToolsMore && self.cursor.is_none() {
+            return Ok(());
+        }
+        let cursor = self.cursor.filter(|_| method == Method::ToolsMore);
         let seq = self.seq();
         let index = self.asked.len();
         let meta = match self.modern {
@@ -220,6 +230,7 @@ impl World {
             Method::CallUnsafe => r#","name":"unsafe""#.to_string(),
             Method::Subscribe | Method::Unsubscribe => format!(r#","uri":"u{}""#, seq % 3),
             Method::Listen => r#","notifications":{"toolsListChanged":true}"#.to_string(),
+            Method::ToolsMore => format!(r#","cursor":"{}""#, cursor.unwrap_or_default()),
             _ => String::new(),
         };
         let line = format!(
@@ -240,6 +251,9 @@ impl World {
             cancelled: false,
             sends: Vec::new(),
             unknown: 0,
+            denied: false,
+            progress: 0,
+            cursor,
             again: false,
             acknowledged: 0,
             refused_everywhere: false,
@@ -324,11 +338,6 @@ impl World {
         ))
     }
 
-    /// The server of this generation: every second one has other tools.
-    pub(super) fn tools_version(generation: Generation) -> u64 {
-        generation.number() / 2 % 2
-    }
-
     pub(super) fn answer(&mut self, n: u8, ok: bool) -> Result<(), Broken> {
         self.answer_cancelled()?;
         let Some(server) = self.speaking() else {
@@ -349,24 +358,29 @@ impl World {
             return Ok(());
         };
         server.taken = server.taken.max(todo.frame + 1);
-        let version = World::tools_version(server.generation);
+        let generation = server.generation;
+        let mut ok = ok;
         let result = match todo.method.as_str() {
             "initialize" => {
                 server.greeted |= ok;
                 r#"{"protocolVersion":"v1","capabilities":{"tools":{}},"serverInfo":{"name":"s"}}"#
+                    .to_string()
             }
-            "server/discover" => r#"{"supportedVersions":["m1"],"capabilities":{}}"#,
-            "tools/list" => {
-                server.listed |= ok && todo.asked.is_none();
-                server.told |= ok;
-                match version {
-                    0 => {
-                        r#"{"tools":[{"name":"safe","annotations":{"idempotentHint":true}},{"name":"unsafe"}]}"#
-                    }
-                    _ => r#"{"tools":[{"name":"safe"},{"name":"unsafe"}]}"#,
+            "server/discover" => r#"{"supportedVersions":["m1"],"capabilities":{}}"#.to_string(),
+            "tools/list" => match self.tools_page(generation, todo.page) {
+                Some(page) => {
+                    self.note_listing(&todo, ok);
+                    page
                 }
-            }
-            _ => "{}",
+                None => {
+                    ok = false;
+                    String::new()
+                }
+            },
+            _ => "{}".to_string(),
+        };
+        let Some(server) = self.speaking() else {
+            return Ok(());
         };
         let line = match ok {
             true => format!(r#"{{"id":{},"result":{result}}}"#, todo.id),
@@ -409,9 +423,23 @@ impl World {
             return Ok(());
         }
         let index = len - 1 - usize::from(n) % len;
-        self.server_line(format!(
-            r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{index},"progress":1}}}}"#
-        ))
+        let open = self.asked[index].open;
+        let Some(server) = self.speaking() else {
+            return Ok(());
+        };
+        // Of what it was not sent it knows nothing; of what is over it may still speak.
+        let has = server.todo.iter().find(|t| t.asked == Some(index));
+        let frame = has.map(|t| t.frame);
+        if open && frame.is_none() {
+            return Ok(());
+        }
+        server.taken = server.taken.max(frame.map_or(0, |frame| frame + 1));
+        let progress = server.progress.entry(index).or_default();
+        *progress += 1;
+        let line = format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{index},"progress":{progress}}}}}"#
+        );
+        self.server_line(line)
     }
 
     /// The link of the live server dies, as far as the session is told.
@@ -444,6 +472,7 @@ impl World {
         }
         server.dead = true;
         server.runs &= !exits;
+        server.cut_off |= exits || server.deaf;
         let todo = server.todo.clone();
         if first {
             for todo in todo {
@@ -468,6 +497,7 @@ impl World {
             return Ok(());
         };
         server.todo.retain(|t| t.id != todo.id);
+        server.unlisted |= todo.asked.is_none() && todo.method == "tools/list";
         let id = Id::read(todo.id.as_bytes()).expect("an id");
         let rejected = |status, seconds| Fate::Rejected {
             status,
