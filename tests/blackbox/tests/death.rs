@@ -324,3 +324,138 @@ fn any_exit_is_survived() {
         host.ping();
     }
 }
+
+/// How often each of these calls was executed, by the lines it has left, and how it was answered. None is executed
+/// twice, none is executed that was said not to be sent, and each has one answer. Returns how many have a result.
+#[track_caller]
+fn each_ran_once(host: &mut Host, file: &str, calls: &[i64]) -> usize {
+    let answers: Vec<_> = calls.iter().map(|id| host.answer(*id)).collect();
+    host.ping();
+    let effects = std::fs::read_to_string(file).unwrap_or_default();
+    let mut results = 0;
+    for (id, answer) in calls.iter().zip(&answers) {
+        let line = id.to_string();
+        let runs = effects.lines().filter(|effect| **effect == line).count();
+        assert_eq!(host.answers(*id), 1, "answers to {id}");
+        assert!(
+            runs <= 1,
+            "call {id} was executed {runs} times: {}",
+            answer.0
+        );
+        match answer.kind() {
+            None => {
+                answer.result();
+                results += 1;
+                assert_eq!(runs, 1, "call {id}");
+            }
+            Some(_) => {
+                let outcome = &answer.refused("connection_lost")["outcome"];
+                assert_eq!(outcome, "unknown", "call {id}");
+            }
+        }
+    }
+    results
+}
+
+/// Calls of a tool that nobody says is safe; each leaves a line with its id in the file.
+fn append_calls(host: &mut Host, file: &str, calls: usize, bytes: usize) -> Vec<i64> {
+    let pad = "x".repeat(bytes);
+    (0..calls)
+        .map(|_| {
+            let line = host.next_id();
+            host.call("append", json!({ "file": file, "line": line, "pad": pad }))
+        })
+        .collect()
+}
+
+/// Stops a server and waits until it is: until then it may read.
+fn stop(pid: u32) {
+    tree::kill(pid, Signal::STOP);
+    until("a stopped server", || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.contains(") T ").then_some(())
+    });
+}
+
+/// How many bytes there are in the pipe that is a server's input.
+fn unread_by(pid: u32) -> u64 {
+    let input = std::fs::File::open(format!("/proc/{pid}/fd/0")).expect("the server's input");
+    rustix::io::ioctl_fionread(&input).expect("how much is unread")
+}
+
+/// FM-05: a server closes its output and reads on. What had been written to it may have been executed; what was
+/// still queued is sent to the next one, and to nobody else.
+#[test]
+fn fm_05_what_is_queued_for_a_server_that_closed_its_output_runs_once() {
+    let setup = Setup::new().knobs(&["--ignore-eof"]);
+    let file = setup.path("effects");
+    // It has until it is killed to read.
+    let mut host = Host::ready(setup.script("trap '' TERM; exec FAKE"));
+    let first = host.ping();
+    let closing = host.call("close_stdout", json!({ "deaf_ms": 500 }));
+    until("a server that does not read", || {
+        host.tap().notes("deaf").pop()
+    });
+    // More than any pipe holds.
+    let calls = append_calls(&mut host, &file, 100, 40_000);
+    host.answer(closing).refused("connection_lost");
+    for id in &calls {
+        host.answer(*id);
+    }
+    host.wait_for_end_of(first);
+    let results = each_ran_once(&mut host, &file, &calls);
+    assert!(results > 0, "what was never written was sent again");
+}
+
+/// FM-05: a wrapper exits while the server it has started, in a session of its own, reads on. What that had read
+/// when it was ended may have been executed; what it left in the pipe is sent to the next one.
+#[test]
+fn fm_05_what_a_server_reads_after_its_wrapper_has_exited_runs_once() {
+    let setup = Setup::new().flags(&["--backoff-base", "1ms", "--breaker-failures", "1000"]);
+    let file = setup.path("effects");
+    let setup = setup.knobs(&["--swift", &file, "--unwrap-at", "50"]);
+    let script = "exec 3<&0; setsid FAKE <&3 3<&- & exec sleep 9999 3<&-";
+    let mut host = Host::ready(setup.script(script));
+    // All of them fit into the pipe, and all are there before the first is read.
+    let server = host.ping();
+    stop(server);
+    let calls: Vec<i64> = (0..400)
+        .map(|_| {
+            let id = host.next_id();
+            host.call("swift", json!({ "swift": id }))
+        })
+        .collect();
+    until("the calls in the pipe", || {
+        (unread_by(server) > 400 * 90).then_some(())
+    });
+    tree::kill(server, Signal::CONT);
+    let results = each_ran_once(&mut host, &file, &calls);
+    assert!(
+        results > 50,
+        "what was never read was sent again: {results}"
+    );
+}
+
+/// FM-05: the same where the server cannot be found: it has given its input to somebody who was there before.
+/// Then all that was written counts as read, and nobody waits for ever.
+#[test]
+fn fm_05_what_somebody_else_may_read_is_not_sent_again() {
+    let setup = Setup::new().flags(&["--backoff-base", "1ms"]);
+    let file = setup.path("effects");
+    let mut host = Host::ready(setup);
+    let first = host.ping();
+    // The test itself holds the reading end.
+    let input = std::fs::File::open(format!("/proc/{first}/fd/0")).expect("the server's input");
+    stop(first);
+    let calls = append_calls(&mut host, &file, 20, 100);
+    until("the calls in the pipe", || {
+        (unread_by(first) > 20 * 100).then_some(())
+    });
+    tree::kill(first, Signal::KILL);
+    for id in &calls {
+        let outcome = host.answer(*id).refused("connection_lost")["outcome"].clone();
+        assert_eq!(outcome, "unknown");
+    }
+    drop(input);
+    assert_eq!(each_ran_once(&mut host, &file, &calls), 0);
+}

@@ -89,3 +89,34 @@ fn fm_15_unchanged_lists_are_not_announced() {
         .collect();
     assert!(told.is_empty(), "{told:?}");
 }
+
+/// FM-15: the server dies between two pages of a list, and the second comes from another one. The host, which now has
+/// tools of both, is told that its list is not what the server has; one that is the same by chance is not announced.
+#[test]
+fn fm_15_pages_of_two_servers_are_announced() {
+    for (set, times) in [("v3", 1), ("v1", 0)] {
+        let setup = Setup::new();
+        let tools = setup.file("tools", "v1");
+        let mut host = setup.knobs(&["--tools", &tools, "--page", "20"]).start();
+        host.initialize();
+        let page = host.request("tools/list", json!({}));
+        let cursor = host.answer(page).result()["nextCursor"].clone();
+        std::fs::write(&tools, set).expect("the tools");
+        tree::kill(host.server(1), Signal::KILL);
+        host.ready_event(2);
+        let page = host.request("tools/list", json!({ "cursor": cursor }));
+        assert!(host.answer(page).result().get("nextCursor").is_none());
+        // Compared when all pages were asked for.
+        until("the comparison", || {
+            let asked = host.tap().received(2);
+            let lists = asked
+                .iter()
+                .filter(|record| record["method"] == "tools/list");
+            (lists.count() == 3).then_some(())
+        });
+        host.ping();
+        let told = || host.notified("notifications/tools/list_changed").len();
+        until("the announcement", || (told() >= times).then_some(()));
+        assert_eq!(told(), times, "{set}");
+    }
+}

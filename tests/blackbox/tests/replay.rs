@@ -72,6 +72,48 @@ fn fm_08_hint_is_checked_on_the_new_list() {
     );
 }
 
+/// FM-08: a list that no longer has the tool repeats nothing either, not even if it has no tools at all, or none on its
+/// first page; nor does one that has the tool twice and says both of it.
+#[test]
+fn fm_08_empty_and_contradictory_lists_repeat_nothing() {
+    for set in ["none", "gap", "twice"] {
+        let setup = Setup::new();
+        let tools = setup.file("tools", "v1");
+        let file = setup.path("effects");
+        let mut host = Host::ready(setup.knobs(&["--tools", &tools]));
+        std::fs::write(&tools, set).expect("the tools");
+        let answer = host.ask("append_idem", json!({ "file": file, "die_until": 1 }));
+        assert_eq!(
+            answer.refused("connection_lost")["outcome"],
+            "unknown",
+            "{set}"
+        );
+        host.ping();
+        let effects = std::fs::read_to_string(&file).expect("effects");
+        assert_eq!(effects.lines().count(), 1, "{set}");
+    }
+}
+
+/// FM-62: the progress of a call that is sent again goes on from where it was; the host never sees it go back.
+#[test]
+fn fm_62_progress_of_a_repeated_call_does_not_go_back() {
+    let mut host = Host::ready(Setup::new());
+    let id = host.request(
+        "tools/call",
+        json!({
+            "name": "tick_read",
+            "arguments": { "ticks": 6, "die_at": 4 },
+            "_meta": { "progressToken": "t" },
+        }),
+    );
+    assert_eq!(host.answer(id).text(), "ticked");
+    let told = host.notified("notifications/progress");
+    let values: Vec<_> = told.iter().map(|m| &m["params"]["progress"]).collect();
+    assert_eq!(json!(values), json!([1, 2, 3, 4, 5, 6]));
+    host.dropped(4, "late_progress");
+    assert_eq!(host.tap().method("tools/call").len(), 2);
+}
+
 /// FM-08: a hint counts on whatever page of the tool list it stands.
 #[test]
 fn fm_08_hint_on_a_later_page_is_known() {

@@ -100,6 +100,11 @@ impl Host {
         id
     }
 
+    /// The id the next request will have.
+    pub fn next_id(&self) -> i64 {
+        self.next_id
+    }
+
     /// Calls a tool; the id of the request is returned.
     pub fn call(&mut self, tool: &str, arguments: Value) -> i64 {
         self.request(

@@ -65,7 +65,8 @@ pub struct Knobs {
     pub late_discover: bool,
     /// Exit on `server/discover`.
     pub exit_on_discover: bool,
-    /// A file whose content (`v1`, `v2` or `unhinted`) says which tools there are.
+    /// A file whose content (`v1`, `v2`, `v3`, `unhinted`, `none`, `twice`, or `gap`: `none` on the first page and
+    /// `unhinted` on the next) says which tools there are.
     pub tools: Option<PathBuf>,
     /// Offer this many tools per page.
     pub page: Option<usize>,
@@ -81,6 +82,10 @@ pub struct Knobs {
     pub on_cancel: OnCancel,
     /// Live on when standard input ends.
     pub ignore_eof: bool,
+    /// Execute calls of the tool `swift` in no time: a line with the id in this file each.
+    pub swift: Option<PathBuf>,
+    /// End whoever has started us with this many of them, and read on.
+    pub unwrap_at: Option<u64>,
     /// Write everything in pieces of one to seven bytes.
     pub trickle: bool,
     /// How lines are framed.
@@ -120,6 +125,10 @@ impl Knobs {
                 "--die-of-cancelled-work" => knobs.on_cancel = OnCancel::DieLater,
                 "--answer-cancelled" => knobs.on_cancel = OnCancel::AnswerTwice,
                 "--ignore-eof" => knobs.ignore_eof = true,
+                "--swift" => knobs.swift = Some(value()?.into()),
+                "--unwrap-at" => {
+                    knobs.unwrap_at = Some(value()?.parse().map_err(|e| format!("{e}"))?)
+                }
                 "--trickle" => knobs.trickle = true,
                 "--framing" => {
                     knobs.framing = match value()?.as_str() {

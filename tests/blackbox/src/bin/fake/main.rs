@@ -10,10 +10,11 @@
 mod knobs;
 mod output;
 mod server;
+mod swift;
 mod tap;
 mod tools;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
@@ -21,6 +22,7 @@ use std::time::Duration;
 
 use knobs::Knobs;
 use server::Server;
+use swift::Swift;
 
 fn main() -> ExitCode {
     let knobs = match Knobs::parse(std::env::args().skip(1)) {
@@ -51,13 +53,21 @@ fn main() -> ExitCode {
     if let Some(delay) = server.knobs.start_delay {
         thread::sleep(delay);
     }
-    let mut input = BufReader::new(std::io::stdin());
+    let mut swift = Swift::new(&server.knobs);
+    // A swift server takes no more from its input than it needs for the next line or two.
+    let room = if swift.is_some() { 256 } else { 8 << 10 };
+    let mut input = BufReader::with_capacity(room, Stdin);
     let mut line = Vec::new();
     loop {
         line.clear();
         match input.read_until(b'\n', &mut line) {
             Ok(0) | Err(_) => break,
             Ok(_) => {}
+        }
+        if let Some(swift) = &mut swift
+            && swift.take(&server, &line)
+        {
+            continue;
         }
         while server.is_deaf() {
             thread::sleep(Duration::from_millis(10));
@@ -71,4 +81,13 @@ fn main() -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+/// Standard input without the library's own buffer.
+struct Stdin;
+
+impl Read for Stdin {
+    fn read(&mut self, room: &mut [u8]) -> std::io::Result<usize> {
+        Ok(rustix::io::read(rustix::stdio::stdin(), room)?)
+    }
 }

@@ -317,7 +317,14 @@ impl Server {
     }
 
     fn page_of_tools(&self, params: &Value) -> Value {
-        let tools = tools::list(&self.knobs.tool_set());
+        let set = self.knobs.tool_set();
+        if set == "gap" {
+            return match params["cursor"].is_string() {
+                false => json!({ "tools": [], "nextCursor": "gap" }),
+                true => json!({ "tools": tools::list("unhinted") }),
+            };
+        }
+        let tools = tools::list(&set);
         let Some(page) = self.knobs.page else {
             return json!({ "tools": tools });
         };

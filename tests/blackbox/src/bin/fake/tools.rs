@@ -31,11 +31,14 @@ pub enum Outcome {
     Nothing,
 }
 
-/// The tools on offer in set `v1`, `v2` or `unhinted`.
+/// The tools on offer in set `v1`, `v2`, `v3`, `unhinted`, `none` or `twice`.
 ///
-/// `v2` has `added` instead of `removed`, and another schema for `changing`. `unhinted` is `v1`
-/// without any annotation.
+/// `v3` has another title for its first tool. `v2` has `added` instead of `removed`, and another schema for `changing`. `unhinted` is `v1`
+/// without any annotation. `none` has no tools. `twice` has each annotated tool twice, first without.
 pub fn list(set: &str) -> Vec<Value> {
+    if set == "none" {
+        return Vec::new();
+    }
     let plain = [
         "ping",
         "echo",
@@ -75,12 +78,19 @@ pub fn list(set: &str) -> Vec<Value> {
         ("append_read", "readOnlyHint"),
         ("append_idem", "idempotentHint"),
         ("sleep_read", "readOnlyHint"),
+        ("tick_read", "readOnlyHint"),
     ] {
+        if set == "twice" {
+            tools.push(tool(name));
+        }
         let mut hinted = tool(name);
         if set != "unhinted" {
             hinted["annotations"] = json!({ hint: true });
         }
         tools.push(hinted);
+    }
+    if set == "v3" {
+        tools[0]["title"] = json!("another");
     }
     let mut changing = tool("changing");
     if set == "v2" {
@@ -157,7 +167,14 @@ pub fn run(server: &Arc<Server>, call: &Call, name: &str, args: &Value) -> Outco
             text("babbling")
         }
         "close_stdout" => {
+            // With `deaf_ms`, nothing is read meanwhile, and everything afterwards.
+            if let Some(ms) = number("deaf_ms") {
+                server.deaf.store(true, Ordering::SeqCst);
+                server.tap.note("deaf", call.id.clone());
+                thread::sleep(Duration::from_millis(ms));
+            }
             close_stdout();
+            server.deaf.store(false, Ordering::SeqCst);
             Outcome::Nothing
         }
         "deaf" => {
@@ -206,7 +223,7 @@ pub fn run(server: &Arc<Server>, call: &Call, name: &str, args: &Value) -> Outco
             }
         }
         "progress" => progress(server, call),
-        "tick" => {
+        "tick" | "tick_read" => {
             for n in 1..=number("ticks").unwrap_or(1) {
                 if call.cancelled_within(pause()) {
                     return Outcome::Nothing;
@@ -214,6 +231,9 @@ pub fn run(server: &Arc<Server>, call: &Call, name: &str, args: &Value) -> Outco
                 let token = call.progress_token.clone();
                 let params = json!({ "progressToken": token, "progress": n });
                 server.notify("notifications/progress", params);
+                if Some(n) == number("die_at") && server.tap.spawn == 1 {
+                    die(&json!({ "signal": 9 }));
+                }
             }
             text("ticked")
         }
@@ -358,14 +378,17 @@ fn stubborn(server: &Server, call: &Call, how: &str) -> Outcome {
     Outcome::Nothing
 }
 
-/// A side effect, then death before the answer, until the file has more than `die_until` lines.
+/// A side effect, the `line` in the file, then death before the answer, until the file has more than `die_until` lines.
 fn append(args: &Value) -> Outcome {
     let path = Path::new(args["file"].as_str().unwrap_or_default());
     let lines = OpenOptions::new()
         .create(true)
         .append(true)
         .open(path)
-        .and_then(|mut file| file.write_all(b"done\n"))
+        .and_then(|mut file| {
+            let line = args["line"].as_u64().map(|n| format!("{n}\n"));
+            file.write_all(line.as_deref().unwrap_or("done\n").as_bytes())
+        })
         .and_then(|()| std::fs::read_to_string(path))
         .map(|content| content.lines().count() as u64);
     match lines {
