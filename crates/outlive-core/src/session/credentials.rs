@@ -22,7 +22,7 @@ impl Session {
     pub(super) fn unauthorized(&mut self, now: Time, id: &Id, status: u16) {
         self.note_rejected(id);
         let link = self.link.as_ref();
-        let own = link.and_then(|link| link.own.get(id)).copied();
+        let own = link.and_then(|link| link.own.get(id)).cloned();
         let served = link.is_some_and(|link| link.served.is_some());
         let forbidden = link.is_some_and(|link| link.forbidden);
         let host_id = self.request_on_link(id);

@@ -30,7 +30,7 @@ impl Session {
     /// A message was refused as if the session were forgotten. It was not executed.
     pub(super) fn expired(&mut self, now: Time, id: Option<Id>, status: u16) {
         let Some(link) = &self.link else { return };
-        let own = id.as_ref().and_then(|id| link.own.get(id)).copied();
+        let own = id.as_ref().and_then(|id| link.own.get(id)).cloned();
         match (own, id) {
             (Some(Own::Handshake | Own::Probe | Own::SessionCheck), _) => {
                 self.end_by_refusal(now, Reason::SessionExpired);

@@ -44,6 +44,7 @@ impl Session {
             }
             LinkInput::Refused { why, sent } => {
                 link.taken = sent;
+                self.stop_writing();
                 self.lose(now, Reason::Unmade(why));
             }
             // An orphan's words are its own: whoever was started has said all it had to say.

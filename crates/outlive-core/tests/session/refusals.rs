@@ -254,7 +254,11 @@ fn a_link_that_is_refused_late_may_have_executed_what_it_took() {
             true => assert_eq!(ids, [7]),
             false => assert_eq!(ids, [7, 8]),
         }
-        assert_eq!(p.orders(), ["terminate 1"], "what was made is ended");
+        assert_eq!(
+            p.orders(),
+            ["stop writing 1", "terminate 1"],
+            "what was made is ended"
+        );
     }
 }
 

@@ -63,8 +63,9 @@ impl World {
         }
         // Of a greeting nobody asks whether it was executed.
         let greeting = matches!(asked.method, Method::Initialize | Method::Discover);
-        asked.denied = !greeting && text.contains(r#""outcome":"not_sent""#);
-        if asked.denied && asked.unknown > 0 {
+        let denied = !greeting && text.contains(r#""outcome":"not_sent""#);
+        self.asked[index].denied = denied;
+        if denied && asked.unknown > 0 {
             return Err(format!("4: {id} may have run and was said not to be sent"));
         }
         if message.is_error() {
