@@ -129,7 +129,7 @@ impl Session {
             reason: reason.clone(),
             until: now + KILL_PATIENCE,
         };
-        let cause = self.cause(reason);
+        let cause = self.cause(now, reason);
         self.set_state(State::Down {
             cause,
             retry_at: self.clock.outside(now),
