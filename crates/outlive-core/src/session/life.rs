@@ -37,8 +37,9 @@ impl Session {
         match input {
             LinkInput::Up => self.link_up(now),
             LinkInput::Unmade(why) => {
-                if link.stage == Stage::Making {
-                    link.taken = 0;
+                match link.stage {
+                    Stage::Making => link.taken = 0,
+                    _ => self.stop_writing(),
                 }
                 self.lose(now, Reason::Unmade(why));
             }
