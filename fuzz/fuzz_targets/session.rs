@@ -424,7 +424,8 @@ impl<'a> World<'a> {
         while let Some(output) = self.session.poll() {
             assert!(!self.closed, "after the end: {output:?}");
             match output {
-                Output::ToHost(bytes) => self.reaches_host(bytes),
+                Output::ToHost(bytes) | Output::ToHostOf(_, bytes) => self.reaches_host(bytes),
+                Output::Over(_) => {}
                 Output::Refuse(refusal) => self.reaches_host(refusal.to_response()),
                 Output::ToLink(generation, bytes) => {
                     assert_eq!(Some(generation), self.newest, "a message to an old link");

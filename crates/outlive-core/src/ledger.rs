@@ -61,6 +61,8 @@ pub(crate) struct Entry {
     /// What that was when it was sent, if it was not for the first time: a server that begins anew
     /// has to get there first.
     pub(crate) progress_before: Option<f64>,
+    /// A later request about the same thing was answered first, so this one changes nothing any more.
+    pub(crate) superseded: bool,
     /// When it fails if nothing happens.
     pub(crate) due: Option<Time>,
     /// Its clock stands still: since when, and what was left on it.
@@ -79,10 +81,28 @@ impl Entry {
         matches!(self.place, Place::Held { .. })
     }
 
+    /// Whether it changes what the server has for the host, and the next server is told: a subscription, or the level of log
+    /// messages.
+    pub(crate) fn is_state(&self) -> bool {
+        is_subscription(&self.message) || self.message.is("logging/setLevel")
+    }
+
+    /// Whether it is about the same thing as another of these.
+    fn is_about_the_same(&self, other: &Entry) -> bool {
+        match is_subscription(&self.message) {
+            true => is_subscription(&other.message) && self.message.uri() == other.message.uri(),
+            false => self.message.method() == other.message.method(),
+        }
+    }
+
     /// The request in words, for error messages.
     pub(crate) fn what(&self) -> String {
         in_words(&self.message)
     }
+}
+
+fn is_subscription(request: &Message) -> bool {
+    request.is("resources/subscribe") || request.is("resources/unsubscribe")
 }
 
 /// A request in words, for error messages.
@@ -250,6 +270,7 @@ impl Ledger {
             acknowledged: false,
             progress: None,
             progress_before: None,
+            superseded: false,
             due: None,
             frozen: None,
             stood: Duration::ZERO,
@@ -312,6 +333,14 @@ impl Ledger {
         if let Some(entry) = self.entries.get_mut(id) {
             entry.deaths = deaths;
             entry.verify = verify;
+        }
+    }
+
+    /// Notes that this request has been done, and with it those before it that are about the same thing.
+    pub(crate) fn supersede(&mut self, by: &Entry) {
+        for entry in self.entries.entries.iter_mut().flatten() {
+            entry.superseded |=
+                entry.is_state() && entry.ticket < by.ticket && entry.is_about_the_same(by);
         }
     }
 

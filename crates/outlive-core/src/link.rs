@@ -78,6 +78,9 @@ pub enum LinkInput {
     },
     /// The server sent a frame.
     Frame(Frame),
+    /// The server sent a frame on the stream of this request, by its id on the link. It may be any frame; if it is no
+    /// answer, it is about that request.
+    FrameOf(Id, Frame),
     /// The server was heard, and said nothing: a sign of life.
     Alive,
     /// The server has taken `notifications/initialized`. Told where servers acknowledge it, which is over HTTP.

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use outlive_core::error::Refusal;
-use outlive_core::{Event, Input, Meter, Time};
+use outlive_core::{Event, Id, Input, Meter, Time};
 
 /// Who else may want the thread a driver runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +50,14 @@ pub trait Downstream {
 
     /// The host is sent a message.
     fn send(&mut self, frame: Bytes);
+
+    /// The host is sent a message that the server said on the stream of this request, or of one that nobody waits for.
+    fn send_of(&mut self, _owner: Option<Id>, frame: Bytes) {
+        self.send(frame);
+    }
+
+    /// The server is done with a request that the host no longer waits for, or never got it.
+    fn over(&mut self, _id: &Id) {}
 
     /// A request of the host's is answered with an error of ours.
     fn refuse(&mut self, refusal: Refusal);

@@ -380,6 +380,11 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
                     self.unwritten += FRAME + frame.len();
                     self.down.send(frame);
                 }
+                Output::ToHostOf(owner, frame) => {
+                    self.unwritten += FRAME + frame.len();
+                    self.down.send_of(owner, frame);
+                }
+                Output::Over(id) => self.down.over(&id),
                 Output::Refuse(refusal) => self.down.refuse(*refusal),
                 Output::ToLink(generation, frame) => {
                     self.unwritten += FRAME + frame.len();

@@ -267,6 +267,11 @@ impl Message {
         self.with(self.param("capabilities"), json)
     }
 
+    /// The same message with another `params.level`; unchanged if it has none.
+    pub fn with_level(&self, json: &[u8]) -> Message {
+        self.with(self.param("level"), json)
+    }
+
     /// The same message with another `params.progressToken`; unchanged if it has none.
     pub fn with_progress_token(&self, token_json: &[u8]) -> Message {
         self.with(self.param("progressToken"), token_json)

@@ -33,6 +33,14 @@ const REFUSAL_PATIENCE: Duration = Duration::from_secs(1);
 impl Session {
     /// A request on the link in service will not be answered.
     pub(super) fn unanswered(&mut self, now: Time, id: &Id, fate: Fate) {
+        if !matches!(fate, Fate::Lost(_))
+            && self
+                .link
+                .as_ref()
+                .is_some_and(|link| link.tombstones.contains(id))
+        {
+            self.over(id);
+        }
         match fate {
             Fate::Unsent(error) => {
                 self.note_rejected(id);
@@ -204,6 +212,11 @@ impl Session {
         let Some(entry) = self.ledger.get(&host_id) else {
             return;
         };
+        if entry.superseded {
+            let entry = entry.clone();
+            self.forget_on_link(&host_id, &entry);
+            return self.answer_superseded(now, &host_id);
+        }
         let cause = self.unanswered_cause(why);
         let deaths = entry.deaths + 1;
         if entry.is_listen() {

@@ -18,7 +18,7 @@ use crate::event::Event;
 use crate::memory::Era;
 
 use super::link::Own;
-use super::{Doubt, Ending, Session, Waiting};
+use super::{Doubt, Ending, Output, Session, Waiting};
 
 /// How long a server that ended over `server/discover`, or did not answer it, is not asked again.
 const DOUBT: Duration = Duration::from_secs(30);
@@ -400,14 +400,14 @@ impl Session {
             generation, alias, ..
         } = &entry.place
         else {
-            return;
+            return self.over(id);
         };
         let Some(link) = self
             .link
             .as_mut()
             .filter(|link| link.generation == *generation)
         else {
-            return;
+            return self.over(id);
         };
         if let Some(alias) = alias {
             link.aliases.remove(alias);
@@ -447,6 +447,11 @@ impl Session {
         };
         self.tell_link(now, bytes);
         self.watch_after_cancel(now);
+    }
+
+    /// Tells that no server is at work any more on a request that the host no longer waits for.
+    pub(super) fn over(&mut self, id: &Id) {
+        self.out.push_back(Output::Over(id.clone()));
     }
 
     fn host_progress(&mut self, now: Time, message: Message) {

@@ -49,13 +49,21 @@ impl Session {
                 self.lose(now, Reason::Unmade(why));
             }
             // An orphan's words are its own: whoever was started has said all it had to say.
-            LinkInput::Frame(_) if link.is_condemned() || link.orphaned => {
+            LinkInput::Frame(_) | LinkInput::FrameOf(..)
+                if link.is_condemned() || link.orphaned =>
+            {
                 let detail = format!("generation {generation}");
                 self.dropped(Direction::ToHost, DropReason::StaleGeneration, detail);
             }
             LinkInput::Frame(frame) => {
                 link.pulse.heard = now;
                 self.on_server(now, frame);
+            }
+            LinkInput::FrameOf(id, frame) => {
+                link.pulse.heard = now;
+                self.about = Some(id);
+                self.on_server(now, frame);
+                self.about = None;
             }
             LinkInput::Alive => link.pulse.heard = now,
             LinkInput::Initialized => {
@@ -156,7 +164,7 @@ impl Session {
                     .push_back(Output::Link(generation, LinkOrder::Kill));
                 self.remains = None;
             }
-            LinkInput::Frame(_) => {
+            LinkInput::Frame(_) | LinkInput::FrameOf(..) => {
                 let detail = format!("generation {generation}");
                 self.dropped(Direction::ToHost, DropReason::StaleGeneration, detail);
             }
@@ -374,6 +382,10 @@ impl Session {
         let Place::InFlight { frame, .. } = entry.place else {
             return None;
         };
+        if entry.superseded {
+            self.answer_superseded(now, id);
+            return None;
+        }
         let sent = frame < link.taken && !link.rejected.contains(id);
         let listen = entry.is_listen();
         let greeting = self.is_greeting(entry);

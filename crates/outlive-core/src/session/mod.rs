@@ -86,6 +86,11 @@ pub enum Input {
 pub enum Output {
     /// Send this message to the host (without line end).
     ToHost(Bytes),
+    /// Send this message to the host; the server said it on the stream of that request, or, if there is none, of one that the
+    /// host does not wait for.
+    ToHostOf(Option<Id>, Bytes),
+    /// The server is done with a request that the host no longer waits for, or never got it.
+    Over(Id),
     /// Answer this request of the host with an error.
     Refuse(Box<Refusal>),
     /// Send this message on that link (without line end). Frames are counted per link from 0.
@@ -167,6 +172,8 @@ pub struct Session {
     died_as_suspect: bool,
     /// This server does not answer `ping`.
     no_ping: bool,
+    /// What the server is saying came on the stream of this request, by its id on the link.
+    about: Option<Id>,
     host_blocked: bool,
     host_gone: bool,
     /// The user has asked for the end.
@@ -204,6 +211,7 @@ impl Session {
             discover_doubt: None,
             died_as_suspect: false,
             no_ping: false,
+            about: None,
             host_blocked: false,
             host_gone: false,
             stop_asked: false,
@@ -367,6 +375,16 @@ impl Session {
         self.out.push_back(Output::ToHost(bytes));
     }
 
+    /// Passes on what the server says by itself, with what is known about whom it is for.
+    fn pass_on(&mut self, bytes: Bytes) {
+        let Some(id) = &self.about else {
+            return self.tell_host(bytes);
+        };
+        self.tally.passed(Direction::ToHost, bytes.len());
+        let owner = self.request_on_link(id);
+        self.out.push_back(Output::ToHostOf(owner, bytes));
+    }
+
     /// Sends a frame on the link in service.
     fn tell_link(&mut self, now: Time, bytes: Bytes) {
         if let Some(link) = &mut self.link {
@@ -399,6 +417,15 @@ impl Session {
 
     /// Answers a request that has been taken out of the ledger with an error.
     fn refuse(&mut self, entry: &Entry, error: &Error) {
+        let died = matches!(
+            error,
+            Error::ConnectionLost { .. } | Error::Unavailable { .. }
+        );
+        if died && entry.message.is("resources/unsubscribe") && !entry.superseded {
+            // The server that told of it is gone: it is enough not to tell the next.
+            let uri = entry.message.uri().unwrap_or_default();
+            self.memory.subscriptions.remove(&*uri);
+        }
         self.refuse_message(
             entry.message.id_json(),
             entry.message.method(),

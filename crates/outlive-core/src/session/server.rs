@@ -50,7 +50,7 @@ impl Session {
                 "notifications/progress" => self.server_progress(now, message),
                 "notifications/cancelled" => self.server_cancel(message),
                 "notifications/subscriptions/acknowledged" => self.server_acknowledges(message),
-                _ => self.tell_host(message.into_bytes()),
+                _ => self.pass_on(message.into_bytes()),
             },
         }
     }
@@ -82,8 +82,9 @@ impl Session {
         if let Some(host_id) = self.find_request(&id, message.is_error()) {
             return self.answer(now, &host_id, message);
         }
+        let late = self.note_late(&id);
         let Some(link) = &mut self.link else { return };
-        let reason = match link.tombstones.contains(&id) {
+        let reason = match late {
             true => {
                 // Answering what was cancelled is against the specification, and the mark of
                 // servers that later die of it: keep a closer eye on this one.
@@ -93,6 +94,17 @@ impl Session {
             false => DropReason::UnknownAnswer,
         };
         self.dropped(Direction::ToHost, reason, format!("id {id}"));
+    }
+
+    /// Something came that can only be the answer to a request of this id. If that was cancelled or has expired, the server
+    /// is done with it now; tells whether it was.
+    fn note_late(&mut self, id: &Id) -> bool {
+        let Some(link) = &self.link else { return false };
+        let late = link.tombstones.contains(id);
+        if late {
+            self.over(id);
+        }
+        late
     }
 
     /// The request in flight on the link in service that an answer with this id is for.
@@ -164,8 +176,11 @@ impl Session {
             if let (true, Some(link)) = (entry.message.is("initialize"), &self.link) {
                 self.note_if_legacy(link.generation);
             }
-            let most = self.policy.limits.subscriptions;
-            torn = self.memory.learn(&entry.message, result, most);
+            if !entry.superseded {
+                let most = self.policy.limits.subscriptions;
+                torn = self.memory.learn(&entry.message, result, most);
+                self.supersede(now, &entry);
+            }
             self.note_service(now);
         }
         let promises = !message.is_error()
@@ -176,6 +191,31 @@ impl Session {
         if let Some(list) = torn {
             self.compare_again(now, list);
         }
+    }
+
+    /// The server has done what a request says, so it has done what earlier ones said about the same thing: their answers may come later,
+    /// and tell nothing about what the server has now. The next server is told what the host asked for last.
+    fn supersede(&mut self, now: Time, by: &Entry) {
+        if !by.is_state() {
+            return;
+        }
+        self.ledger.supersede(by);
+        // One that waits to be sent again would undo the later one.
+        for id in self.ledger.in_order(|e| e.superseded && e.is_held()) {
+            self.answer_superseded(now, &id);
+        }
+    }
+
+    /// Answers a request that a later one has overtaken, and that would be sent again.
+    pub(super) fn answer_superseded(&mut self, now: Time, id: &Id) {
+        let Some(entry) = self.ledger.settle(id) else {
+            return;
+        };
+        self.unqueue(&entry);
+        let method = entry.message.method();
+        self.tally.answered(method, false, now - entry.accepted);
+        let id = String::from_utf8_lossy(entry.message.id_json());
+        self.tell_host(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#).into());
     }
 
     /// The server has answered: it is in service, if the host's own handshake is not under way.
@@ -218,6 +258,7 @@ impl Session {
             {
                 return self.refuse(&entry, &error);
             }
+            self.note_late(id);
         }
         let detail = format!("{}: {}", defect.detail, excerpt(&defect.line));
         self.dropped(Direction::ToHost, DropReason::NotAMessage, detail);
@@ -238,6 +279,7 @@ impl Session {
             {
                 return self.refuse(&entry, &error);
             }
+            self.note_late(id);
         }
         self.dropped(
             Direction::ToHost,
@@ -293,10 +335,10 @@ impl Session {
         };
         link.asks.insert(id.clone(), ask);
         match as_is {
-            true => self.tell_host(message.bytes().clone()),
+            true => self.pass_on(message.bytes().clone()),
             false => {
                 let message = message.with_id(id.to_json().as_bytes());
-                self.tell_host(message.bytes().clone());
+                self.pass_on(message.bytes().clone());
             }
         }
     }

@@ -272,7 +272,7 @@ impl Pair {
 
     pub fn at_host(&mut self) -> Vec<String> {
         self.take(|output| match output {
-            Output::ToHost(bytes) => Some(text(bytes)),
+            Output::ToHost(bytes) | Output::ToHostOf(_, bytes) => Some(text(bytes)),
             Output::Refuse(refusal) => Some(text(&refusal.to_response())),
             _ => None,
         })
@@ -325,13 +325,16 @@ impl Pair {
     pub fn all(&mut self) -> Vec<String> {
         self.take(|output| {
             Some(match output {
-                Output::ToHost(bytes) => format!("host: {}", text(bytes)),
+                Output::ToHostOf(_, bytes) | Output::ToHost(bytes) => {
+                    format!("host: {}", text(bytes))
+                }
                 Output::Refuse(refusal) => format!("host: {}", text(&refusal.to_response())),
                 Output::ToLink(_, bytes) => format!("link: {}", text(bytes)),
                 Output::Connect(generation) => format!("connect {generation}"),
                 Output::Link(generation, order) => format!("{} {generation}", word(*order)),
                 Output::Closed => "closed".into(),
                 Output::Initialized => return None,
+                Output::Over(_) => return None,
                 Output::Event(Event::State(state)) => format!("state {}", state.name()),
                 Output::Event(event) => event.name().into(),
             })

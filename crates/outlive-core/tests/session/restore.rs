@@ -459,3 +459,111 @@ fn the_last_words_of_a_dead_server_are_not_answered() {
     p.own_result(2, r#"{"tools":[],"nextCursor":"2"}"#);
     assert_eq!(p.all(), [""; 0]);
 }
+
+/// The host goes by what it asked for last, and so does the next server, in whatever order answers come.
+#[test]
+fn a_late_answer_to_an_earlier_wish_does_not_undo_a_later_one() {
+    let wish = |id: u64, wish: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"resources/{wish}","params":{{"uri":"a:"}}}}"#
+        )
+    };
+    for (last, stands) in [("subscribe", true), ("unsubscribe", false)] {
+        let first = if stands { "unsubscribe" } else { "subscribe" };
+        for answered in [true, false] {
+            let mut p = Pair::ready();
+            p.host(&wish(1, "subscribe"));
+            p.result(1, "{}");
+            p.host(&wish(2, first));
+            p.host(&wish(3, last));
+            p.result(3, "{}");
+            if answered {
+                p.result(2, "{}");
+            }
+            p.forget();
+            p.die(Exit::Signal(9));
+            // It is not sent again, where it would undo the later one.
+            let told = r#"{"jsonrpc":"2.0","id":2,"result":{}}"#;
+            assert_eq!(p.at_host(), if answered { vec![] } else { vec![told] });
+            p.up();
+            p.forget();
+            p.own_result(1, WELCOME);
+            let replayed = p
+                .at_link()
+                .iter()
+                .filter(|it| it.contains("resources/"))
+                .count();
+            assert_eq!(replayed, usize::from(stands), "{last} last, {answered}");
+        }
+    }
+}
+
+#[test]
+fn a_level_that_is_answered_late_is_not_the_last_one() {
+    let level = |id: u64, level: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"logging/setLevel","params":{{"level":"{level}"}}}}"#
+        )
+    };
+    let mut p = Pair::ready();
+    p.host(&level(1, "debug"));
+    p.host(&level(2, "error"));
+    p.result(2, "{}");
+    p.result(1, "{}");
+    p.die(Exit::Signal(9));
+    p.up();
+    p.forget();
+    p.own_result(1, WELCOME);
+    let levels: Vec<String> = p
+        .at_link()
+        .into_iter()
+        .filter(|it| it.contains("setLevel"))
+        .collect();
+    assert!(
+        levels.len() == 1 && levels[0].contains("error"),
+        "{levels:?}"
+    );
+}
+
+/// Whoever leads what the server says to several clients has to know what it is still at work on.
+#[test]
+fn it_is_told_when_the_server_is_done_with_what_nobody_waits_for() {
+    let over = |p: &mut Pair| {
+        p.take(|output| match output {
+            outlive_core::Output::Over(id) => Some(id.to_string()),
+            _ => None,
+        })
+    };
+    let mut p = Pair::ready();
+    p.request(1, "tools/call");
+    p.host(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
+    assert_eq!(over(&mut p), [""; 0], "it goes on with it");
+    p.result(1, "{}");
+    assert_eq!(over(&mut p), ["1"]);
+    // One that was never sent is over at once.
+    p.die(Exit::Signal(9));
+    p.forget();
+    p.request(2, "tools/call");
+    p.host(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#);
+    assert_eq!(over(&mut p), ["2"]);
+}
+
+#[test]
+fn what_is_said_on_the_stream_of_a_request_is_passed_on_with_its_owner() {
+    use outlive_core::{Frame, Id, LinkInput, Output};
+    let custom = r#"{"jsonrpc":"2.0","method":"notifications/custom"}"#;
+    let owners = |p: &mut Pair| {
+        p.link(LinkInput::FrameOf(Id::Int(1), Frame::Line(custom.into())));
+        p.take(|output| match output {
+            Output::ToHostOf(owner, line) if *line == custom => Some(owner.clone()),
+            _ => None,
+        })
+    };
+    let mut p = Pair::ready();
+    p.request(1, "tools/call");
+    p.forget();
+    assert_eq!(owners(&mut p), [Some(Id::Int(1))]);
+    p.host(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
+    p.forget();
+    assert_eq!(owners(&mut p), [None], "nobody waits for it");
+}

@@ -68,7 +68,20 @@ impl World {
         if denied && asked.unknown > 0 {
             return Err(format!("4: {id} may have run and was said not to be sent"));
         }
+        let uri = format!("u{}", asked.seq % 3);
+        if matches!(asked.method, Method::Subscribe | Method::Unsubscribe) && !message.is_error() {
+            // The host goes by what it asked for last, in whatever order it is answered.
+            let newest = self.wished.entry(uri.clone()).or_default();
+            if *newest > index {
+                return Ok(());
+            }
+            *newest = index;
+        }
         if message.is_error() {
+            if asked.method == Method::Unsubscribe {
+                // It may have been done.
+                self.subscribed.remove(&uri);
+            }
             return Ok(());
         }
         match asked.method {
@@ -85,13 +98,11 @@ impl World {
             }
             Method::SetLevel => self.level = true,
             Method::Subscribe => {
-                let uri = format!("u{}", asked.seq % 3);
                 if self.subscribed.len() < self.policy.limits.subscriptions {
                     self.subscribed.insert(uri);
                 }
             }
             Method::Unsubscribe => {
-                let uri = format!("u{}", asked.seq % 3);
                 self.subscribed.remove(&uri);
             }
             Method::ToolsList | Method::ToolsMore => {

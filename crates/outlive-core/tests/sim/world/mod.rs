@@ -140,6 +140,8 @@ pub struct World {
     initialized: bool,
     level: bool,
     subscribed: BTreeSet<String>,
+    /// Which of its requests about a resource is the newest that was answered.
+    wished: BTreeMap<String, usize>,
     /// Decides which tools each server has; without it they have the same two, every second one without a hint.
     lists: Option<u64>,
     /// The tools as the host has last seen them, those it is reading, and whether it was told of a change.
@@ -225,6 +227,7 @@ impl World {
             level: false,
             subscribed: BTreeSet::new(),
             lists: None,
+            wished: BTreeMap::new(),
             seen_tools: None,
             reading: Vec::new(),
             cursor: None,
@@ -283,7 +286,8 @@ impl World {
 
     fn carry_out(&mut self, output: Output) -> Result<(), Broken> {
         match output {
-            Output::ToHost(bytes) => self.host_gets(bytes),
+            Output::ToHost(bytes) | Output::ToHostOf(_, bytes) => self.host_gets(bytes),
+            Output::Over(_) => Ok(()),
             Output::Refuse(refusal) => self.host_gets(refusal.to_response()),
             Output::ToLink(generation, bytes) => self.server_gets(generation, bytes),
             Output::Connect(generation) => self.connect(generation),
