@@ -7,11 +7,18 @@ use crate::framer::Frame;
 use crate::message::{Defect, DefectKind, Id, Kind, Message, read_batch};
 use crate::server::handshake::Introduction;
 use crate::server::refusal::Refusal;
-use crate::server::{Channel, Level, result};
+use crate::server::{Channel, Level, RpcError, result};
 use crate::session::LONGEST_ID;
 
 use super::table::{Call, Scope, What};
 use super::{Client, Output, Sharing, Switch};
+
+/// Notifications of clients that 2026-07-28 no longer has: they are about a session.
+const LEGACY_NOTIFICATIONS: [&str; 3] = [
+    "notifications/initialized",
+    "notifications/progress",
+    "notifications/roots/list_changed",
+];
 
 impl Switch {
     pub(super) fn on_frame(&mut self, client: Client, channel: Channel, frame: Frame) {
@@ -58,8 +65,9 @@ impl Switch {
         match message.kind() {
             Kind::Request => self.on_request(client, channel, message),
             Kind::Response => self.on_answer(client, &message),
-            // 2026-07-28 has none over HTTP; there is nobody they could be of.
-            Kind::Notification if self.sharing == Sharing::Modern => {}
+            Kind::Notification if self.sharing == Sharing::Modern => {
+                self.modern_notification(client, channel, message);
+            }
             Kind::Notification => match message.method() {
                 "notifications/cancelled" => self.on_cancel(client, message),
                 "notifications/progress" => self.on_progress(client, &message),
@@ -69,13 +77,44 @@ impl Switch {
                     }
                     self.await_confirmation(client, channel);
                 }
-                _ => self.notify(message.into_bytes()),
+                _ => {
+                    self.spoken.note(client);
+                    self.notify(message.into_bytes());
+                }
             },
         }
     }
 
-    fn notify(&mut self, line: Bytes) {
+    pub(super) fn notify(&mut self, line: Bytes) {
         self.out.push_back(Output::Notify(line));
+    }
+
+    /// 2026-07-28 itself has no notifications of clients over HTTP, but an extension may: the server is told. What it cannot be told is
+    /// refused, so that nobody takes it for heard.
+    fn modern_notification(&mut self, client: Client, channel: Channel, message: Message) {
+        let refusal = match message.method() {
+            // Closing the stream has cancelled the request, or will; there is nobody to tell it to a second time.
+            "notifications/cancelled" => return,
+            method if self.ended => Refusal::shutting_down(method, false),
+            method if LEGACY_NOTIFICATIONS.contains(&method) => of_a_session(method),
+            method => match self.legacy_refusal(method) {
+                Some(refusal) => refusal,
+                None => return self.notify_if_modern(client, channel, message),
+            },
+        };
+        self.refuse_notification(client, channel, &refusal);
+    }
+
+    /// Tells a client that its notification is not passed on, with an error that has no id (2026-07-28, transports).
+    pub(super) fn refuse_notification(
+        &mut self,
+        client: Client,
+        channel: Channel,
+        refusal: &Refusal,
+    ) {
+        let error = refusal.error.to_json();
+        let line = format!(r#"{{"jsonrpc":"2.0","error":{error}}}"#);
+        self.send(client, channel, line.into());
     }
 
     fn on_request(&mut self, client: Client, channel: Channel, message: Message) {
@@ -164,6 +203,7 @@ impl Switch {
         message: &Message,
         what: What,
     ) {
+        self.spoken.note(client);
         let (id, frame) = self.accept(client, channel, message, what, None);
         self.out.push_back(Output::Call(id, frame));
     }
@@ -333,9 +373,26 @@ impl Switch {
         if self.is_waiting_here(id) {
             return;
         }
-        if let What::Subscribe(uri) = &call.what {
-            self.forget_subscription(call.client, &uri.clone());
+        match &call.what {
+            What::Subscribe(uri) => {
+                self.orphan(id.clone(), call.clone());
+                if self.guests.contains_key(&call.client) {
+                    // The server tells of it, or is about to.
+                    self.standing.insert(uri.clone());
+                    self.subscribed(call, uri, false);
+                }
+            }
+            What::Level { before } => {
+                self.orphan(id.clone(), call.clone());
+                self.level_abandoned(call, *before);
+            }
+            What::Unsubscribe => self.orphan(id.clone(), call.clone()),
+            _ => {}
         }
+        if call.what.is_state() {
+            return;
+        }
+        self.leave_running(id, call);
         let id_json = id.to_json();
         let line = match words {
             Some(words) if *id == call.name.1 => words.into_bytes(),
@@ -346,6 +403,23 @@ impl Switch {
             }
         };
         self.out.push_back(Output::Cancel(id.clone(), line));
+    }
+}
+
+/// The refusal of a notification that only means something in a session.
+fn of_a_session(method: &str) -> Refusal {
+    let sentence = format!(
+        "{method} was not passed on: it is about a session, and requests of 2026-07-28 have none. Leave it out, or \
+         send `initialize` and the Mcp-Session-Id of its answer."
+    );
+    let data = r#"{"outlive":{"kind":"unsupported","outcome":"rejected","retryable":false}}"#;
+    Refusal {
+        kind: "unsupported",
+        error: RpcError {
+            code: -32600,
+            message: sentence.into(),
+            data: Some(data.into()),
+        },
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is known about a legacy client.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
@@ -9,8 +9,8 @@ use crate::server::handshake::lacking;
 use crate::server::refusal::Refusal;
 use crate::server::{Channel, Level};
 
-use super::table::{Call, What};
-use super::{Client, Switch};
+use super::table::{Call, Scope, What};
+use super::{Client, Sharing, Switch};
 
 /// A legacy client.
 #[derive(Debug, Default)]
@@ -25,8 +25,22 @@ pub(super) struct Guest {
     pub(super) capabilities: Bytes,
     /// The least severe log messages it wants.
     pub(super) level: Option<Level>,
+    /// When it chose that, in the order of requests.
+    pub(super) chosen: u64,
     /// The resources it wants to hear of.
-    pub(super) resources: BTreeSet<Box<str>>,
+    pub(super) resources: BTreeMap<Box<str>, Follow>,
+}
+
+/// How a client has come to follow a resource. It does from its request on, since the first update may come with the
+/// answer, and until the last of these requests is refused.
+#[derive(Debug)]
+pub(super) struct Follow {
+    /// The order of the first of its requests; an answer to an earlier one is none to these.
+    since: u64,
+    /// How many of them are not answered.
+    pending: usize,
+    /// One was answered with a result.
+    sure: bool,
 }
 
 impl Guest {
@@ -38,59 +52,35 @@ impl Guest {
 
     /// Whether it wants to hear of this resource: it or what it is a part of was subscribed to.
     pub(super) fn follows(&self, uri: &str) -> bool {
-        let part_of = |whole: &str| uri.starts_with(whole);
-        self.resources.iter().any(|known| part_of(known))
+        self.resources.keys().any(|known| is_part_of(known, uri))
     }
+}
+
+/// Whether a resource is another one or a part of it. The server may tell of a part of what was subscribed to (2025-11-25,
+/// schema, `ResourceUpdatedNotificationParams`) and does not say whose it is. A part lies below the whole, behind a
+/// slash: `x://u` does not get what is of `x://user`. Nothing lies below a scheme or a root: whoever subscribes to that
+/// would be told the names of all that others follow. And a path that climbs is not below where it starts.
+fn is_part_of(whole: &str, uri: &str) -> bool {
+    if whole == uri {
+        return true;
+    }
+    let stem = whole.trim_end_matches('/');
+    let named = stem
+        .split_once(':')
+        .is_some_and(|(_, rest)| !rest.is_empty());
+    let below = uri.strip_prefix(stem).filter(|rest| rest.starts_with('/'));
+    let climbs = |path: &str| path.split(['/', '?', '#']).any(is_dots);
+    named && below.is_some_and(|path| !climbs(path))
+}
+
+/// Whether a segment of a path leads to the one above, however it is spelled.
+fn is_dots(segment: &str) -> bool {
+    segment.to_ascii_lowercase().replace("%2e", ".") == ".."
 }
 
 impl Switch {
     pub(super) fn subscriptions(&self) -> usize {
         self.guests.values().map(|it| it.resources.len()).sum()
-    }
-
-    /// The only client there is.
-    pub(super) fn only_guest(&self) -> Option<Client> {
-        let mut clients = self.guests.keys();
-        clients.next().copied().filter(|_| clients.next().is_none())
-    }
-
-    /// The only client that waits for something, or the only one there is.
-    pub(super) fn only_candidate(&self) -> Option<Client> {
-        let mut busy = self.guests.iter().filter(|(_, guest)| guest.calls > 0);
-        match busy.next() {
-            Some((client, _)) => busy.next().is_none().then_some(*client),
-            None => self.only_guest(),
-        }
-    }
-
-    /// The channels of this client's requests, newest last.
-    pub(super) fn channels_of(&self, client: Client) -> Vec<Channel> {
-        let mut found: Vec<(u64, Channel)> = self
-            .table
-            .iter()
-            .map(|(_, call)| call)
-            .filter(|call| call.client == client && call.channel != Channel::MAIN)
-            .map(|call| (call.order, call.channel))
-            .collect();
-        found.sort_unstable();
-        found.into_iter().map(|(_, channel)| channel).collect()
-    }
-
-    /// `logging/setLevel`: the server is asked for what the most curious client wants.
-    pub(super) fn set_level(&mut self, client: Client, channel: Channel, message: &Message) {
-        let level = message.level().as_deref().and_then(Level::of);
-        let alone = self.only_guest() == Some(client);
-        match level {
-            Some(level) if !alone && self.level.is_some_and(|it| it <= level) => {
-                if let Some(guest) = self.guests.get_mut(&client) {
-                    guest.level = Some(level);
-                }
-                self.answer_plainly(client, channel, message);
-            }
-            Some(level) => self.forward(client, channel, message, What::Level(level)),
-            // The server says what is wrong with it.
-            None => self.forward(client, channel, message, What::Plain),
-        }
     }
 
     pub(super) fn subscribe(&mut self, client: Client, channel: Channel, message: &Message) {
@@ -101,9 +91,14 @@ impl Switch {
             let refusal = Refusal::overloaded(message.method());
             return self.refuse(client, channel, message.id_json(), &refusal);
         }
-        // Before the answer: the first update may come with it.
+        let since = self.table.next();
         if let Some(guest) = self.guests.get_mut(&client) {
-            guest.resources.insert(Box::clone(&uri));
+            let follow = guest.resources.entry(Box::clone(&uri)).or_insert(Follow {
+                since,
+                pending: 0,
+                sure: false,
+            });
+            follow.pending += 1;
         }
         self.forward(client, channel, message, What::Subscribe(uri));
     }
@@ -111,34 +106,61 @@ impl Switch {
     /// The server is told only if nobody else wants to hear of it.
     pub(super) fn unsubscribe(&mut self, client: Client, channel: Channel, message: &Message) {
         if let Some(uri) = message.uri() {
-            self.forget_subscription(client, &uri);
+            if let Some(guest) = self.guests.get_mut(&client) {
+                guest.resources.remove(&*uri);
+            }
             if self.is_followed(&uri) {
                 return self.answer_plainly(client, channel, message);
             }
+            self.standing.remove(&*uri);
         }
-        self.forward(client, channel, message, What::Plain);
+        self.forward(client, channel, message, What::Unsubscribe);
     }
 
-    pub(super) fn forget_subscription(&mut self, client: Client, uri: &str) {
-        if let Some(guest) = self.guests.get_mut(&client) {
+    /// A request to subscribe to this resource was answered, or nobody waits for its answer.
+    pub(super) fn subscribed(&mut self, call: &Call, uri: &str, accepted: bool) {
+        if call.orphan {
+            // What its client wanted was seen to when it stopped waiting.
+            return;
+        }
+        let Some(guest) = self.guests.get_mut(&call.client) else {
+            return;
+        };
+        let follow = guest.resources.get_mut(uri);
+        let Some(follow) = follow.filter(|follow| follow.since < call.order) else {
+            return;
+        };
+        follow.pending -= 1;
+        follow.sure |= accepted;
+        if accepted {
+            self.standing.insert(uri.into());
+        } else if follow.pending == 0 && !follow.sure {
             guest.resources.remove(uri);
+            // Another client may have given it up because this one was about to follow it.
+            if self.standing.contains(uri) && !self.is_followed(uri) {
+                self.unfollow(uri);
+            }
         }
     }
 
-    fn is_followed(&self, uri: &str) -> bool {
-        let follows = |guest: &super::Guest| guest.resources.contains(uri);
+    pub(super) fn is_followed(&self, uri: &str) -> bool {
+        let follows = |guest: &super::Guest| guest.resources.contains_key(uri);
         self.guests.values().any(follows)
     }
 
     /// A client is gone for good: nothing is done for it any more.
     pub(super) fn on_gone(&mut self, client: Client) {
-        for id in self.table.ids_of(|call| call.client == client) {
+        let mut abandoned = Vec::new();
+        for id in self
+            .table
+            .ids_of(|call| call.client == client && !call.orphan)
+        {
             let Some(call) = self.take(&id) else { continue };
             self.held.remove(&call.channel);
             match call.what {
                 // `initialize` must not be cancelled (2025-11-25), and its answer is good for the next.
                 What::Initialize if !self.is_waiting_here(&id) => self.orphan(id, call),
-                _ => self.abandon(&id, &call, None),
+                _ => abandoned.push((id, call)),
             }
         }
         let asked: Vec<_> = self
@@ -161,25 +183,73 @@ impl Switch {
         let Some(guest) = self.guests.remove(&client) else {
             return;
         };
-        for uri in &guest.resources {
-            if !self.is_followed(uri) && self.guests.values().any(|guest| guest.ready) {
+        for (id, call) in abandoned {
+            self.abandon(&id, &call, None);
+        }
+        // Also if nobody is left: whoever comes next must not be told what it has not asked for, not even by the next
+        // server, which is told what this one was. A server of its own ends with its client.
+        let ends = self.sharing == Sharing::Alone && !self.is_shaking_hands();
+        for uri in guest.resources.keys().filter(|_| !ends) {
+            if !self.is_followed(uri) {
                 self.unfollow(uri);
             }
         }
+        self.align_level();
     }
 
     /// Nobody is left who wants to hear of this resource.
-    fn unfollow(&mut self, uri: &str) {
+    pub(super) fn unfollow(&mut self, uri: &str) {
+        self.standing.remove(uri);
         let params = serde_json::json!({ "uri": uri }).to_string();
         self.send_own("resources/unsubscribe", &params, What::Plain);
     }
 
-    /// Its client is gone, but it has to be waited for.
-    fn orphan(&mut self, id: Id, call: Call) {
+    /// Its client no longer waits for it, but we have to.
+    pub(super) fn orphan(&mut self, id: Id, call: Call) {
         let call = Call {
             orphan: true,
+            channel: Channel::MAIN,
+            // The client may use the id again.
+            name: (Scope::Own, id.clone()),
             ..call
         };
         self.table.insert(id, call);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_part_of;
+
+    #[test]
+    fn a_part_lies_below_the_whole() {
+        for (whole, uri) in [
+            ("x://u", "x://u"),
+            ("x://u", "x://u/a"),
+            ("x://u/", "x://u/a"),
+            ("file:///dir", "file:///dir/a/b"),
+            ("urn:a", "urn:a/b"),
+            ("", ""),
+            ("x://", "x://"),
+        ] {
+            assert!(is_part_of(whole, uri), "{uri} is of {whole}");
+        }
+        for (whole, uri) in [
+            ("x://u", "x://user-B/secret"),
+            ("x://u", "x://u?b"),
+            ("x://u/a", "x://u"),
+            ("", "x://u"),
+            ("", "/a"),
+            ("x:", "x://u"),
+            ("x:/", "x://u"),
+            ("x://", "x://u"),
+            ("file:///", "file:///a"),
+            ("x://u", "x://u/../v"),
+            ("x://u", "x://u/a/%2E%2e/../v"),
+            ("x://u", "x://u/.."),
+            ("x://u", "y://u/a"),
+        ] {
+            assert!(!is_part_of(whole, uri), "{uri} is not of {whole}");
+        }
     }
 }

@@ -16,6 +16,9 @@ use super::{Client, Output, Switch};
 /// What clients can be asked.
 const EVERYTHING: &[u8] = br#"{"elicitation":{"form":{},"url":{}},"roots":{"listChanged":true},"sampling":{"context":{},"tools":{}}}"#;
 
+/// What a client is introduced with that has not introduced itself, a `_meta` object.
+const ANYBODY: &str = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"outlive","version":"0"},"io.modelcontextprotocol/clientCapabilities":{}}"#;
+
 /// What has become of the handshake with the server.
 #[derive(Debug)]
 pub(super) enum Welcome {
@@ -34,13 +37,21 @@ pub(super) enum Welcome {
 pub(super) enum Verdict {
     /// Nobody has asked.
     Open,
-    /// It is being asked; these requests wait.
-    Probing(Vec<(Id, Bytes)>),
+    /// It is being asked; these wait.
+    Probing(Vec<Waiting>),
     Modern,
     /// They may not, for this reason: the server itself has said so.
     Legacy(String),
     /// It has not answered, or has ended over it. The next request asks again.
     Doubted,
+}
+
+/// What waits for the server to be known as a modern one.
+#[derive(Debug)]
+pub(super) enum Waiting {
+    Request(Id, Bytes),
+    /// A notification, and where it came from.
+    Notification(Client, Channel, Bytes),
 }
 
 impl Switch {
@@ -75,6 +86,7 @@ impl Switch {
                 guest.ready = true;
                 let line = welcoming(message.id_json(), answer);
                 self.send(client, channel, line);
+                self.align_level();
             }
         }
     }
@@ -106,12 +118,13 @@ impl Switch {
 
     /// Whether this request waits here and has not reached the session.
     pub(super) fn is_waiting_here(&self, id: &Id) -> bool {
-        let waiting = match (&self.welcome, &self.verdict) {
-            (Welcome::Underway { waiting, .. }, _) => waiting,
-            (_, Verdict::Probing(waiting)) => waiting,
-            _ => return false,
-        };
-        waiting.iter().any(|(waiting, _)| waiting == id)
+        let is_it =
+            |waiting: &Waiting| matches!(waiting, Waiting::Request(known, _) if known == id);
+        match (&self.welcome, &self.verdict) {
+            (Welcome::Underway { waiting, .. }, _) => waiting.iter().any(|(known, _)| known == id),
+            (_, Verdict::Probing(waiting)) => waiting.iter().any(is_it),
+            _ => false,
+        }
     }
 
     /// The server has taken the handshake. Whoever waits for the same gets the same.
@@ -135,6 +148,7 @@ impl Switch {
         if let Some(guest) = self.guests.get_mut(&client) {
             guest.ready = true;
         }
+        self.align_level();
     }
 
     /// The server has not taken this handshake: the next client tries its own.
@@ -161,13 +175,42 @@ impl Switch {
     pub(super) fn call_if_modern(&mut self, id: Id, frame: Bytes, message: &Message) {
         match &mut self.verdict {
             Verdict::Modern | Verdict::Legacy(_) => self.out.push_back(Output::Call(id, frame)),
-            Verdict::Probing(waiting) => waiting.push((id, frame)),
+            Verdict::Probing(waiting) => waiting.push(Waiting::Request(id, frame)),
             Verdict::Open | Verdict::Doubted => {
-                self.verdict = Verdict::Probing(vec![(id, frame)]);
-                let params = format!(r#"{{"_meta":{}}}"#, identity(message));
-                self.send_own("server/discover", &params, What::Probe);
+                self.probe(Waiting::Request(id, frame), &identity(message));
             }
         }
+    }
+
+    /// Passes on a notification of an extension if the server is known to be a modern one; if that is not known, finds
+    /// out first. Its channel is held meanwhile: what becomes of it is its status.
+    pub(super) fn notify_if_modern(&mut self, client: Client, channel: Channel, message: Message) {
+        let most = self.limits.calls;
+        if matches!(self.verdict, Verdict::Modern | Verdict::Legacy(_)) {
+            return self.notify(message.into_bytes());
+        }
+        if matches!(&self.verdict, Verdict::Probing(waiting) if waiting.len() >= most) {
+            let refusal = Refusal::overloaded(message.method());
+            return self.refuse_notification(client, channel, &refusal);
+        }
+        self.hold(channel);
+        let identity = match message.is_modern() {
+            true => identity(&message),
+            // Only its header has told the revision.
+            false => ANYBODY.to_owned(),
+        };
+        let waiting = Waiting::Notification(client, channel, message.into_bytes());
+        match &mut self.verdict {
+            Verdict::Probing(others) => others.push(waiting),
+            _ => self.probe(waiting, &identity),
+        }
+    }
+
+    /// Asks the server whether it is a modern one.
+    fn probe(&mut self, waiting: Waiting, identity: &str) {
+        self.verdict = Verdict::Probing(vec![waiting]);
+        let params = format!(r#"{{"_meta":{identity}}}"#);
+        self.send_own("server/discover", &params, What::Probe);
     }
 
     /// The refusal of a modern request if the server is a legacy one.
@@ -199,9 +242,17 @@ impl Switch {
                 "The server does not take `server/discover` (it answered with error {code})"
             ));
         }
-        for (id, frame) in self.take_probing(Verdict::Modern) {
-            if self.table.get(&id).is_some() {
-                self.out.push_back(Output::Call(id, frame));
+        for waiting in self.take_probing(Verdict::Modern) {
+            match waiting {
+                Waiting::Request(id, frame) => {
+                    if self.table.get(&id).is_some() {
+                        self.out.push_back(Output::Call(id, frame));
+                    }
+                }
+                Waiting::Notification(client, channel, frame) => {
+                    self.notify(frame);
+                    self.release(client, channel);
+                }
             }
         }
     }
@@ -210,12 +261,28 @@ impl Switch {
         self.refuse_probing(Verdict::Legacy(why.clone()), &why);
     }
 
-    /// Refuses the requests that wait for the verdict in words that make a client fall back.
+    /// Refuses what waits for the verdict in words that make a client fall back.
     fn refuse_probing(&mut self, verdict: Verdict, why: &str) {
-        for (id, _) in self.take_probing(verdict) {
-            if let Some(call) = self.take(&id) {
-                self.fail(&call, &legacy_only("the request", why));
+        for waiting in self.take_probing(verdict) {
+            match waiting {
+                Waiting::Request(id, _) => {
+                    if let Some(call) = self.take(&id) {
+                        self.fail(&call, &legacy_only("the request", why));
+                    }
+                }
+                Waiting::Notification(client, channel, _) => {
+                    let refusal = legacy_only("the notification", why);
+                    self.give_back(client, channel, &refusal);
+                }
             }
+        }
+    }
+
+    /// A notification that waited is not passed on. Its client may have left meanwhile.
+    fn give_back(&mut self, client: Client, channel: Channel, refusal: &Refusal) {
+        if self.held.contains_key(&channel) {
+            self.refuse_notification(client, channel, refusal);
+            self.release(client, channel);
         }
     }
 
@@ -226,19 +293,36 @@ impl Switch {
             return self.refuse_probing(Verdict::Doubted, &why);
         }
         // There is no server; whoever needs it next asks again.
-        for (id, _) in self.take_probing(Verdict::Open) {
-            if let Some(call) = self.take(&id) {
-                let refusal = SessionRefusal {
-                    id_json: call.id_json.clone(),
-                    what: "the request".into(),
-                    ..refusal.clone()
-                };
-                self.settle(&call, refusal.to_response());
+        for waiting in self.take_probing(Verdict::Open) {
+            match waiting {
+                Waiting::Request(id, _) => {
+                    if let Some(call) = self.take(&id) {
+                        let refusal = SessionRefusal {
+                            id_json: call.id_json.clone(),
+                            what: "the request".into(),
+                            ..refusal.clone()
+                        };
+                        self.settle(&call, refusal.to_response());
+                    }
+                }
+                Waiting::Notification(client, channel, _) => {
+                    self.give_back(client, channel, &Refusal::overloaded("the notification"));
+                }
             }
         }
     }
 
-    fn take_probing(&mut self, verdict: Verdict) -> Vec<(Id, Bytes)> {
+    /// Whatever waits for the server is told that there will be none.
+    pub(super) fn end_probing(&mut self) {
+        for waiting in self.take_probing(Verdict::Open) {
+            if let Waiting::Notification(client, channel, _) = waiting {
+                let refusal = Refusal::shutting_down("the notification", false);
+                self.give_back(client, channel, &refusal);
+            }
+        }
+    }
+
+    fn take_probing(&mut self, verdict: Verdict) -> Vec<Waiting> {
         match std::mem::replace(&mut self.verdict, verdict) {
             Verdict::Probing(waiting) => waiting,
             _ => Vec::new(),

@@ -8,7 +8,7 @@
 //!  client ─┐ Frame, Left, Gone                 Call, Cancel, Answer, Notify
 //!  client ─┼───────────────────► Switch ────────────────────────► Session
 //!  client ─┘ ◄─────────────────         ◄────────────────────────
-//!            Send, Done                       Said, Refused
+//!            Send, Done                       Said, SaidOf, Refused, Over, Lost
 //! ```
 //!
 //! - **A request is in one table and leaves it once**, with its answer, with an error of ours, or
@@ -19,7 +19,10 @@
 //!   request (2026-07-28) or their URI (before). What is about the server goes to everybody.
 //! - **What does not name its owner belongs to the only client that could have caused it**, or to nobody:
 //!   a pipe does not say which call a question of the server's is about. With two candidates the
-//!   question is refused rather than put to the wrong person.
+//!   question is refused rather than put to the wrong person. A request nobody waits for any more is a
+//!   candidate too, until its answer comes or its server dies; what can only be about it goes to nobody.
+//! - **A stream of its own names its owner.** Over HTTP the server says what is about a request on the stream of that
+//!   request; the session passes on which one that was.
 //! - **One handshake serves all.** The first client's reaches the server, which is told that clients can be asked
 //!   everything; whoever comes later is given the same answer, and nobody is asked what it cannot do.
 //! - **A modern request reaches a modern server only**: the server is asked `server/discover` before the
@@ -33,25 +36,34 @@
 //! | `server` | a message from the server |
 //! | `handshake` | one handshake for all; which era the server is of |
 //! | `guest` | what is known about a legacy client |
+//! | `level` | one level of log messages for all |
+//! | `candidate` | who can have caused what names no owner |
+//! | `abandoned` | what the server may still be at work on although nobody waits for it |
 //! | `table` | the requests that are waited for |
 
+mod abandoned;
+mod candidate;
 mod client;
 mod guest;
 mod handshake;
+mod level;
 mod server;
 mod table;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
 
-use crate::error::{Error, Refusal as SessionRefusal};
+use crate::error::{Error, Outcome, Refusal as SessionRefusal};
 use crate::framer::Frame;
+use crate::link::Generation;
 use crate::message::Id;
 use crate::server::refusal::Refusal;
 use crate::server::{Channel, Level, result};
 
+use abandoned::Abandoned;
+use candidate::Spoken;
 use guest::Guest;
 use handshake::{Verdict, Welcome};
 use table::{Call, Table, What};
@@ -84,6 +96,13 @@ pub enum Input {
     Gone(Client),
     /// The session says this to its host.
     Said(Bytes),
+    /// The session says this to its host, and the server said it on the stream of this request; `None` if nobody
+    /// waits for that request any more.
+    SaidOf(Option<Id>, Bytes),
+    /// The server is done with a request that was cancelled, or never got it.
+    Over(Id),
+    /// The server under the session is gone; what is waited for may be sent to the next.
+    Lost(Generation),
     /// The session refuses a request.
     Refused(Box<SessionRefusal>),
     /// The server has taken `notifications/initialized`, or the session sees to it.
@@ -122,6 +141,9 @@ pub struct Limits {
     pub calls_each: usize,
     /// Resource subscriptions.
     pub subscriptions: usize,
+    /// Requests nobody waits for that the server may still be at work on. With more of them, whatever does not name
+    /// its owner goes to nobody until the server is replaced.
+    pub abandoned: usize,
 }
 
 impl Default for Limits {
@@ -131,6 +153,7 @@ impl Default for Limits {
             bytes: 256 << 20,
             calls_each: 8192,
             subscriptions: 4096,
+            abandoned: 32_768,
         }
     }
 }
@@ -149,6 +172,13 @@ pub struct Switch {
     asks: FxHashMap<Id, Ask>,
     /// Progress tokens of requests that became tasks, as far as they are known.
     tasks: VecDeque<(Id, Client, Bytes)>,
+    abandoned: Abandoned,
+    /// Who has used the server there is.
+    spoken: Spoken,
+    /// The last server that is gone.
+    lost: Option<Generation>,
+    /// The resources that the server tells of, as far as it has said so. Each is followed by somebody.
+    standing: BTreeSet<Box<str>>,
     welcome: Welcome,
     /// The server has been told `notifications/initialized`.
     initialized: bool,
@@ -158,8 +188,21 @@ pub struct Switch {
     unconfirmed: Vec<(Client, Channel)>,
     /// The level of log messages the server was asked for.
     level: Option<Level>,
+    /// A client's choice of a level has reached the server.
+    leveled: bool,
     verdict: Verdict,
     ended: bool,
+}
+
+/// What the server's side tells about whom a message is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Owner {
+    /// Nothing.
+    Unnamed,
+    /// It is about this request, by the id the session knows it by.
+    Request(Id),
+    /// It is about one that nobody waits for any more.
+    Gone,
 }
 
 /// A request of the server's.
@@ -182,11 +225,16 @@ impl Switch {
             guests: BTreeMap::new(),
             asks: FxHashMap::default(),
             tasks: VecDeque::new(),
+            abandoned: Abandoned::new(limits.abandoned),
+            spoken: Spoken::Nobody,
+            lost: None,
+            standing: BTreeSet::new(),
             welcome: Welcome::None,
             initialized: false,
             confirms: false,
             unconfirmed: Vec::new(),
             level: None,
+            leveled: false,
             verdict: Verdict::Open,
             ended: false,
         }
@@ -206,8 +254,11 @@ impl Switch {
             Input::Frame(client, channel, frame) => self.on_frame(client, channel, frame),
             Input::Left(client, channel) => self.on_left(client, channel),
             Input::Gone(client) => self.on_gone(client),
-            Input::Said(line) if !self.ended => self.on_said(line),
-            Input::Said(_) => {}
+            Input::Said(_) | Input::SaidOf(..) if self.ended => {}
+            Input::Said(line) => self.on_said(line, Owner::Unnamed),
+            Input::SaidOf(id, line) => self.on_said(line, id.map_or(Owner::Gone, Owner::Request)),
+            Input::Over(id) => self.abandoned.over(&id),
+            Input::Lost(generation) => self.on_lost(generation),
             Input::Refused(refusal) => self.on_refused(*refusal),
             Input::Initialized => self.confirm(),
             Input::Ended => self.on_ended(),
@@ -284,7 +335,8 @@ impl Switch {
     /// Takes a request out of the table. Its channel is still held.
     fn take(&mut self, id: &Id) -> Option<Call> {
         let call = self.table.remove(id)?;
-        if let Some(guest) = self.guests.get_mut(&call.client) {
+        let guest = self.guests.get_mut(&call.client);
+        if let Some(guest) = guest.filter(|_| !call.orphan) {
             guest.calls -= 1;
         }
         Some(call)
@@ -333,7 +385,26 @@ impl Switch {
                 _ => self.fail(&call, &Refusal::shutting_down("the request", true)),
             }
         }
+        self.end_probing();
         self.asks.clear();
+        self.abandoned.clear();
+    }
+
+    /// The server is gone: it goes on with nothing.
+    fn on_lost(&mut self, generation: Generation) {
+        self.lost = Some(generation);
+        self.abandoned.clear();
+        // What is waited for may be sent again.
+        self.spoken = Spoken::Nobody;
+        let waiting: Vec<Client> = self
+            .guests
+            .iter()
+            .filter(|it| it.1.calls > 0)
+            .map(|it| *it.0)
+            .collect();
+        for client in waiting {
+            self.spoken.note(client);
+        }
     }
 
     /// A stream of notifications ends from our side, gracefully (2026-07-28, subscriptions).
@@ -348,19 +419,45 @@ impl Switch {
     /// The session has refused a request.
     fn on_refused(&mut self, mut refusal: SessionRefusal) {
         let id = Id::read(&refusal.id_json);
-        let Some((id, call)) = id.and_then(|id| Some((id.clone(), self.take(&id)?))) else {
+        let runs = self.may_run_on(&refusal);
+        let Some((id, call)) = id.and_then(|id| {
+            // It may have been abandoned while this was on its way.
+            if !runs {
+                self.abandoned.over(&id);
+            }
+            Some((id.clone(), self.take(&id)?))
+        }) else {
             return;
         };
+        if runs && !call.orphan {
+            self.abandoned
+                .add(id.clone(), call.client, call.log.is_some());
+        }
         let ending = matches!(refusal.error, Error::ShuttingDown { .. });
         match &call.what {
             What::Probe => return self.probe_refused(&refusal),
             What::Initialize => self.handshake_failed(&id),
-            What::Subscribe(uri) => self.forget_subscription(call.client, &uri.clone()),
+            What::Subscribe(uri) => self.subscribed(&call, uri, false),
+            What::Level { before } => self.level_refused(&call, *before),
             What::Listen if ending => return self.end_stream(&call),
             _ => {}
         }
         refusal.id_json = call.id_json.clone();
         self.settle(&call, refusal.to_response());
+    }
+}
+
+impl Switch {
+    /// Whether the server may still be at work on a request that was refused: it took too long, or its exchange broke off
+    /// while the server lives.
+    fn may_run_on(&self, refusal: &SessionRefusal) -> bool {
+        match &refusal.error {
+            Error::Timeout { .. } => true,
+            Error::ConnectionLost { outcome, .. } => {
+                *outcome == Outcome::Unknown && self.lost < Some(refusal.generation)
+            }
+            _ => false,
+        }
     }
 }
 
@@ -378,6 +475,8 @@ pub struct Sizes {
     pub subscriptions: usize,
     /// Remembered tokens of tasks.
     pub tasks: usize,
+    /// Requests nobody waits for that the server may still be at work on.
+    pub abandoned: usize,
 }
 
 impl Switch {
@@ -390,6 +489,7 @@ impl Switch {
             asks: self.asks.len(),
             subscriptions: self.subscriptions(),
             tasks: self.tasks.len(),
+            abandoned: self.abandoned.len(),
         }
     }
 }

@@ -6,30 +6,32 @@ use serde::Deserialize;
 use crate::message::{Id, Kind, Message};
 use crate::server::{Channel, Level, RpcError, result};
 
+use super::candidate::Candidate;
 use super::table::{Call, What};
-use super::{Ask, Client, Output, Sharing, Switch};
+use super::{Ask, Client, Output, Owner, Sharing, Switch};
 
 /// Tokens of tasks that are remembered.
 const TASKS: usize = 1024;
 
 impl Switch {
-    pub(super) fn on_said(&mut self, line: Bytes) {
+    pub(super) fn on_said(&mut self, line: Bytes, owner: Owner) {
         // The session has read it before; it cannot be junk.
         let Ok(message) = Message::read(line) else {
             return;
         };
         match message.kind() {
             Kind::Response => self.on_response(message),
-            Kind::Request => self.on_ask(&message),
-            Kind::Notification => self.on_notification(message),
+            Kind::Request => self.on_ask(&message, owner),
+            Kind::Notification => self.on_notification(message, owner),
         }
     }
 
     fn on_response(&mut self, message: Message) {
-        let Some((id, call)) = message
-            .id()
-            .and_then(|id| Some((id.clone(), self.take(id)?)))
-        else {
+        let Some((id, call)) = message.id().and_then(|id| {
+            // It may have been abandoned while this was on its way.
+            self.abandoned.over(id);
+            Some((id.clone(), self.take(id)?))
+        }) else {
             return;
         };
         let line = match &call.what {
@@ -44,19 +46,22 @@ impl Switch {
                     unwelcome(&call, message)
                 }
             },
-            What::Level(level) if !message.is_error() => {
-                self.level = Some(*level);
-                if let Some(guest) = self.guests.get_mut(&call.client) {
-                    guest.level = Some(*level);
+            What::Level { before } => {
+                match message.is_error() {
+                    true => self.level_refused(&call, *before),
+                    false => self.leveled = true,
                 }
                 renamed(&call, message)
             }
-            What::Subscribe(uri) if message.is_error() => {
-                self.forget_subscription(call.client, &uri.clone());
+            What::Subscribe(uri) => {
+                self.subscribed(&call, uri, !message.is_error());
                 renamed(&call, message)
             }
             What::Task if !message.is_error() => {
                 self.remember_task(&id, &call);
+                if self.renames() {
+                    self.abandoned.add_task(call.client);
+                }
                 renamed(&call, message)
             }
             What::Listen => renamed(&call, message.with_subscription_id(&call.id_json)),
@@ -81,34 +86,94 @@ impl Switch {
         }
     }
 
-    fn on_notification(&mut self, message: Message) {
+    fn on_notification(&mut self, message: Message, owner: Owner) {
         match message.method() {
             "notifications/progress" => self.on_server_progress(&message),
             "notifications/cancelled" => self.on_withdrawal(&message),
-            "notifications/message" => self.on_log(message),
-            _ if self.sharing == Sharing::Modern => self.on_subscribed(&message),
-            "notifications/resources/updated" => self.on_updated(message),
+            "notifications/message" => self.on_log(message, owner),
+            _ if self.sharing == Sharing::Modern => self.on_modern_notification(&message, owner),
+            "notifications/resources/updated" => self.on_updated(&message, &owner),
             "notifications/tools/list_changed"
             | "notifications/prompts/list_changed"
-            | "notifications/resources/list_changed" => self.tell_guests(&message, |_| true),
-            // Nobody but its owner may hear what is in it.
-            _ => {
-                if let Some(client) = self.only_guest() {
-                    self.send(client, Channel::MAIN, message.into_bytes());
-                }
+            | "notifications/resources/list_changed" => {
+                self.tell_guests(&message, &owner, |guest| guest.ready);
+            }
+            _ => self.on_custom(message, owner),
+        }
+    }
+
+    /// The client and the channel of the request that a message is about, as far as the stream it came on tells.
+    fn place_of(&self, owner: &Owner) -> Option<(Client, Channel)> {
+        let Owner::Request(id) = owner else {
+            return None;
+        };
+        let call = self.table.get(id).filter(|call| !call.orphan)?;
+        Some((call.client, call.channel))
+    }
+
+    /// Tells something to all clients that want it: to the one on whose stream it came there, to the others on
+    /// their main channels, or, where nobody reads those, on the stream of their newest request.
+    fn tell_guests(
+        &mut self,
+        message: &Message,
+        owner: &Owner,
+        wants: impl Fn(&super::Guest) -> bool,
+    ) {
+        let place = self.place_of(owner);
+        let wanting = self.guests.iter().filter(|(_, guest)| wants(guest));
+        let told: Vec<Client> = wanting.map(|(client, _)| *client).collect();
+        for client in told {
+            match place.filter(|(owner, _)| *owner == client) {
+                Some((_, channel)) => self.send(client, channel, message.bytes().clone()),
+                None => self.tell(client, message.bytes().clone()),
             }
         }
     }
 
-    fn tell_guests(&mut self, message: &Message, wants: impl Fn(&super::Guest) -> bool) {
-        let told: Vec<Client> = self
-            .guests
-            .iter()
-            .filter(|(_, guest)| guest.ready && wants(guest))
-            .map(|(client, _)| *client)
-            .collect();
-        for client in told {
-            self.send(client, Channel::MAIN, message.bytes().clone());
+    /// Tells a client something that is about none of its requests in particular.
+    fn tell(&mut self, client: Client, line: Bytes) {
+        match self.channels_of(client).last() {
+            Some(newest) => self.out.push_back(Output::Offer(client, *newest, line)),
+            None => self.send(client, Channel::MAIN, line),
+        }
+    }
+
+    /// Something we do not know. Nobody but its owner may hear what is in it.
+    fn on_custom(&mut self, message: Message, owner: Owner) {
+        if owner != Owner::Unnamed {
+            if let Some((client, channel)) = self.place_of(&owner) {
+                self.send(client, channel, message.into_bytes());
+            }
+            return;
+        }
+        let client = match self.candidate() {
+            Candidate::Only(client) => Some(client),
+            Candidate::Nobody => self.only_user(),
+            Candidate::Unclear => None,
+        };
+        let Some(client) = client else { return };
+        match self.only_channel(client) {
+            Some(channel) => self.send(client, channel, message.into_bytes()),
+            None => self.tell(client, message.into_bytes()),
+        }
+    }
+
+    /// What is of a subscription goes to whoever opened it; anything else to the request it is about.
+    fn on_modern_notification(&mut self, message: &Message, owner: Owner) {
+        if message.subscription_id().is_some() {
+            return self.on_subscribed(message);
+        }
+        let place = match owner {
+            Owner::Unnamed
+                if self.abandoned.is_empty() && !is_of_subscriptions(message.method()) =>
+            {
+                let only = self.only_request(|_| true);
+                only.map(|call| (call.client, call.channel))
+            }
+            owner => self.place_of(&owner),
+        };
+        if let Some((client, channel)) = place {
+            self.send(client, channel, message.bytes().clone());
         }
     }
 
@@ -147,47 +212,68 @@ impl Switch {
         self.send(client, channel, line);
     }
 
-    fn on_updated(&mut self, message: Message) {
-        // A lone client has asked for whatever it gets.
-        if let Some(client) = self.only_guest() {
-            return self.send(client, Channel::MAIN, message.into_bytes());
+    fn on_updated(&mut self, message: &Message, owner: &Owner) {
+        if self.sharing == Sharing::Alone {
+            // It has asked for whatever it gets.
+            return self.tell_guests(message, owner, |_| true);
         }
         let uri = message.uri().unwrap_or_default().into_owned();
-        self.tell_guests(&message, |guest| guest.follows(&uri));
+        self.tell_guests(message, owner, |guest| guest.ready && guest.follows(&uri));
     }
 
-    /// A log message. Which request it is about is not said; it may tell of one client what another
-    /// must not know.
-    fn on_log(&mut self, message: Message) {
+    /// A log message. Which request it is about is said by its stream, if by anything; it may tell of one client what
+    /// another must not know.
+    fn on_log(&mut self, message: Message, owner: Owner) {
         let level = message.level().as_deref().and_then(Level::of);
-        let wanted = |floor: Option<Level>| match (level, floor) {
-            (Some(level), Some(floor)) => level >= floor,
-            _ => true,
-        };
         if self.sharing == Sharing::Modern {
-            // Only requests that ask for log messages get them (2026-07-28, logging).
-            if let Some((client, channel)) = self.only_curious(wanted) {
+            if let Some((client, channel)) = self.modern_log_place(level, owner) {
                 self.send(client, channel, message.into_bytes());
             }
             return;
         }
-        let busy = self.guests.values().any(|guest| guest.calls > 0);
-        match self.only_candidate() {
-            Some(client) if !self.guests.get(&client).is_some_and(|it| wanted(it.level)) => {}
-            Some(client) => {
-                let channel = self.only_channel(client).unwrap_or(Channel::MAIN);
-                self.send(client, channel, message.into_bytes());
-            }
-            None if busy => {}
-            None => self.tell_guests(&message, |guest| wanted(guest.level)),
+        let wants = |switch: &Switch, client: &Client| {
+            let guest = switch.guests.get(client);
+            guest.is_some_and(|guest| switch.is_wanted(level, guest.level))
+        };
+        let place = match owner {
+            Owner::Unnamed => match self.candidate() {
+                Candidate::Only(client) => {
+                    let channel = self.only_channel(client).unwrap_or(Channel::MAIN);
+                    Some((client, channel))
+                }
+                Candidate::Unclear => None,
+                Candidate::Nobody => {
+                    let guests = self.guests.iter().filter(|(_, guest)| guest.ready);
+                    let clients = guests.map(|(client, _)| *client);
+                    let all: Vec<Client> = clients.filter(|client| wants(self, client)).collect();
+                    for client in all {
+                        self.send(client, Channel::MAIN, message.bytes().clone());
+                    }
+                    None
+                }
+            },
+            owner => self.place_of(&owner),
+        };
+        if let Some((client, channel)) = place.filter(|(client, _)| wants(self, client)) {
+            self.send(client, channel, message.into_bytes());
         }
     }
 
-    /// Where the only modern request is that asks for log messages, if this one is among them.
-    fn only_curious(&self, wanted: impl Fn(Option<Level>) -> bool) -> Option<(Client, Channel)> {
-        let mut asking = self.table.iter().filter(|(_, call)| call.log.is_some());
-        let (_, only) = asking.next().filter(|_| asking.next().is_none())?;
-        wanted(only.log).then_some((only.client, only.channel))
+    /// Where the modern request is that a log message is for: the one on whose stream it came, or the only one that asks for log
+    /// messages (2026-07-28, logging), if it asks for this one.
+    fn modern_log_place(&self, level: Option<Level>, owner: Owner) -> Option<(Client, Channel)> {
+        let call = match owner {
+            Owner::Unnamed if self.abandoned.may_log() => None,
+            Owner::Unnamed => self.only_request(|call| call.log.is_some()),
+            Owner::Request(id) => self.table.get(&id).filter(|call| !call.orphan),
+            Owner::Gone => None,
+        };
+        let wanted = |call: &&Call| {
+            level
+                .zip(call.log)
+                .is_none_or(|(level, floor)| level >= floor)
+        };
+        call.filter(wanted).map(|call| (call.client, call.channel))
     }
 
     /// The channel of the only request a client waits for.
@@ -200,17 +286,24 @@ impl Switch {
 
     /// The server asks something. The specification wants that on the stream of the request it is
     /// about (2025-11-25, transports), which on a pipe nothing tells.
-    fn on_ask(&mut self, message: &Message) {
+    fn on_ask(&mut self, message: &Message, owner: Owner) {
         let id = message.id().cloned().unwrap_or(Id::Null);
         if self.sharing == Sharing::Modern {
             return self.answer_ask(&id, "A modern server asks in its results.");
         }
-        let Some(client) = self.only_candidate() else {
+        let asked = match owner {
+            Owner::Unnamed => self.only_asked(),
+            owner => self
+                .place_of(&owner)
+                .map(|(client, channel)| (client, channel, true)),
+        };
+        let Some((client, channel, sure)) = asked else {
             return match message.is("ping") {
                 true => self.answer_ping(message),
                 false => self.answer_ask(
                     &id,
-                    "Several clients share this server, and nothing says which of them is asked.",
+                    "Several clients share this server, and nothing says which of them is asked; or the one that is has \
+                     left, or no longer waits.",
                 ),
             };
         };
@@ -222,12 +315,6 @@ impl Switch {
             );
         }
         let line = message.bytes().clone();
-        let channel = match self.channels_of(client)[..] {
-            [] => Channel::MAIN,
-            [only] => only,
-            [.., newest] => newest,
-        };
-        let sure = self.only_channel(client).is_some() || channel == Channel::MAIN;
         let ask = Ask {
             client,
             channel: if sure { channel } else { Channel::MAIN },
@@ -238,6 +325,20 @@ impl Switch {
             true => Output::Send(client, channel, line),
             false => Output::Offer(client, channel, line),
         });
+    }
+
+    /// The only client that can be asked something without an owner, on which channel, and whether it must be that one.
+    fn only_asked(&self) -> Option<(Client, Channel, bool)> {
+        let client = match self.candidate() {
+            Candidate::Only(client) => client,
+            Candidate::Nobody => self.only_user()?,
+            Candidate::Unclear => return None,
+        };
+        Some(match self.channels_of(client)[..] {
+            [] => (client, Channel::MAIN, true),
+            [only] => (client, only, true),
+            [.., newest] => (client, newest, false),
+        })
     }
 
     fn answer_ping(&mut self, message: &Message) {
@@ -270,6 +371,11 @@ impl Switch {
             self.end_stream(&call);
         }
     }
+}
+
+/// Whether a notification is of a kind that only a subscription brings (2026-07-28), so that none is about a request.
+fn is_of_subscriptions(method: &str) -> bool {
+    method.ends_with("/list_changed") || method == "notifications/resources/updated"
 }
 
 /// An answer under the id its client knows.

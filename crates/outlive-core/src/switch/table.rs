@@ -17,13 +17,27 @@ pub(super) enum What {
     /// It becomes a task: progress goes on after the answer.
     Task,
     Initialize,
-    /// `logging/setLevel`.
-    Level(Level),
+    /// `logging/setLevel`; the level its client had chosen before.
+    Level {
+        before: Option<Level>,
+    },
     Subscribe(Box<str>),
+    Unsubscribe,
     /// `subscriptions/listen`.
     Listen,
     /// Of our own: whether the server is a modern one.
     Probe,
+}
+
+impl What {
+    /// Whether it changes what the server has for all of its clients. The session has to see its answer, to know what to
+    /// tell the next server.
+    pub(super) fn is_state(&self) -> bool {
+        matches!(
+            self,
+            What::Level { .. } | What::Subscribe(_) | What::Unsubscribe
+        )
+    }
 }
 
 /// A request that is waited for.
@@ -40,7 +54,7 @@ pub(super) struct Call {
     pub(super) what: What,
     /// The log messages it asks for (2026-07-28).
     pub(super) log: Option<Level>,
-    /// Its client is gone, but it must not be cancelled.
+    /// Nobody waits for it, but it must not be cancelled.
     pub(super) orphan: bool,
     pub(super) bytes: usize,
     /// The order in which requests came.

@@ -72,10 +72,26 @@ fn a_request_too_long_to_keep_is_refused_if_it_is_one() {
 }
 
 #[test]
-fn modern_clients_have_nothing_to_notify_of() {
+fn what_is_about_a_session_is_refused_without_one() {
     let line = json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"});
     let (channel, outputs) = Desk::new(Sharing::Modern).post(A, &line);
-    assert_eq!(outputs, [Output::Done(A, channel)]);
+    let [Output::Send(A, at, refusal), Output::Done(A, done)] = &outputs[..] else {
+        panic!("{outputs:?}");
+    };
+    assert_eq!((*at, *done), (channel, channel));
+    let refusal: serde_json::Value = serde_json::from_slice(refusal).expect("JSON");
+    assert_eq!(
+        (&refusal["error"]["code"], refusal.get("id")),
+        (&json!(-32600), None)
+    );
+    let cancel =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
+    let (channel, outputs) = Desk::new(Sharing::Modern).post(A, &cancel);
+    assert_eq!(
+        outputs,
+        [Output::Done(A, channel)],
+        "closing the stream is what cancels"
+    );
     let (_, outputs) = Desk::shaken(Sharing::Legacy, &[A]).post(A, &line);
     assert!(matches!(outputs[0], Output::Notify(_)), "{outputs:?}");
 }

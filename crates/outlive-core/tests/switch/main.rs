@@ -5,6 +5,8 @@ mod confirm;
 mod handshake;
 mod junk;
 mod modern;
+mod owners;
 mod routes;
 mod schedule;
+mod whole;
 mod world;

@@ -6,15 +6,34 @@ use outlive_core::server::Channel;
 use outlive_core::switch::{Client, Input, Sharing};
 use serde_json::{Value, json};
 
-use crate::world::{World, shutting_down};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use outlive_core::error::Bound;
+
+use crate::world::{LEVELS, Upstream, World, is_state, shutting_down};
 
 const STEPS: usize = 80;
 
-fn schedules(sharing: Sharing, count: u64) {
+/// How many schedules, and from which seed on: `OUTLIVE_SCHEDULES` is for the simulation of the session and counts five times as much there.
+fn seeds(count: u64) -> std::ops::RangeInclusive<u64> {
+    let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
+    if let Some(only) = number("OUTLIVE_SEED") {
+        return only..=only;
+    }
+    let first = number("OUTLIVE_FIRST_SEED").unwrap_or(1).max(1);
+    let count = number("OUTLIVE_SCHEDULES").map_or(count, |all| (all / 5).max(1));
+    first..=first + count - 1
+}
+
+fn schedules(sharing: Sharing, count: u64, must_meet: &[&str]) {
     let mut answers = 0;
-    for seed in 1..=count {
+    let mut met: BTreeMap<&str, usize> = BTreeMap::new();
+    let seeds = seeds(count);
+    for seed in seeds.clone() {
         let run = std::panic::catch_unwind(|| {
             let mut world = World::new(sharing, seed);
+            world.tells = std::env::var("OUTLIVE_SEED").is_ok();
             for _ in 0..STEPS {
                 step(&mut world);
             }
@@ -27,33 +46,66 @@ fn schedules(sharing: Sharing, count: u64) {
             if let Some(client) = world.clients.first().copied() {
                 request(&mut world, client);
             }
-            assert_eq!(world.owed, []);
-            world.answers
+            assert!(world.owed.is_empty(), "{:?}", world.owed);
+            (world.answers, world.met)
         });
-        answers += run.unwrap_or_else(|_| panic!("seed {seed}, {sharing:?}"));
+        let (some, came_across) = run.unwrap_or_else(|_| panic!("seed {seed}, {sharing:?}"));
+        answers += some;
+        for (what, times) in came_across {
+            *met.entry(what).or_default() += times;
+        }
+    }
+    if std::env::var("OUTLIVE_SEED").is_ok() {
+        return;
     }
     // Something must have happened for all this to mean anything.
+    let count = seeds.count() as u64;
     assert!(answers as u64 > count * 4, "{answers} answers");
+    for what in must_meet {
+        let times = met.get(what).copied().unwrap_or_default() as u64;
+        assert!(
+            times > count / 25,
+            "{what}: {times} times in {count} schedules"
+        );
+    }
 }
+
+/// What schedules of each kind have to come across.
+const EVERYWHERE: [&str; 8] = [
+    "asked about what was abandoned",
+    "logged about what was abandoned",
+    "said something of its own about what was abandoned",
+    "answered late",
+    "took too long",
+    "died",
+    "said on its stream",
+    "said on a stream nobody reads",
+];
 
 #[test]
 fn nobody_hears_what_is_not_for_them_and_everybody_is_answered_once() {
-    schedules(Sharing::Legacy, 4000);
+    let legacy = ["left alone", "cancelled before it was sent"];
+    schedules(Sharing::Legacy, 4000, &[&EVERYWHERE[..], &legacy].concat());
 }
 
 #[test]
 fn modern_requests_know_nothing_of_each_other() {
-    schedules(Sharing::Modern, 4000);
+    schedules(Sharing::Modern, 4000, &EVERYWHERE[1..]);
 }
 
 #[test]
 fn a_client_that_has_a_server_to_itself_is_answered_once() {
-    schedules(Sharing::Alone, 2000);
+    schedules(Sharing::Alone, 2000, &EVERYWHERE);
 }
 
 fn step(world: &mut World) {
     let modern = world.sharing == Sharing::Modern;
-    match world.dice.roll(20) {
+    match world.dice.roll(24) {
+        20 => late_answer(world),
+        21 => on_its_stream(world),
+        22 if world.dice.roll(3) == 0 => die(world),
+        23 => take_too_long(world),
+
         0 | 1 => join(world),
         2..=6 => {
             if let Some(client) = any_client(world) {
@@ -138,19 +190,31 @@ fn request(world: &mut World, client: Client) {
         meta["io.modelcontextprotocol/clientCapabilities"] = json!({});
         match world.dice.roll(6) {
             0 => method = "subscriptions/listen",
-            1 => params["_meta"]["io.modelcontextprotocol/logLevel"] = "info".into(),
+            1..=2 => params["_meta"]["io.modelcontextprotocol/logLevel"] = "info".into(),
             _ => {}
         }
     } else if world.dice.roll(8) == 0 {
-        (method, params["level"]) = ("logging/setLevel", "info".into());
+        let level = LEVELS[world.dice.roll(LEVELS.len())];
+        (method, params["level"]) = ("logging/setLevel", level.into());
+        world.choices.entry(client).or_default().choosing += 1;
     }
     world.request(client, id, method, params);
 }
 
 /// A legacy client cancels, what it waits for or anything else.
 fn cancel(world: &mut World) {
-    let (Some(client), id) = (any_client(world), some_id(world)) else {
+    let Some(client) = any_client(world) else {
         return;
+    };
+    let waits: Vec<Value> = world
+        .owed
+        .iter()
+        .filter(|it| it.client == client)
+        .map(|it| it.id.clone())
+        .collect();
+    let id = match world.dice.roll(2) {
+        0 => some_id(world),
+        _ => world.dice.pick(&waits).cloned().unwrap_or(json!(1)),
     };
     let initialize = world
         .upstream
@@ -186,7 +250,11 @@ fn leave(world: &mut World) {
         world.forgive(|it| it.client == client);
         world.open.retain(|_, owner| *owner != client);
         world.asked.retain(|it| it.1 != client);
-        world.followed.retain(|it| it.0 != client);
+        world.followed.retain(|it, _| it.0 != client);
+        world.choices.remove(&client);
+        if world.clients.is_empty() {
+            world.meet("left alone");
+        }
         world.feed(Input::Gone(client));
     }
 }
@@ -223,19 +291,34 @@ fn subscribe(world: &mut World) {
     let Some(client) = any_client(world) else {
         return;
     };
-    let uri = format!("test://{}", world.dice.roll(3));
+    let uri = some_uri(world);
     let id = json!(format!("s{}", world.fresh()));
     match world.dice.roll(3) {
         0 => {
-            world.followed.remove(&(client, uri.clone()));
             world.request(client, id, "resources/unsubscribe", json!({"uri": uri}));
         }
         _ => {
-            // Refused or not: nobody else may hear of it.
-            world.followed.insert((client, uri.clone()));
             world.request(client, id, "resources/subscribe", json!({"uri": uri}));
         }
     }
+}
+
+/// One of a few resources, whose names begin with each other's.
+fn some_uri(world: &mut World) -> String {
+    let uris = [
+        "test://u",
+        "test://user",
+        "test://u/part",
+        "test://v",
+        "test://",
+        "",
+    ];
+    world
+        .dice
+        .pick(&uris)
+        .copied()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn junk(world: &mut World) {
@@ -263,15 +346,99 @@ fn refuse(world: &mut World) {
         return;
     }
     let at = world.dice.roll(world.upstream.len());
+    if is_state(&world.upstream[at].frame) {
+        // Whether it was done is not said; others tell of that.
+        return;
+    }
     match world.dice.roll(3) {
         0 => world.refuse(at, shutting_down()),
         _ => world.refuse(at, Error::Overloaded),
     }
 }
 
+/// The session gives up on a request, and the server goes on with it.
+fn take_too_long(world: &mut World) {
+    let calls = |it: &Upstream| it.frame["method"] == "tools/call";
+    let Some(at) = world.upstream.iter().position(calls) else {
+        return;
+    };
+    world.meet("took too long");
+    let upstream = world.upstream[at].clone();
+    let after = Duration::from_secs(1);
+    world.refuse(
+        at,
+        Error::Timeout {
+            after,
+            bound: Bound::Idle,
+        },
+    );
+    world.abandon(upstream);
+}
+
+/// The server answers what nobody waits for: the session drops the answer, and tells that it came.
+fn late_answer(world: &mut World) {
+    if world.abandoned.is_empty() {
+        return;
+    }
+    let at = world.dice.roll(world.abandoned.len());
+    let upstream = world.abandoned.swap_remove(at);
+    world.meet("answered late");
+    world.feed(Input::Over(upstream.id));
+}
+
+/// The server dies. What is safe to repeat is sent to the next.
+fn die(world: &mut World) {
+    world.meet("died");
+    world.die(|it| it.frame["method"] != "tools/call");
+}
+
+/// The server says something on the stream of a request: whoever waits for it hears it there, all of it, whoever else is at work.
+fn on_its_stream(world: &mut World) {
+    let live = world.abandoned.is_empty() || world.dice.roll(2) == 0;
+    let from = match live {
+        true => world.upstream.clone(),
+        false => world.abandoned.clone(),
+    };
+    let calls: Vec<Upstream> = from
+        .into_iter()
+        .filter(|it| it.frame["method"] == "tools/call")
+        .collect();
+    let Some(upstream) = world.dice.pick(&calls).cloned() else {
+        return;
+    };
+    let id = format!("ask-{}", world.fresh());
+    let modern = world.sharing == Sharing::Modern;
+    let message = match world.dice.roll(3) {
+        0 => {
+            json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "emergency", "data": "x"}})
+        }
+        1 if !modern => {
+            json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}})
+        }
+        _ => json!({"jsonrpc": "2.0", "method": "notifications/custom", "params": {"x": 1}}),
+    };
+    let heard = world.say_of(&upstream, live, &message);
+    assert_eq!(heard, usize::from(live), "{message} of {upstream:?}");
+    world.meet(if live {
+        "said on its stream"
+    } else {
+        "said on a stream nobody reads"
+    });
+}
+
 fn any_upstream(world: &mut World) -> Option<Value> {
     let frames: Vec<Value> = world.upstream.iter().map(|it| it.frame.clone()).collect();
     world.dice.pick(&frames).cloned()
+}
+
+/// Something the server is at work on, whether anybody waits for it or not. A handshake is no such thing.
+fn any_work(world: &mut World) -> Option<(Value, bool)> {
+    let of = |all: &[Upstream], live: bool| -> Vec<(Value, bool)> {
+        let works = all.iter().filter(|it| it.frame["method"] == "tools/call");
+        works.map(|it| (it.frame.clone(), live)).collect()
+    };
+    let work = [of(&world.upstream, true), of(&world.abandoned, false)].concat();
+    world.dice.pick(&work).cloned()
 }
 
 fn progress(world: &mut World) {
@@ -292,58 +459,91 @@ fn progress(world: &mut World) {
 }
 
 fn notify(world: &mut World) {
-    let frame = any_upstream(world);
-    let about = frame
+    let work = any_work(world);
+    let about = work
         .as_ref()
-        .and_then(|frame| frame["params"]["secret"].as_str().map(str::to_owned));
-    let (method, params) = match world.dice.roll(4) {
-        0 => ("notifications/tools/list_changed", json!({})),
+        .and_then(|(frame, _)| frame["params"]["secret"].as_str().map(str::to_owned));
+    let abandoned = work.as_ref().is_some_and(|(_, live)| !live);
+    let say = |world: &mut World, method: &str, params: Value, about| {
+        world.say(
+            &json!({"jsonrpc": "2.0", "method": method, "params": params}),
+            about,
+        );
+    };
+    match world.dice.roll(6) {
+        0 => say(world, "notifications/tools/list_changed", json!({}), None),
         1 => {
-            let uri = format!("test://{}", world.dice.roll(3));
-            ("notifications/resources/updated", json!({"uri": uri}))
+            let uri = some_uri(world);
+            say(
+                world,
+                "notifications/resources/updated",
+                json!({"uri": uri}),
+                None,
+            );
         }
-        2 => (
-            "notifications/message",
-            json!({"level": "warning", "data": "x"}),
-        ),
+        2 | 3 => {
+            // A modern server logs for requests that ask for it only.
+            let logs = |frame: &Value| {
+                frame["params"]["_meta"]
+                    .get("io.modelcontextprotocol/logLevel")
+                    .is_some()
+            };
+            let asked = work.as_ref().is_some_and(|(frame, _)| logs(frame));
+            if world.sharing == Sharing::Modern && !asked {
+                return;
+            }
+            if abandoned {
+                world.meet("logged about what was abandoned");
+            }
+            let least = world.level.unwrap_or(1);
+            let level = LEVELS[least + world.dice.roll(LEVELS.len() - least)];
+            say(
+                world,
+                "notifications/message",
+                json!({"level": level, "data": "x"}),
+                about,
+            );
+        }
+        4 => {
+            if abandoned {
+                world.meet("said something of its own about what was abandoned");
+            }
+            if work.is_some() {
+                say(world, "notifications/custom", json!({"x": 1}), about);
+            }
+        }
         _ => {
+            let frame = any_upstream(world);
             let Some(frame) = frame.filter(|it| it["method"] == "subscriptions/listen") else {
                 return;
             };
             let meta = json!({"io.modelcontextprotocol/subscriptionId": frame["id"]});
-            (
+            let params = json!({"_meta": meta, "secret": frame["params"]["secret"]});
+            say(
+                world,
                 "notifications/subscriptions/acknowledged",
-                json!({"_meta": meta, "secret": frame["params"]["secret"]}),
-            )
+                params,
+                None,
+            );
         }
-    };
-    // A modern server logs for requests that ask for it only.
-    let logs = |frame: &Value| {
-        frame["params"]["_meta"]
-            .get("io.modelcontextprotocol/logLevel")
-            .is_some()
-    };
-    let asked = any_upstream(world).is_some_and(|frame| logs(&frame));
-    if method == "notifications/message" && world.sharing == Sharing::Modern && !asked {
-        return;
     }
-    world.say(
-        &json!({"jsonrpc": "2.0", "method": method, "params": params}),
-        about,
-    );
 }
 
 fn ask(world: &mut World) {
     if !world.asked.is_empty() && world.dice.roll(3) == 0 {
         let (id, _) = world.asked[0].clone();
         let params = json!({"requestId": id});
-        return world.say(
+        world.say(
             &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}),
             None,
         );
+        return;
     }
-    let about =
-        any_upstream(world).and_then(|it| it["params"]["secret"].as_str().map(str::to_owned));
+    let work = any_work(world);
+    if work.as_ref().is_some_and(|(_, live)| !live) {
+        world.meet("asked about what was abandoned");
+    }
+    let about = work.and_then(|(it, _)| it["params"]["secret"].as_str().map(str::to_owned));
     let id = json!(format!("ask-{}", world.fresh()));
     let params = json!({"message": "?", "requestedSchema": {}});
     world.say(
@@ -359,8 +559,8 @@ fn answer(world: &mut World) {
     let at = world.dice.roll(world.upstream.len());
     let upstream = world.upstream.swap_remove(at);
     let id = &upstream.frame["id"];
-    let message = match world.dice.roll(8) {
-        0 => json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32000, "message": "no"}}),
+    let message = match upstream.fails {
+        true => json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32000, "message": "no"}}),
         _ if upstream.frame["method"] == "initialize" => {
             let result = json!({"protocolVersion": "2025-11-25", "capabilities": {}});
             json!({"jsonrpc": "2.0", "id": id, "result": result})

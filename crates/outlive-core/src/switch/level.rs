@@ -1,0 +1,98 @@
+//! One level of log messages for all legacy clients.
+//!
+//! A server has one level. It is asked for what the most curious client wants, and each client is told what it has asked
+//! for; so what one client chooses changes nothing for another. A client that has chosen none is given what
+//! most servers send unasked ([`UNCHOSEN`]), as soon as somebody else has changed what this one does by itself.
+
+use serde_json::Value;
+
+use crate::message::Message;
+use crate::server::{Channel, Level};
+
+use super::table::{Call, What};
+use super::{Client, Sharing, Switch};
+
+/// What clients are given that have chosen no level, once the server was told one.
+const UNCHOSEN: Level = Level::Info;
+
+impl Switch {
+    /// `logging/setLevel`.
+    pub(super) fn set_level(&mut self, client: Client, channel: Channel, message: &Message) {
+        let level = message.level().as_deref().and_then(Level::of);
+        let chosen = self.table.next();
+        let (Some(level), Some(guest)) = (level, self.guests.get_mut(&client)) else {
+            // The server says what is wrong with it.
+            return self.forward(client, channel, message, What::Plain);
+        };
+        let before = guest.level.replace(level);
+        guest.chosen = chosen;
+        let most = self.most_curious();
+        let alone = self.only_guest() == Some(client);
+        if !alone && self.level == Some(most) {
+            return self.answer_plainly(client, channel, message);
+        }
+        self.level = Some(most);
+        let what = What::Level { before };
+        match most == level {
+            true => self.forward(client, channel, message, what),
+            false => {
+                let quoted = format!("\"{}\"", most.as_str());
+                let message = message.with_level(quoted.as_bytes());
+                self.forward(client, channel, &message, what);
+            }
+        }
+    }
+
+    /// The server, or the session, has refused the level this client chose.
+    pub(super) fn level_refused(&mut self, call: &Call, before: Option<Level>) {
+        self.choose_again(call, before);
+        // Which one the server has now is not known.
+        self.level = None;
+    }
+
+    /// Nobody waits for the answer to a client's choice any more; the server has most likely taken it.
+    pub(super) fn level_abandoned(&mut self, call: &Call, before: Option<Level>) {
+        self.leveled = true;
+        self.choose_again(call, before);
+        self.align_level();
+    }
+
+    /// A choice does not count, unless its client has made another since.
+    fn choose_again(&mut self, call: &Call, before: Option<Level>) {
+        let guest = self.guests.get_mut(&call.client);
+        if let Some(guest) = guest.filter(|guest| guest.chosen < call.order) {
+            guest.level = before;
+        }
+    }
+
+    /// Clients have come or gone: the server is asked for what the others want.
+    pub(super) fn align_level(&mut self) {
+        if self.sharing == Sharing::Alone || self.guests.is_empty() {
+            return;
+        }
+        let most = self.most_curious();
+        if self.level.is_some_and(|level| level != most) {
+            self.level = Some(most);
+            let params = serde_json::json!({ "level": most.as_str() });
+            self.send_own("logging/setLevel", &Value::to_string(&params), What::Plain);
+        }
+    }
+
+    /// What the most curious client wants.
+    fn most_curious(&self) -> Level {
+        let wanted = self
+            .guests
+            .values()
+            .map(|guest| guest.level.unwrap_or(UNCHOSEN));
+        wanted.min().unwrap_or(UNCHOSEN)
+    }
+
+    /// Whether a client that has chosen this level wants a log message of that one.
+    pub(super) fn is_wanted(&self, level: Option<Level>, chosen: Option<Level>) -> bool {
+        let unchosen = (self.leveled && self.renames()).then_some(UNCHOSEN);
+        match (level, chosen.or(unchosen)) {
+            (Some(level), Some(floor)) => level >= floor,
+            _ => true,
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! What is one client's reaches no other: who hears of what was abandoned, and what a stream tells of its owner.
+
+use outlive_core::error::{Bound, Error, Refusal};
+use outlive_core::server::Channel;
+use outlive_core::switch::{Client, Input, Output, Sharing};
+use outlive_core::{Generation, Id};
+use serde_json::{Value, json};
+
+use crate::handshake::{EVERYBODY, call_id, modern};
+use crate::routes::{A, B, Desk, call, sent, told};
+
+fn ask() -> Value {
+    json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}})
+}
+
+fn log() -> Value {
+    json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "error", "data": 1}})
+}
+
+fn custom() -> Value {
+    json!({"jsonrpc": "2.0", "method": "notifications/vendor/thing", "params": {"x": 1}})
+}
+
+fn id_of(outputs: &[Output]) -> Id {
+    match outputs {
+        [Output::Call(id, _), ..] => id.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn is_refused(outputs: &[Output]) -> bool {
+    matches!(outputs, [Output::Answer(line)] if line.windows(7).any(|it| it == b"\"error\""))
+}
+
+/// Two clients; the first has abandoned a call, which the server goes on with.
+fn abandoned(leaves: bool) -> (Desk, Id) {
+    let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
+    let (_, outputs) = desk.post(A, &call(1));
+    let cancel =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
+    match leaves {
+        true => drop(desk.feed(Input::Gone(A))),
+        false => drop(desk.post(A, &cancel)),
+    }
+    (desk, id_of(&outputs))
+}
+
+#[test]
+fn an_abandoned_call_is_a_candidate_until_it_is_answered_or_its_server_dies() {
+    for leaves in [true, false] {
+        for (end, name) in [
+            (Input::Over as fn(Id) -> Input, "answered"),
+            (|_| Input::Lost(Generation::FIRST), "died"),
+        ] {
+            let (mut desk, id) = abandoned(leaves);
+            // Nobody else waits for anything: it can only be about that.
+            assert!(is_refused(&desk.said(&ask())));
+            assert_eq!(told(&desk.said(&log())), []);
+            assert_eq!(told(&desk.said(&custom())), []);
+            // Somebody else does: it may be about either.
+            let (channel, _) = desk.post(B, &call(1));
+            assert!(is_refused(&desk.said(&ask())));
+            assert_eq!(told(&desk.said(&log())), []);
+            assert_eq!(told(&desk.said(&custom())), []);
+            assert_eq!(desk.feed(end(id)), []);
+            for message in [ask(), log(), custom()] {
+                assert_eq!(
+                    told(&desk.said(&message)),
+                    [(B, channel, message)],
+                    "{name}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_call_that_took_too_long_is_one_too() {
+    let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
+    let (_, outputs) = desk.post(A, &call(1));
+    desk.feed(Input::Refused(Box::new(Refusal {
+        id_json: id_of(&outputs).to_json().into(),
+        what: "the request".into(),
+        error: Error::Timeout {
+            after: std::time::Duration::from_secs(1),
+            bound: Bound::Idle,
+        },
+        generation: Generation::FIRST,
+    })));
+    desk.post(B, &call(1));
+    assert!(is_refused(&desk.said(&ask())));
+    desk.feed(Input::Over(id_of(&outputs)));
+    assert_eq!(told(&desk.said(&ask())).len(), 1);
+}
+
+#[test]
+fn an_answer_that_crosses_its_cancellation_is_the_end_of_it() {
+    let (mut desk, id) = abandoned(false);
+    desk.feed(Input::Said(
+        format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, id.to_json()).into(),
+    ));
+    let (channel, _) = desk.post(B, &call(1));
+    assert_eq!(told(&desk.said(&ask())), [(B, channel, ask())]);
+}
+
+#[test]
+fn a_client_that_waits_for_something_else_is_asked_all_the_same() {
+    let (mut desk, _) = abandoned(false);
+    let (channel, _) = desk.post(A, &call(2));
+    assert_eq!(told(&desk.said(&ask())), [(A, channel, ask())]);
+}
+
+#[test]
+fn a_task_goes_on_for_whoever_began_it() {
+    let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
+    let mut task = call(1);
+    task["params"]["task"] = json!({});
+    let (_, outputs) = desk.post(A, &task);
+    desk.said(&json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "result": {}}));
+    assert_eq!(told(&desk.said(&ask())), [(A, Channel::MAIN, ask())]);
+    desk.post(B, &call(1));
+    assert!(is_refused(&desk.said(&ask())), "it may be about the task");
+}
+
+#[test]
+fn with_more_than_are_kept_nobody_is_asked_until_the_next_server() {
+    let limits = outlive_core::switch::Limits {
+        abandoned: 2,
+        ..Default::default()
+    };
+    let mut desk = Desk::limited(Sharing::Legacy, limits).welcoming(&[A, B]);
+    let mut ids = Vec::new();
+    for n in 1..=3 {
+        let (_, outputs) = desk.post(A, &call(n));
+        ids.push(id_of(&outputs));
+        let params = json!({"requestId": n});
+        desk.post(
+            A,
+            &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}),
+        );
+    }
+    assert_eq!(desk.switch.sizes().abandoned, 2);
+    ids.into_iter()
+        .for_each(|id| drop(desk.feed(Input::Over(id))));
+    desk.post(B, &call(1));
+    assert!(is_refused(&desk.said(&ask())));
+    desk.feed(Input::Lost(Generation::FIRST));
+    assert_eq!(told(&desk.said(&ask())).len(), 1);
+}
+
+#[test]
+fn what_a_server_says_by_itself_is_for_nobody_if_it_has_had_two_users() {
+    let mut desk = Desk::shaken(Sharing::Legacy, &[A]);
+    assert_eq!(told(&desk.said(&ask())).len(), 1, "there is no other");
+    let (_, outputs) = desk.post(A, &call(1));
+    desk.said(&json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "result": {}}));
+    assert_eq!(told(&desk.said(&custom())).len(), 1);
+    desk.feed(Input::Gone(A));
+    let mut desk = desk.welcoming(&[B]);
+    assert!(
+        is_refused(&desk.said(&ask())),
+        "it may be about what A has had done"
+    );
+    assert_eq!(told(&desk.said(&custom())), []);
+    desk.feed(Input::Lost(Generation::FIRST));
+    assert_eq!(told(&desk.said(&ask())), [(B, Channel::MAIN, ask())]);
+}
+
+#[test]
+fn the_last_to_leave_takes_its_subscriptions_along() {
+    let mut desk = Desk::shaken(Sharing::Legacy, &[A]);
+    let subscribe = json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": "a://b"}});
+    let (_, outputs) = desk.post(A, &subscribe);
+    desk.said(&json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "result": {}}));
+    let outputs = desk.feed(Input::Gone(A));
+    assert_eq!(sent(&outputs)["method"], "resources/unsubscribe");
+    let mut desk = desk.welcoming(&[B]);
+    let updated = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": "a://b"}});
+    assert_eq!(told(&desk.said(&updated)), []);
+}
+
+#[test]
+fn a_name_that_begins_like_another_is_another() {
+    let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
+    for (n, uri) in ["x://u", "", "x://"].into_iter().enumerate() {
+        let subscribe = json!({"jsonrpc": "2.0", "id": n, "method": "resources/subscribe", "params": {"uri": uri}});
+        let (_, outputs) = desk.post(A, &subscribe);
+        desk.said(&json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "result": {}}));
+    }
+    let mut hears = |uri: &str| {
+        let updated = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}});
+        told(&desk.said(&updated)).len()
+    };
+    assert_eq!([hears("x://u"), hears("x://u/part"), hears("")], [1, 1, 1]);
+    assert_eq!([hears("x://user-B/secret"), hears("y://z")], [0, 0]);
+}
+
+#[test]
+fn one_clients_level_is_not_anothers() {
+    let set = |id: u64, level: &str| json!({"jsonrpc": "2.0", "id": id, "method": "logging/setLevel", "params": {"level": level}});
+    let said = |level: &str| json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": level, "data": 1}});
+    let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
+    let choose = |desk: &mut Desk, client: Client, id: u64, level: &str| {
+        let (_, outputs) = desk.post(client, &set(id, level));
+        let frame = sent(&outputs);
+        desk.said(&json!({"jsonrpc": "2.0", "id": frame["id"], "result": {}}));
+        frame["params"]["level"].clone()
+    };
+    // The server goes on with what the other one gets, who has chosen nothing.
+    assert_eq!(choose(&mut desk, A, 1, "error"), "info");
+    let hear = |desk: &mut Desk, level: &str| -> Vec<Client> {
+        told(&desk.said(&said(level)))
+            .into_iter()
+            .map(|it| it.0)
+            .collect()
+    };
+    assert_eq!(hear(&mut desk, "info"), [B]);
+    assert_eq!(hear(&mut desk, "error"), [A, B]);
+    assert_eq!(choose(&mut desk, A, 2, "debug"), "debug");
+    assert_eq!(
+        hear(&mut desk, "debug"),
+        [A],
+        "the other one has not asked for that"
+    );
+    // Whoever wanted most leaves.
+    let outputs = desk.feed(Input::Gone(A));
+    assert_eq!(sent(&outputs)["params"]["level"], "info");
+    // Whoever is alone has chosen for itself only: the next has chosen nothing.
+    assert_eq!(choose(&mut desk, B, 3, "error"), "error");
+    let (_, outputs) = desk.post(A, &crate::routes::initialize(0));
+    assert_eq!(sent(&outputs)["params"]["level"], "info");
+}
+
+#[test]
+fn a_stream_names_whom_the_server_means() {
+    let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
+    let (_, a) = desk.post(A, &call(1));
+    let (channel, b) = desk.post(B, &call(1));
+    let of = |desk: &mut Desk, id: &Id, message: &Value| {
+        desk.feed(Input::SaidOf(Some(id.clone()), message.to_string().into()))
+    };
+    for message in [log(), custom(), ask()] {
+        assert_eq!(
+            told(&of(&mut desk, &id_of(&b), &message)),
+            [(B, channel, message)]
+        );
+    }
+    let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+    let heard = told(&of(&mut desk, &id_of(&b), &changed));
+    assert_eq!(heard.len(), 2, "everybody");
+    assert_eq!(heard[1], (B, channel, changed));
+    // On the stream of one that nobody waits for.
+    desk.feed(Input::Gone(A));
+    for (owner, message) in [(None, log()), (None, custom()), (Some(id_of(&a)), custom())] {
+        let outputs = desk.feed(Input::SaidOf(owner, message.to_string().into()));
+        assert_eq!(outputs, []);
+    }
+    let outputs = desk.feed(Input::SaidOf(None, ask().to_string().into()));
+    assert!(is_refused(&outputs), "{outputs:?}");
+}
+
+/// A desk before a modern server.
+fn modern_desk() -> Desk {
+    let mut desk = Desk::new(Sharing::Modern);
+    let (_, probe) = desk.post(EVERYBODY, &modern(1, "ping"));
+    let outputs = desk.said(&json!({"jsonrpc": "2.0", "id": call_id(&probe), "result": {}}));
+    desk.said(&json!({"jsonrpc": "2.0", "id": call_id(&outputs), "result": {}}));
+    desk
+}
+
+#[test]
+fn two_modern_calls_at_once_hear_what_is_theirs() {
+    let mut curious = modern(1, "tools/call");
+    curious["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = json!("info");
+    let mut desk = modern_desk();
+    let calls = [
+        desk.post(EVERYBODY, &curious),
+        desk.post(EVERYBODY, &curious),
+    ];
+    for (channel, outputs) in &calls {
+        for message in [log(), custom()] {
+            let input = Input::SaidOf(Some(id_of(outputs)), message.to_string().into());
+            assert_eq!(told(&desk.feed(input)), [(EVERYBODY, *channel, message)]);
+        }
+    }
+    // On a pipe nothing tells which of the two it is about.
+    for message in [log(), custom()] {
+        assert_eq!(told(&desk.said(&message)), []);
+    }
+    // One leaves, and the server goes on with it.
+    desk.feed(Input::Left(EVERYBODY, calls[0].0));
+    for message in [log(), custom()] {
+        assert_eq!(told(&desk.said(&message)), []);
+    }
+    desk.feed(Input::Over(id_of(&calls[0].1)));
+    for message in [log(), custom()] {
+        assert_eq!(
+            told(&desk.said(&message)),
+            [(EVERYBODY, calls[1].0, message)]
+        );
+    }
+}
+
+#[test]
+fn a_notification_of_an_extension_reaches_a_modern_server_or_is_refused() {
+    let note = json!({"jsonrpc": "2.0", "method": "notifications/vendor/thing", "params": {}});
+    let mut desk = modern_desk();
+    let (channel, outputs) = desk.post(EVERYBODY, &note);
+    assert!(
+        matches!(&outputs[..], [Output::Notify(line), Output::Done(_, at)] if *line == note.to_string() && *at == channel)
+    );
+    // Whether it is a modern one is found out first.
+    for (answer, passes) in [
+        (json!({"result": {}}), true),
+        (json!({"error": {"code": -32601, "message": "no"}}), false),
+    ] {
+        let mut desk = Desk::new(Sharing::Modern);
+        let (channel, outputs) = desk.post(EVERYBODY, &note);
+        let mut answer = answer;
+        answer["jsonrpc"] = json!("2.0");
+        answer["id"] = call_id(&outputs);
+        let outputs = desk.said(&answer);
+        assert_eq!(
+            matches!(outputs[0], Output::Notify(_)),
+            passes,
+            "{outputs:?}"
+        );
+        assert_eq!(outputs[1..], [Output::Done(EVERYBODY, channel)]);
+        if !passes {
+            assert_eq!(told(&outputs)[0].2["error"]["code"], -32600);
+        }
+    }
+}
+
+#[test]
+fn a_client_without_a_stream_of_its_own_is_told_on_that_of_its_call() {
+    let mut desk = Desk::shaken(Sharing::Alone, &[A]);
+    let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+    assert!(matches!(
+        desk.said(&changed)[..],
+        [Output::Send(A, Channel::MAIN, _)]
+    ));
+    let (channel, _) = desk.post(A, &call(1));
+    assert!(matches!(desk.said(&changed)[..], [Output::Offer(A, at, _)] if at == channel));
+    assert_eq!(told(&desk.said(&custom())), [(A, channel, custom())]);
+}
