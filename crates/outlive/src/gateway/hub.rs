@@ -380,6 +380,7 @@ impl Desk {
         let is_it = |wish: &Wish| matches!(wish, Wish::Call(call, _) if call == id);
         if let Some(at) = self.wishes.iter().position(is_it) {
             self.wishes.remove(at);
+            self.over(id);
             return None;
         }
         Some(SessionInput::Host(Frame::Line(frame)))
@@ -432,6 +433,16 @@ impl Downstream for Desk {
         hub.feed(&mut hub.lock(), Input::Said(frame));
     }
 
+    fn send_of(&mut self, owner: Option<Id>, frame: Bytes) {
+        let hub = &self.hub;
+        hub.feed(&mut hub.lock(), Input::SaidOf(owner, frame));
+    }
+
+    fn over(&mut self, id: &Id) {
+        let hub = &self.hub;
+        hub.feed(&mut hub.lock(), Input::Over(id.clone()));
+    }
+
     fn refuse(&mut self, refusal: Refusal) {
         let hub = &self.hub;
         hub.feed(&mut hub.lock(), Input::Refused(refusal.into()));
@@ -443,8 +454,13 @@ impl Downstream for Desk {
     }
 
     fn event(&mut self, now: Time, event: &Event) -> Option<SessionInput> {
-        if let Event::State(state) = event {
-            self.hub.lock().state = state.clone();
+        match event {
+            Event::State(state) => self.hub.lock().state = state.clone(),
+            Event::Lost { generation, .. } => {
+                let hub = &self.hub;
+                hub.feed(&mut hub.lock(), Input::Lost(*generation));
+            }
+            _ => {}
         }
         if let Some(shared) = self.shared.upgrade() {
             shared.board.note(self.hub.number, event);

@@ -307,7 +307,8 @@ impl Exchange {
             Frame::Line(line) => line,
             Frame::TooLong(ref too_long) => {
                 let ours = too_long.id.as_ref() == Some(id);
-                self.report(Report::Input(LinkInput::Frame(frame))).await;
+                let input = LinkInput::FrameOf(id.clone(), frame);
+                self.report(Report::Input(input)).await;
                 return ours;
             }
         };
@@ -318,13 +319,13 @@ impl Exchange {
                 let ours = batch.iter().flatten().any(|message| is_answer(message, id));
                 // One that is broken is an answer all the same, if it is for this request.
                 let broken = batch.is_empty() && (alone || defect.id.as_ref() == Some(id));
-                self.report_line(defect.line).await;
+                self.report_said(id, defect.line).await;
                 return ours || broken && defect.id.is_some();
             }
         };
         let ours = is_answer(&message, id) || alone && message.kind() == Kind::Response;
         if !ours {
-            self.report_line(message.into_bytes()).await;
+            self.report_said(id, message.into_bytes()).await;
             return false;
         }
         let sounds_lost = self.session.is_named() && sounds_lost(&message);
@@ -347,6 +348,12 @@ impl Exchange {
             self.report(Report::Input(LinkInput::MaybeExpired)).await;
         }
         true
+    }
+
+    /// The stream of a request names whom the server means.
+    async fn report_said(&self, id: &Id, line: Bytes) {
+        let input = LinkInput::FrameOf(id.clone(), Frame::Line(line));
+        self.report(Report::Input(input)).await;
     }
 
     async fn report_line(&self, line: Bytes) {

@@ -136,6 +136,13 @@ impl Front {
         let legacy = |version: &str| LEGACY_VERSIONS.contains(&version.trim());
         let modern = message.as_ref().is_ok_and(Message::is_modern)
             || header(headers, VERSION).is_some_and(|version| !legacy(version));
+        let speaks_for_itself = message.as_ref().is_ok_and(Message::is_modern);
+        if modern && !speaks_for_itself && headers.contains_key(SESSION_ID) {
+            // It belongs to a session, if there is one, and those are of revisions we know.
+            self.session(headers, caller)?;
+            let id = message.as_ref().map_or(&b""[..], Message::id_json);
+            return Ok(unknown_version(headers, id));
+        }
         match modern {
             true => self.modern(headers, body, message, caller).await,
             false => self.legacy(headers, body, message, caller).await,
@@ -476,6 +483,18 @@ pub(super) fn malformed(defect: &Defect) -> Reply {
     reply::error(StatusCode::BAD_REQUEST, &defect.id_json, PARSE, sentence)
 }
 
+/// A request of a session names a revision that no session has (2025-11-25, transports: status 400).
+fn unknown_version(headers: &HeaderMap, id_json: &[u8]) -> Reply {
+    let version = header(headers, VERSION).unwrap_or_default();
+    let shown: String = version.chars().take(40).collect();
+    let sentence = format!(
+        "Unsupported protocol version: MCP-Protocol-Version is {shown:?}, which is no revision of a session. Nothing was \
+         executed. Send the revision that `initialize` agreed on, one of {}.",
+        LEGACY_VERSIONS.join(", ")
+    );
+    reply::error(StatusCode::BAD_REQUEST, id_json, -32600, sentence)
+}
+
 /// The code of the error that this message is.
 fn error_code(line: &Bytes) -> Option<i32> {
     #[derive(Deserialize)]
@@ -485,6 +504,22 @@ fn error_code(line: &Bytes) -> Option<i32> {
     let message = Message::read(line.clone()).ok()?;
     let error: Coded = serde_json::from_slice(message.error()?).ok()?;
     Some(error.code)
+}
+
+/// The code of an error without an id: it refuses a notification (2026-07-28, transports).
+fn refused_notification(line: &Bytes) -> Option<i32> {
+    #[derive(Deserialize)]
+    struct Refused {
+        id: Option<serde_json::Value>,
+        error: Coded,
+    }
+    #[derive(Deserialize)]
+    struct Coded {
+        code: i32,
+    }
+    memmem::find(line, br#""error""#)?;
+    let refused: Refused = serde_json::from_slice(line).ok()?;
+    refused.id.is_none().then_some(refused.error.code)
 }
 
 /// Whether this error says that the server knows no modern requests: then a client that knows both
@@ -497,6 +532,12 @@ fn is_unsupported(line: &Bytes) -> bool {
 /// before anything runs, so those errors are there at once; the same code from a handler is a
 /// matter between it and its caller.
 fn modern_status(line: &Bytes, at_once: bool) -> StatusCode {
+    if let Some(code) = refused_notification(line) {
+        return match code {
+            -32600 => StatusCode::BAD_REQUEST,
+            _ => StatusCode::SERVICE_UNAVAILABLE,
+        };
+    }
     match error_code(line) {
         Some(RpcError::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
         Some(HEADER_MISMATCH | RpcError::MISSING_CAPABILITY | RpcError::UNSUPPORTED_VERSION) => {
