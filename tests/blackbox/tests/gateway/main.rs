@@ -13,6 +13,7 @@ mod leftovers;
 mod legacy;
 mod life;
 mod modern;
+mod owners;
 mod remote;
 #[path = "../rig/mod.rs"]
 #[allow(dead_code, unused_imports)] // The rig serves other tests too.

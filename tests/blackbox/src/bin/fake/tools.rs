@@ -71,6 +71,7 @@ pub fn list(set: &str) -> Vec<Value> {
         "ask",
         "puppet",
         "notify",
+        "go_on",
     ];
     let tool = |name: &str| json!({ "name": name, "inputSchema": { "type": "object" } });
     let mut tools: Vec<Value> = plain.iter().map(|name| tool(name)).collect();
@@ -206,6 +207,7 @@ pub fn run(server: &Arc<Server>, call: &Call, name: &str, args: &Value) -> Outco
         "orphan" => orphan(server, args),
         "ask" => ask(server, call, args),
         "puppet" => puppet(call, args),
+        "go_on" => go_on(server, args),
         "notify" => {
             let method = args["method"].as_str().unwrap_or_default();
             server.notify(method, args["params"].clone());
@@ -492,4 +494,24 @@ fn unhex(text: &str) -> Vec<u8> {
         .chunks(2)
         .filter_map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
         .collect()
+}
+
+/// Goes on whether it is cancelled or not: when a file is there, it logs, says something of its own and asks.
+fn go_on(server: &Arc<Server>, args: &Value) -> Outcome {
+    let file = args["until"].as_str().unwrap_or_default();
+    server.tap.note("going on", json!(file));
+    while !std::path::Path::new(file).exists() {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let data = json!(format!("a log about {file}"));
+    server.notify(
+        "notifications/message",
+        json!({ "level": "error", "data": data }),
+    );
+    server.notify("notifications/vendor/thing", json!({ "about": file }));
+    let schema = json!({ "type": "object", "properties": {} });
+    let ask = json!({ "message": format!("Go on with {file}?"), "requestedSchema": schema });
+    let answer = server.ask("elicitation/create", ask).recv();
+    server.tap.note("elicited", answer.unwrap_or_default());
+    text("gone on")
 }
