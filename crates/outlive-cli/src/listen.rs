@@ -142,7 +142,7 @@ pub struct ServeSettings {
     )]
     pub max_servers: usize,
 
-    /// How many servers there are for requests without one (2026-07-28).
+    /// Size of the server pool that answers requests without a session (2026-07-28).
     #[arg(
         long,
         env = "OUTLIVE_POOL",
@@ -203,11 +203,11 @@ pub struct ServeSettings {
     #[arg(long, env = "OUTLIVE_READ_TIMEOUT", value_name = "DURATION", default_value = "60s", value_parser = duration, help_heading = "Limits")]
     pub read_timeout: Duration,
 
-    /// How long a client may take nothing of what there is for it.
+    /// Close a connection whose client has read nothing for this long.
     #[arg(long, env = "OUTLIVE_WRITE_TIMEOUT", value_name = "DURATION", default_value = "60s", value_parser = duration, help_heading = "Limits")]
     pub write_timeout: Duration,
 
-    /// How often something is sent on a stream that is silent.
+    /// Send a comment on a stream that has been silent for this long.
     #[arg(long, env = "OUTLIVE_KEEP_ALIVE", value_name = "DURATION", default_value = "15s", value_parser = duration, help_heading = "Limits")]
     pub keep_alive: Duration,
 
