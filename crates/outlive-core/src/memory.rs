@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::bounded::RecentSet;
 use crate::catalog::{Catalog, Page};
 use crate::event::{List, Software};
+use crate::ledger::Ticket;
 use crate::message::{Id, Message};
 
 /// A request to subscribe that is longer than this is not remembered.
@@ -40,9 +41,9 @@ pub(crate) struct Memory {
     /// The host's `notifications/initialized`.
     pub(crate) initialized: Option<Message>,
     /// The host's last `logging/setLevel` that was accepted.
-    pub(crate) level: Option<Message>,
+    pub(crate) level: Option<Asked>,
     /// The host's accepted `resources/subscribe` requests by URI.
-    pub(crate) subscriptions: BTreeMap<String, Message>,
+    pub(crate) subscriptions: BTreeMap<String, Asked>,
     /// Who the host says it is on every request (modern), as a `_meta` object.
     pub(crate) modern_meta: Option<String>,
     pub(crate) catalog: Catalog,
@@ -93,22 +94,35 @@ impl Welcome {
     }
 }
 
+/// A request that a new server has to be told too.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    ticket: Ticket,
+    pub(crate) request: Message,
+}
+
 impl Memory {
     /// A request of the host has been answered with a result: learn from it. Tells of a list that the host
     /// has now put together from pages of more than one server.
     pub(crate) fn learn(
         &mut self,
+        ticket: Ticket,
         request: &Message,
         result: &[u8],
         most_subscriptions: usize,
     ) -> Option<List> {
         let mut torn = None;
+        let asked = || Asked {
+            ticket,
+            request: request.clone(),
+        };
         match request.method_bytes() {
             b"initialize" => {
                 let welcome = Welcome::read(result);
-                // A handshake begins a new session: what was asked for before it is void.
-                self.level = None;
-                self.subscriptions.clear();
+                // A handshake begins a new session: what was asked for before it is void. What was asked for after it
+                // may have been answered before it.
+                self.level = self.level.take().filter(|level| level.ticket > ticket);
+                self.subscriptions.retain(|_, it| it.ticket > ticket);
                 self.era = Era::Legacy;
                 self.initialize = Some(request.clone());
                 self.version = welcome.version;
@@ -118,13 +132,13 @@ impl Memory {
                 self.era = Era::Modern;
                 self.server = Welcome::read(result).server;
             }
-            b"logging/setLevel" => self.level = Some(request.clone()),
+            b"logging/setLevel" => self.level = Some(asked()),
             b"resources/subscribe" => {
                 if let Some(uri) = request.uri()
                     && self.subscriptions.len() < most_subscriptions
                     && request.bytes().len() <= LONGEST_SUBSCRIPTION
                 {
-                    self.subscriptions.insert(uri.into_owned(), request.clone());
+                    self.subscriptions.insert(uri.into_owned(), asked());
                 }
             }
             b"resources/unsubscribe" => {

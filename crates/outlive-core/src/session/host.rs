@@ -17,7 +17,7 @@ use crate::time::Time;
 use crate::event::Event;
 use crate::memory::Era;
 
-use super::link::Own;
+use super::link::{Link, Own};
 use super::{Doubt, Ending, Output, Session, Waiting};
 
 /// How long a server that ended over `server/discover`, or did not answer it, is not asked again.
@@ -518,7 +518,8 @@ impl Session {
     /// Sends the notifications that wait behind requests: the host may have seen them acknowledged, and what it says next does
     /// not wait for those requests, since one of them may be waiting for just that.
     fn flush_notifications(&mut self, now: Time) {
-        if self.note_bytes == 0 || !self.link.as_ref().is_some_and(|link| link.is_open()) {
+        let takes = |link: &Link| link.is_open() || link.is_retiring();
+        if self.note_bytes == 0 || !self.link.as_ref().is_some_and(takes) {
             return;
         }
         let (notes, requests): (VecDeque<_>, _) = std::mem::take(&mut self.queue)

@@ -287,6 +287,11 @@ impl Link {
         self.stage == Stage::Open
     }
 
+    /// Whether it is to be replaced, and still serves what is in flight on it.
+    pub(super) fn is_retiring(&self) -> bool {
+        matches!(self.stage, Stage::Retiring { .. })
+    }
+
     /// Whether it has been killed for being stopped: it has nothing to say any more.
     pub(super) fn is_condemned(&self) -> bool {
         matches!(

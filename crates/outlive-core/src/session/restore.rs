@@ -100,7 +100,7 @@ impl Session {
             let level = self.memory.level.iter();
             let replay: Vec<Message> = level
                 .chain(self.memory.subscriptions.values())
-                .cloned()
+                .map(|asked| asked.request.clone())
                 .collect();
             for message in replay {
                 self.send_own(now, Own::Replay, |_, id| {

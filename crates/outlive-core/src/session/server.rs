@@ -178,7 +178,9 @@ impl Session {
             }
             if !entry.superseded {
                 let most = self.policy.limits.subscriptions;
-                torn = self.memory.learn(&entry.message, result, most);
+                torn = self
+                    .memory
+                    .learn(entry.ticket, &entry.message, result, most);
                 self.supersede(now, &entry);
             }
             self.note_service(now);

@@ -30,6 +30,8 @@ impl World {
         while !self.closed && self.now - begun < hold {
             self.refuse_all()?;
             self.remains_end()?;
+            // The next one may have waited for that.
+            self.refuse_all()?;
             if self.is_late(begun, GREETING, |index| Some(index) == greeting) {
                 return Err("3: nobody is there, and `initialize` is not told".into());
             }
@@ -75,6 +77,10 @@ impl World {
     }
 
     fn remains_end(&mut self) -> Result<(), Broken> {
+        // What was told to end before it was up ends as well.
+        for server in self.old.iter_mut().filter(|server| !server.up) {
+            (server.up, server.runs) = (true, true);
+        }
         while self.old.iter().any(|server| server.runs) {
             self.old_exit()?;
         }

@@ -61,9 +61,10 @@ impl World {
         {
             return Err("5: connection_lost while Ready is published for that link".into());
         }
-        // Of a greeting nobody asks whether it was executed.
-        let greeting = matches!(asked.method, Method::Initialize | Method::Discover);
-        let denied = !greeting && text.contains(r#""outcome":"not_sent""#);
+        // Of a greeting, or of a stream, nobody asks whether it was executed.
+        use Method::{Discover, Initialize, Listen};
+        let counts = !matches!(asked.method, Initialize | Discover | Listen);
+        let denied = counts && text.contains(r#""outcome":"not_sent""#);
         self.asked[index].denied = denied;
         if denied && asked.unknown > 0 {
             return Err(format!("4: {id} may have run and was said not to be sent"));

@@ -29,7 +29,8 @@ impl World {
         if let Some(index) = todo.asked {
             let asked = &mut self.asked[index];
             // It was thought to have died with the link, and shows now that it was not executed.
-            asked.unknown -= u32::from(counted);
+            // (It was not, if the server was cut off before it and made progress all the same.)
+            asked.unknown = asked.unknown.saturating_sub(u32::from(counted));
             asked.refused_by += 1;
             asked.again = true;
             asked.sends.retain(|(on, _)| *on != generation);
