@@ -119,6 +119,10 @@ impl Switch {
 
     /// A request to subscribe to this resource was answered, or nobody waits for its answer.
     pub(super) fn subscribed(&mut self, call: &Call, uri: &str, accepted: bool) {
+        if accepted && self.is_followed(uri) {
+            // Whoever asked for it: the server tells of it now.
+            self.standing.insert(uri.into());
+        }
         if call.orphan {
             // What its client wanted was seen to when it stopped waiting.
             return;
@@ -132,9 +136,7 @@ impl Switch {
         };
         follow.pending -= 1;
         follow.sure |= accepted;
-        if accepted {
-            self.standing.insert(uri.into());
-        } else if follow.pending == 0 && !follow.sure {
+        if !accepted && follow.pending == 0 && !follow.sure {
             guest.resources.remove(uri);
             // Another client may have given it up because this one was about to follow it.
             if self.standing.contains(uri) && !self.is_followed(uri) {
@@ -190,7 +192,10 @@ impl Switch {
         // server, which is told what this one was. A server of its own ends with its client.
         let ends = self.sharing == Sharing::Alone && !self.is_shaking_hands();
         for uri in guest.resources.keys().filter(|_| !ends) {
-            if !self.is_followed(uri) {
+            if self.is_followed(uri) {
+                // The server tells of it, or is about to: also if whoever else asked for it is refused.
+                self.standing.insert(uri.clone());
+            } else {
                 self.unfollow(uri);
             }
         }

@@ -424,10 +424,13 @@ impl World {
         match message["method"].as_str().unwrap_or_default() {
             "notifications/progress" => {
                 let token = &message["params"]["progressToken"];
+                // The tokens of a client that is alone pass as they are. One that it uses again while the server is
+                // still at a call that it abandoned cannot be told from the first; both are its own.
+                let alone = self.sharing == Sharing::Alone;
                 let its = self.owed.iter().any(|it| {
                     (it.client, it.channel) == (client, channel)
                         && it.token.as_ref() == Some(token)
-                        && Some(&*it.secret) == secret
+                        && (alone || Some(&*it.secret) == secret)
                 });
                 assert!(its, "progress of somebody else: {message}");
             }
@@ -526,7 +529,9 @@ impl World {
                 // What did not reach the server has changed nothing.
                 let ours = message["error"]["data"].get("outlive").is_some();
                 if let Some(was) = owed.was.filter(|_| ours) {
-                    self.followed.insert((client, uri.to_owned()), was);
+                    // (It may have asked for it again meanwhile.)
+                    let key = (client, uri.to_owned());
+                    self.followed.entry(key).or_insert(was);
                 }
             }
             "logging/setLevel" => {
