@@ -525,6 +525,41 @@ fn a_level_that_is_answered_late_is_not_the_last_one() {
     );
 }
 
+/// A host may write what it wants behind its handshake without waiting for it, and a server may answer that first.
+#[test]
+fn what_was_asked_for_after_a_handshake_is_kept_when_it_is_answered_first() {
+    let mut p = Pair::new(Default::default());
+    p.host(INITIALIZE);
+    p.host(r#"{"jsonrpc":"2.0","id":8,"method":"logging/setLevel","params":{"level":"debug"}}"#);
+    p.host(r#"{"jsonrpc":"2.0","id":9,"method":"resources/subscribe","params":{"uri":"a:"}}"#);
+    p.up();
+    p.result(8, "{}");
+    p.result(9, "{}");
+    p.result(0, WELCOME);
+    p.die(Exit::Signal(9));
+    p.up();
+    p.forget();
+    p.own_result(1, WELCOME);
+    let replayed = p.at_link().join("\n");
+    assert!(replayed.contains("setLevel"), "{replayed}");
+    assert!(replayed.contains("resources/subscribe"), "{replayed}");
+}
+
+/// The host saw its notification taken before it answered.
+#[test]
+fn an_answer_to_a_server_that_is_replaced_does_not_overtake_a_notification() {
+    let mut p = Pair::ready();
+    p.request(1, "tools/call");
+    p.server(r#"{"jsonrpc":"2.0","id":7,"method":"roots/list"}"#);
+    p.feed(Input::Restart);
+    p.forget();
+    let note = r#"{"jsonrpc":"2.0","method":"notifications/custom"}"#;
+    let answer = r#"{"jsonrpc":"2.0","id":7,"result":{"roots":[]}}"#;
+    p.host(note);
+    p.host(answer);
+    assert_eq!(p.at_link(), [note, answer]);
+}
+
 /// Whoever leads what the server says to several clients has to know what it is still at work on.
 #[test]
 fn it_is_told_when_the_server_is_done_with_what_nobody_waits_for() {
