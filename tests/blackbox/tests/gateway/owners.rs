@@ -124,6 +124,32 @@ fn fm_34_a_subscription_ends_with_its_client_also_if_that_was_the_last() {
     assert_eq!(told_before_a_change(&mut listening, &two), [] as [Value; 0]);
 }
 
+/// The server does things in the order in which it is asked, and answers in another.
+#[test]
+fn fm_41_a_late_answer_costs_no_subscription_of_another() {
+    let setup = Setup::new().knobs(&["--late-unsubscribe"]);
+    let gate = Gate::with(setup, &["--share"]);
+    let (one, two) = (gate.client(), gate.client());
+    let wish = |id: u64, method: &str| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": {"uri": "test://a"}});
+    let subscribe = wish(1, "resources/subscribe");
+    assert_eq!(one.post(&subscribe).answer()["result"], json!({}));
+    let leaving = one.clone();
+    let unsubscribe = wish(2, "resources/unsubscribe");
+    let late = std::thread::spawn(move || leaving.post(&unsubscribe).answer());
+    until("it is asked", || {
+        (gate.setup.tap().method("resources/unsubscribe").len() == 1).then_some(())
+    });
+    assert_eq!(two.post(&subscribe).answer()["result"], json!({}));
+    assert_eq!(late.join().expect("an answer")["result"], json!({}));
+    assert_eq!(
+        kind(&two.call(3, "crash", json!({})).answer()),
+        "connection_lost"
+    );
+    let memory = two.call(4, "memory", json!({})).answer();
+    let memory = &memory["result"]["structuredContent"];
+    assert_eq!(memory["subscriptions"], json!(["test://a"]));
+}
+
 #[test]
 fn fm_34_a_name_that_begins_like_another_is_another() {
     let gate = shared(&[]);

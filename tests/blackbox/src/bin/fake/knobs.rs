@@ -80,6 +80,8 @@ pub struct Knobs {
     pub ping_error: bool,
     /// What a cancellation does.
     pub on_cancel: OnCancel,
+    /// Answer `resources/unsubscribe` only after the next `resources/subscribe`.
+    pub late_unsubscribe: bool,
     /// Live on when standard input ends.
     pub ignore_eof: bool,
     /// Execute calls of the tool `swift` in no time: a line with the id in this file each.
@@ -125,6 +127,7 @@ impl Knobs {
                 "--die-of-cancelled-work" => knobs.on_cancel = OnCancel::DieLater,
                 "--answer-cancelled" => knobs.on_cancel = OnCancel::AnswerTwice,
                 "--ignore-eof" => knobs.ignore_eof = true,
+                "--late-unsubscribe" => knobs.late_unsubscribe = true,
                 "--swift" => knobs.swift = Some(value()?.into()),
                 "--unwrap-at" => {
                     knobs.unwrap_at = Some(value()?.parse().map_err(|e| format!("{e}"))?)

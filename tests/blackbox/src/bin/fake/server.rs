@@ -62,6 +62,8 @@ pub struct Memory {
     /// What each of them listens to, by its id as JSON.
     pub filters: HashMap<String, Value>,
     discover: Option<Value>,
+    /// A `resources/unsubscribe` that is answered after the next `resources/subscribe`.
+    unsubscribed: Option<Value>,
 }
 
 /// The server.
@@ -292,12 +294,18 @@ impl Server {
             "resources/subscribe" => {
                 lock(&self.memory).subscriptions.push(uri);
                 complete(json!({}));
+                if let Some(late) = lock(&self.memory).unsubscribed.take() {
+                    self.reply(&late, json!({}));
+                }
             }
             "resources/unsubscribe" => {
                 lock(&self.memory)
                     .subscriptions
                     .retain(|known| *known != uri);
-                complete(json!({}));
+                match self.knobs.late_unsubscribe {
+                    true => lock(&self.memory).unsubscribed = Some(id),
+                    false => complete(json!({})),
+                }
             }
             "subscriptions/listen" => {
                 let meta = json!({ SUBSCRIPTION_KEY: id });
