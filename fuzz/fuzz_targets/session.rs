@@ -425,7 +425,7 @@ impl<'a> World<'a> {
             assert!(!self.closed, "after the end: {output:?}");
             match output {
                 Output::ToHost(bytes) | Output::ToHostOf(_, bytes) => self.reaches_host(bytes),
-                Output::Over(_) => {}
+                Output::Over(_) | Output::Initialized => {}
                 Output::Refuse(refusal) => self.reaches_host(refusal.to_response()),
                 Output::ToLink(generation, bytes) => {
                     assert_eq!(Some(generation), self.newest, "a message to an old link");
