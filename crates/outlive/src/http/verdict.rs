@@ -35,10 +35,12 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    /// The JSON-RPC error in the body, if that is what it is.
+    /// The JSON-RPC error in the body, if that is what it is. Gateways and identity providers have an `error` in theirs,
+    /// too, which is a word and no answer.
     fn error(&self) -> Option<Message> {
         let message = Message::read(one_line(&self.body)).ok()?;
-        (message.kind() == Kind::Response && message.is_error()).then_some(message)
+        let error: Value = serde_json::from_slice(message.error()?).ok()?;
+        (message.kind() == Kind::Response && error["code"].is_i64()).then_some(message)
     }
 
     /// Whether the server says that it has forgotten the session.
@@ -198,6 +200,19 @@ mod tests {
         let told = verdict(400, body, false);
         assert!(told.contains("\"id\": 7"), "{told}");
         assert!(told.contains("-32022"), "{told}");
+    }
+
+    #[test]
+    fn an_error_that_is_no_json_rpc_is_no_answer() {
+        for body in [
+            r#"{"error":"invalid_request","error_description":"x"}"#,
+            r#"{"error":null}"#,
+            r#"{"error":{"message":"no code"}}"#,
+        ] {
+            assert_eq!(verdict(400, body, true), "rejected 400", "{body}");
+            assert_eq!(verdict(502, body, true), "lost: status 502", "{body}");
+            assert_eq!(verdict(303, body, true), "lost: status 303", "{body}");
+        }
     }
 
     #[test]
