@@ -61,7 +61,8 @@ class ThroughOutliveServe(ServeHttp):
         super().setUp()
         command = [OUTLIVE, "serve", "--listen", ":0", "--log-format", "json", self.url]
         self.between = self.enterContext(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
-        self.url = json.loads(self.between.stderr.readline())["url"]
+        events = map(json.loads, iter(self.between.stderr.readline, ""))
+        self.url = next(event["url"] for event in events if event["event"] == "listening")
 
     def tearDown(self) -> None:
         self.between.send_signal(signal.SIGTERM)
