@@ -43,7 +43,7 @@ struct Whole {
     /// Resources about which a request has failed: it was in flight at two deaths.
     doubtful: BTreeSet<String>,
     next: u64,
-    from_session: VecDeque<Input>,
+    session_says: VecDeque<Input>,
     to_session: VecDeque<SessionInput>,
     deaths: usize,
     tells: bool,
@@ -62,7 +62,7 @@ impl Whole {
             owed: BTreeMap::new(),
             doubtful: BTreeSet::new(),
             next: 0,
-            from_session: VecDeque::new(),
+            session_says: VecDeque::new(),
             to_session: VecDeque::new(),
             deaths: 0,
             tells: std::env::var("OUTLIVE_SEED").is_ok(),
@@ -83,9 +83,9 @@ impl Whole {
             if let Some(input) = self.to_session.pop_front() {
                 self.session.handle(self.now, input);
                 while let Some(output) = self.session.poll() {
-                    self.from_session(output);
+                    self.session_says(output);
                 }
-            } else if let Some(input) = self.from_session.pop_front() {
+            } else if let Some(input) = self.session_says.pop_front() {
                 self.feed(input);
             } else {
                 return;
@@ -138,14 +138,14 @@ impl Whole {
         }
     }
 
-    fn from_session(&mut self, output: SessionOutput) {
+    fn session_says(&mut self, output: SessionOutput) {
         match output {
-            SessionOutput::ToHost(line) => self.from_session.push_back(Input::Said(line)),
+            SessionOutput::ToHost(line) => self.session_says.push_back(Input::Said(line)),
             SessionOutput::ToHostOf(id, line) => {
-                self.from_session.push_back(Input::SaidOf(id, line))
+                self.session_says.push_back(Input::SaidOf(id, line))
             }
-            SessionOutput::Over(id) => self.from_session.push_back(Input::Over(id)),
-            SessionOutput::Refuse(refusal) => self.from_session.push_back(Input::Refused(refusal)),
+            SessionOutput::Over(id) => self.session_says.push_back(Input::Over(id)),
+            SessionOutput::Refuse(refusal) => self.session_says.push_back(Input::Refused(refusal)),
             SessionOutput::ToLink(generation, line) => {
                 let frame: Value = serde_json::from_slice(&line).expect("JSON");
                 if self
@@ -168,9 +168,9 @@ impl Whole {
                 self.exits(generation);
             }
             SessionOutput::Event(Event::Lost { generation, .. }) => {
-                self.from_session.push_back(Input::Lost(generation));
+                self.session_says.push_back(Input::Lost(generation));
             }
-            SessionOutput::Initialized => self.from_session.push_back(Input::Initialized),
+            SessionOutput::Initialized => self.session_says.push_back(Input::Initialized),
             SessionOutput::Link(..) | SessionOutput::Event(_) | SessionOutput::Closed => {}
         }
     }

@@ -98,10 +98,8 @@ impl World {
                 }
             }
             Method::SetLevel => self.level = true,
-            Method::Subscribe => {
-                if self.subscribed.len() < self.policy.limits.subscriptions {
-                    self.subscribed.insert(uri);
-                }
+            Method::Subscribe if self.subscribed.len() < self.policy.limits.subscriptions => {
+                self.subscribed.insert(uri);
             }
             Method::Unsubscribe => {
                 self.subscribed.remove(&uri);
