@@ -426,11 +426,16 @@ impl World {
                 let token = &message["params"]["progressToken"];
                 // The tokens of a client that is alone pass as they are. One that it uses again while the server is
                 // still at a call that it abandoned cannot be told from the first; both are its own.
-                let alone = self.sharing == Sharing::Alone;
+                let abandoned = |it: &Upstream| {
+                    let meta = &it.frame["params"]["_meta"];
+                    it.secret().as_deref() == secret && meta.get("progressToken") == Some(token)
+                };
+                let reused = self.sharing == Sharing::Alone
+                    && (self.abandoned.iter().chain(&self.upstream)).any(abandoned);
                 let its = self.owed.iter().any(|it| {
                     (it.client, it.channel) == (client, channel)
                         && it.token.as_ref() == Some(token)
-                        && (alone || Some(&*it.secret) == secret)
+                        && (reused || Some(&*it.secret) == secret)
                 });
                 assert!(its, "progress of somebody else: {message}");
             }
