@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
-use outlive_core::event::List;
+use outlive_core::protocol::List;
 use outlive_core::framer::{Frame, TooLong};
 use outlive_core::message::{Kind, read_batch};
 use outlive_core::server::{

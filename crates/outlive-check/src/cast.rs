@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use crate::client::{self, ClientUnderTest};
 use crate::proxy::ProxyUnderTest;
-use crate::scenario::{Era, Subject};
+use crate::Era;
+use crate::scenario::Subject;
 use crate::survey::ServerUnderTest;
 
 /// Who is under test.

@@ -13,7 +13,7 @@ use crate::inbox::{Inbox, Letters};
 use crate::journal::Leg;
 use crate::pipes::Pipes;
 use crate::process::{Process, ending};
-use crate::scenario::Era;
+use crate::Era;
 use crate::tool::ToolCall;
 use crate::verdict::{Finding, Held};
 use crate::web::Web;
@@ -147,7 +147,7 @@ impl Host {
     pub fn message(&self, id: &Id, method: &str, mut params: Value) -> Value {
         if self.era == Era::Modern && params.is_object() {
             let meta = json!({
-                "io.modelcontextprotocol/protocolVersion": Era::Modern.revision(),
+                "io.modelcontextprotocol/protocolVersion": Era::Modern.newest(),
                 "io.modelcontextprotocol/clientInfo": client(),
                 "io.modelcontextprotocol/clientCapabilities": capabilities(),
             });
@@ -214,7 +214,7 @@ impl Host {
         let answer = self
             .ask(
                 "initialize",
-                initialize(Era::Legacy.revision()),
+                initialize(Era::Legacy.newest()),
                 "initialize",
             )
             .await?;

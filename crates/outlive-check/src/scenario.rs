@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::Era;
 use crate::stage::Stage;
 use crate::verdict::Held;
 
@@ -195,26 +196,6 @@ impl Over {
             Over::Stdio => "stdio",
             Over::Http => "HTTP",
             Over::Both => "stdio, HTTP",
-        }
-    }
-}
-
-/// The two eras of the protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Era {
-    /// With a handshake: 2024-11-05 to 2025-11-25.
-    Legacy,
-    /// Every request for itself: 2026-07-28.
-    Modern,
-}
-
-impl Era {
-    /// Its newest revision.
-    pub fn revision(self) -> &'static str {
-        match self {
-            Era::Legacy => "2025-11-25",
-            Era::Modern => "2026-07-28",
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::journal::{Journal, Leg};
 use crate::pipes::Pipes;
 use crate::process::Process;
 use crate::random::Random;
-use crate::scenario::Era;
+use crate::Era;
 use crate::survey::{ServerUnderTest, Target};
 use crate::tool::ToolCall;
 use crate::verdict::Finding;

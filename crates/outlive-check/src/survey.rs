@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use crate::counted;
 use crate::host::Host;
 use crate::journal::Journal;
-use crate::scenario::{Era, Over};
+use crate::Era;
+use crate::scenario::Over;
 use crate::stage::{Options, start};
 use crate::tool::ToolCall;
 use crate::verdict::Finding;
@@ -176,7 +177,7 @@ async fn survey(target: &Target, options: &Options) -> Result<Survey, String> {
     let (_, about, eras) = found;
     let revision = |era: &Era| match era {
         Era::Legacy => about.agreed.clone(),
-        Era::Modern => Era::Modern.revision().to_owned(),
+        Era::Modern => Era::Modern.newest().to_owned(),
     };
     Ok(Survey {
         server: about.name,

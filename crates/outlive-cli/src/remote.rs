@@ -71,7 +71,7 @@ pub struct RemoteSettings {
         default_value = "auto",
         help_heading = "Servers over HTTP"
     )]
-    pub era: Era,
+    pub era: EraSetting,
 }
 
 /// How messages travel.
@@ -87,7 +87,7 @@ pub enum Way {
 
 /// Which era of the protocol is spoken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Era {
+pub enum EraSetting {
     /// That of the host
     Auto,
     /// With a handshake (up to 2025-11-25)
@@ -115,9 +115,9 @@ impl RemoteSettings {
                 Way::Sse => remote.transport(Transport::Sse),
             };
             remote = match self.era {
-                Era::Auto => remote,
-                Era::Legacy => remote.era(client::Era::Legacy),
-                Era::Modern => remote.era(client::Era::Modern),
+                EraSetting::Auto => remote,
+                EraSetting::Legacy => remote.era(client::Era::Legacy),
+                EraSetting::Modern => remote.era(client::Era::Modern),
             };
             remote.check().map(|()| remote)
         })

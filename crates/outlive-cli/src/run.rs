@@ -8,7 +8,7 @@ use outlive_core::Policy;
 
 use crate::eras::Eras;
 use crate::log::Log;
-use crate::remote::Era;
+use crate::remote::EraSetting;
 use crate::settings::{LogLevel, Settings};
 use crate::variables;
 
@@ -40,7 +40,7 @@ fn run_remote(
     mut policy: Policy,
     eras: Eras,
 ) -> Result<ExitCode, String> {
-    policy.refuse_discover |= settings.remote.era == Era::Legacy;
+    policy.refuse_discover |= settings.remote.era == EraSetting::Legacy;
     greet(settings);
     let log = Log::open(settings, remote.secrets(), eras)?;
     tell_unknown_variables(&log);

@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::eras::Eras;
 use crate::listen::ServeSettings;
 use crate::log::Log;
-use crate::remote::Era;
+use crate::remote::EraSetting;
 use crate::run::{self, FAILED};
 
 /// Descriptors that we would like to have: a client takes one, a server of its own three.
@@ -27,7 +27,7 @@ pub fn run(settings: &ServeSettings) -> Result<ExitCode, String> {
     let eras = Eras::of(&command);
     let (builder, secrets) = match run::remote(&settings.run, &command)? {
         Some(remote) => {
-            policy.refuse_discover |= settings.run.remote.era == Era::Legacy;
+            policy.refuse_discover |= settings.run.remote.era == EraSetting::Legacy;
             let secrets = remote.secrets();
             (Gateway::remote(remote), secrets)
         }

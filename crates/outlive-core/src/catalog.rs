@@ -11,44 +11,13 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::event::{Event, List};
+use crate::event::Event;
+use crate::protocol::List;
 
 /// Lists longer than this are not remembered; they are then never compared.
 const MOST_ITEMS: usize = 100_000;
 
 impl List {
-    pub(crate) fn method(self) -> &'static str {
-        match self {
-            List::Tools => "tools/list",
-            List::Prompts => "prompts/list",
-            List::Resources => "resources/list",
-            List::Templates => "resources/templates/list",
-        }
-    }
-
-    pub(crate) fn of_method(method: impl AsRef<[u8]>) -> Option<List> {
-        let is_it = |list: &List| list.method().as_bytes() == method.as_ref();
-        List::ALL.into_iter().find(is_it)
-    }
-
-    /// The notification that tells of a change in it.
-    pub(crate) fn changed_method(self) -> &'static str {
-        match self {
-            List::Tools => "notifications/tools/list_changed",
-            List::Prompts => "notifications/prompts/list_changed",
-            List::Resources | List::Templates => "notifications/resources/list_changed",
-        }
-    }
-
-    /// The field of a `subscriptions/listen` filter that asks for it (2026-07-28).
-    pub(crate) fn filter_field(self) -> &'static str {
-        match self {
-            List::Tools => "toolsListChanged",
-            List::Prompts => "promptsListChanged",
-            List::Resources | List::Templates => "resourcesListChanged",
-        }
-    }
-
     fn index(self) -> usize {
         self as usize
     }

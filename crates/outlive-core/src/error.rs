@@ -25,6 +25,7 @@ use serde_json::{Value, json};
 
 use crate::cause::{Cause, Phase, Reason, seconds};
 use crate::link::Generation;
+use crate::protocol::code;
 
 /// What is known about the execution of a request. Retry is decided on this, never on a guess.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,7 +178,7 @@ impl Error {
     }
 
     /// Its JSON-RPC code.
-    pub fn code(&self) -> i32 {
+    pub fn code(&self) -> i64 {
         match self {
             Error::ConnectionLost { .. } => -31001,
             Error::Unavailable { .. } | Error::Overloaded => -31002,
@@ -189,12 +190,12 @@ impl Error {
             Error::TooLarge { .. } => -31008,
             Error::Protocol {
                 unreadable: true, ..
-            } => -32700,
+            } => code::PARSE_ERROR,
             Error::Protocol {
                 unreadable: false, ..
-            } => -32600,
-            Error::Unsupported { .. } => -32601,
-            Error::Remote { code, .. } => i32::try_from(*code).unwrap_or(-32603),
+            } => code::INVALID_REQUEST,
+            Error::Unsupported { .. } => code::METHOD_NOT_FOUND,
+            Error::Remote { code, .. } => *code,
         }
     }
 

@@ -8,6 +8,7 @@ use crate::bounded::escape;
 use crate::cause::{Cause, Phase};
 use crate::link::Generation;
 use crate::time::Time;
+use crate::protocol::List;
 
 /// Where a session stands. There is no second flag that could disagree with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,34 +106,6 @@ impl DropReason {
             DropReason::NoServer => "no_server",
             DropReason::Closing => "closing",
             DropReason::ReplayedAcknowledgement => "replayed_acknowledgement",
-        }
-    }
-}
-
-/// A list that a server offers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum List {
-    /// `tools/list`.
-    Tools,
-    /// `prompts/list`.
-    Prompts,
-    /// `resources/list`.
-    Resources,
-    /// `resources/templates/list`.
-    Templates,
-}
-
-impl List {
-    /// All of them.
-    pub const ALL: [List; 4] = [List::Tools, List::Prompts, List::Resources, List::Templates];
-
-    /// The word for it in logs.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            List::Tools => "tools",
-            List::Prompts => "prompts",
-            List::Resources => "resources",
-            List::Templates => "templates",
         }
     }
 }

@@ -27,6 +27,7 @@ mod memory;
 pub mod message;
 pub mod meter;
 pub mod policy;
+pub mod protocol;
 pub mod reconnect;
 mod rng;
 pub mod server;

@@ -10,28 +10,18 @@ use serde_json::{Map, Value, json};
 
 use crate::bounded::RecentSet;
 use crate::catalog::{Catalog, Page};
-use crate::event::{List, Software};
+use crate::event::Software;
 use crate::ledger::Ticket;
 use crate::message::{Id, Message};
+use crate::protocol::{Era, List};
 
 /// A request to subscribe that is longer than this is not remembered.
 const LONGEST_SUBSCRIPTION: usize = 16 << 10;
 
-/// The two families of protocol versions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Era {
-    /// Nothing has told yet.
-    #[default]
-    Unknown,
-    /// Up to 2025-11-25: a handshake, then a stateful session.
-    Legacy,
-    /// From 2026-07-28: every request carries what it needs.
-    Modern,
-}
-
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Memory {
-    pub(crate) era: Era,
+    /// None until something has told.
+    pub(crate) era: Option<Era>,
     /// The host's `initialize` request, once a server has accepted it.
     pub(crate) initialize: Option<Message>,
     /// The protocol version that was agreed on then.
@@ -123,13 +113,13 @@ impl Memory {
                 // may have been answered before it.
                 self.level = self.level.take().filter(|level| level.ticket > ticket);
                 self.subscriptions.retain(|_, it| it.ticket > ticket);
-                self.era = Era::Legacy;
+                self.era = Some(Era::Legacy);
                 self.initialize = Some(request.clone());
                 self.version = welcome.version;
                 self.server = welcome.server;
             }
-            b"server/discover" if self.era != Era::Legacy => {
-                self.era = Era::Modern;
+            b"server/discover" if self.era != Some(Era::Legacy) => {
+                self.era = Some(Era::Modern);
                 self.server = Welcome::read(result).server;
             }
             b"logging/setLevel" => self.level = Some(asked()),
@@ -163,8 +153,8 @@ impl Memory {
         {
             self.task_tokens.insert(token);
         }
-        if self.era == Era::Unknown && request.is_modern() {
-            self.era = Era::Modern;
+        if self.era.is_none() && request.is_modern() {
+            self.era = Some(Era::Modern);
         }
         torn
     }
@@ -199,7 +189,7 @@ impl Memory {
     /// A request of our own.
     pub(crate) fn request(&self, id: &Id, method: &str, cursor: Option<&str>) -> Bytes {
         let mut params = Vec::new();
-        if self.era == Era::Modern
+        if self.era == Some(Era::Modern)
             && let Some(meta) = &self.modern_meta
         {
             params.push(format!("\"_meta\":{meta}"));

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::inbox::Letters;
-use crate::scenario::{Era, Over, Scenario};
+use crate::Era;
+use crate::scenario::{Over, Scenario};
 use crate::stage::Stage;
 use crate::verdict::{Finding, Held};
 

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use crate::journal::Journal;
 use crate::puppet::{Habits, Puppets};
-use crate::scenario::{Era, Over};
+use crate::Era;
+use crate::scenario::Over;
 use crate::site::Site;
 use crate::verdict::Finding;
 
@@ -55,7 +56,7 @@ impl ClientSurvey {
 
     /// In a few words.
     pub fn words(&self) -> String {
-        let eras: Vec<&str> = self.eras.iter().map(|era| era.revision()).collect();
+        let eras: Vec<&str> = self.eras.iter().map(|era| era.newest()).collect();
         let over: Vec<&str> = self.over.iter().map(|over| over.word()).collect();
         format!("speaks {}, over {}", eras.join(" and "), over.join(" and "))
     }

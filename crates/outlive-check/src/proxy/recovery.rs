@@ -7,7 +7,8 @@ use serde_json::json;
 use crate::host::Id;
 use crate::inbox::Letters;
 use crate::puppet::Habits;
-use crate::scenario::{Era, Over, Scenario};
+use crate::Era;
+use crate::scenario::{Over, Scenario};
 use crate::stage::Stage;
 use crate::verdict::{Finding, Held};
 

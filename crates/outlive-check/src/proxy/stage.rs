@@ -16,7 +16,7 @@ use crate::host::Host;
 use crate::journal::{Journal, Leg};
 use crate::process::{Process, ending};
 use crate::puppet::{Habits, Puppet, Puppets};
-use crate::scenario::Era;
+use crate::Era;
 use crate::stage::{Options, Stage, start, unstarted};
 use crate::survey::Target;
 use crate::tool::ToolCall;

@@ -9,7 +9,8 @@ use serde::Serialize;
 use crate::client::words;
 use crate::journal::Journal;
 use crate::puppet::Habits;
-use crate::scenario::{Era, Over};
+use crate::Era;
+use crate::scenario::Over;
 use crate::verdict::Finding;
 
 use super::stage::{Between, between};
@@ -60,7 +61,7 @@ impl ProxySurvey {
 
     /// In a few words.
     pub fn words(&self) -> String {
-        let eras: Vec<&str> = self.eras.iter().map(|era| era.revision()).collect();
+        let eras: Vec<&str> = self.eras.iter().map(|era| era.newest()).collect();
         format!("lets {} through", eras.join(" and "))
     }
 }

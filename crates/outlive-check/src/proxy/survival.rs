@@ -167,7 +167,7 @@ async fn start_fails(stage: &mut Stage) -> Held {
     };
     let mut opened = stage.opened(habits).await?;
     let message = match opened.host.era {
-        crate::Era::Legacy => ("initialize", crate::host::initialize("2025-11-25")),
+        crate::Era::Legacy => ("initialize", crate::host::initialize(crate::Era::Legacy.newest())),
         crate::Era::Modern => ("server/discover", json!({})),
     };
     let id = opened.host.request(message.0, message.1).await;

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use crate::host::Id;
 use crate::puppet;
-use crate::scenario::{Era, Over, Scenario};
+use crate::Era;
+use crate::scenario::{Over, Scenario};
 use crate::stage::Stage;
 use crate::verdict::{Finding, Held};
 

@@ -3,18 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use outlive_core::protocol::{meta, version};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::inbox::Inbox;
 use crate::journal::Leg;
 use crate::lines::Lines;
-use crate::scenario::Era;
+use crate::Era;
 
 use super::frames::Order;
 
-const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-const LEGACY: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
 /// What a scripted server does by itself. The default is a good server of both eras.
 #[derive(Clone, Debug, Default)]
@@ -163,7 +162,7 @@ impl Mind {
 
 /// Whether a request is one of the modern era.
 pub(crate) fn is_modern(request: &Value) -> bool {
-    request["params"]["_meta"][VERSION] == Era::Modern.revision()
+    request["params"]["_meta"][meta::PROTOCOL_VERSION] == Era::Modern.newest()
 }
 
 pub(crate) type Failure = (i64, &'static str, Value);
@@ -182,24 +181,24 @@ pub(crate) fn outcome(
     }
     let mut result = match method {
         "initialize" if habits.era == Some(Era::Modern) => {
-            let data = json!({ "supported": [Era::Modern.revision()], "requested": params["protocolVersion"] });
+            let data = json!({ "supported": [Era::Modern.newest()], "requested": params["protocolVersion"] });
             return Some(Err((-32022, "Unsupported protocol version", data)));
         }
         "initialize" => {
             let asked = params["protocolVersion"].as_str().unwrap_or_default();
-            let known = LEGACY.iter().find(|known| **known == asked);
+            let known = version::LEGACY.iter().find(|known| **known == asked);
             let mut capabilities = json!({ "tools": { "listChanged": true } });
             if habits.resources {
                 capabilities["resources"] = json!({ "subscribe": true });
             }
             json!({
-                "protocolVersion": known.unwrap_or(&LEGACY[0]),
+                "protocolVersion": known.unwrap_or(&Era::Legacy.newest()),
                 "capabilities": capabilities,
                 "serverInfo": info(),
             })
         }
         "server/discover" if modern => json!({
-            "supportedVersions": [Era::Modern.revision()],
+            "supportedVersions": [Era::Modern.newest()],
             "capabilities": { "tools": {} },
             "serverInfo": info(),
             "ttlMs": 0,

@@ -11,7 +11,8 @@ use crate::counted;
 use crate::host::{Id, initialize};
 use crate::inbox::Letters;
 use crate::race::race;
-use crate::scenario::{Era, Over, Scenario};
+use crate::Era;
+use crate::scenario::{Over, Scenario};
 use crate::stage::Stage;
 use crate::verdict::{Finding, Held};
 
@@ -191,7 +192,7 @@ async fn malformed(stage: &mut Stage) -> Held {
 async fn cancelled_initialize(stage: &mut Stage) -> Held {
     let mut host = stage.start().await?;
     let id = host.next_id();
-    let message = host.message(&id, "initialize", initialize(Era::Legacy.revision()));
+    let message = host.message(&id, "initialize", initialize(Era::Legacy.newest()));
     let cancellation = host.cancellation(&id);
     let _ = host.raw(format!("{message}\n{cancellation}\n")).await;
     let answer = host.answer(&id, "a cancelled initialize").await?;

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::host::initialize;
-use crate::scenario::{Era, Over, Scenario};
+use crate::Era;
+use crate::scenario::{Over, Scenario};
 use crate::stage::Stage;
 use crate::verdict::{Finding, Held};
 
@@ -65,7 +66,7 @@ async fn too_early(stage: &mut Stage) -> Held {
 
 async fn twice(stage: &mut Stage) -> Held {
     let mut host = stage.ready().await?;
-    let params = initialize(Era::Legacy.revision());
+    let params = initialize(Era::Legacy.newest());
     host.ask("initialize", params, "a second initialize")
         .await?;
     host.notify("notifications/initialized", json!({})).await;
@@ -94,7 +95,7 @@ async fn initialized_missing(stage: &mut Stage) -> Held {
     let mut host = stage.start().await?;
     host.ask(
         "initialize",
-        initialize(Era::Legacy.revision()),
+        initialize(Era::Legacy.newest()),
         "initialize",
     )
     .await?;
@@ -124,7 +125,7 @@ async fn unknown_version(stage: &mut Stage) -> Held {
 
 async fn discover(stage: &mut Stage) -> Held {
     let mut host = stage.start().await?;
-    let params = json!({ "_meta": meta(Era::Modern.revision()) });
+    let params = json!({ "_meta": meta(Era::Modern.newest()) });
     let what = "server/discover before the handshake";
     let answer = host.ask("server/discover", params, what).await?;
     if answer["result"]["supportedVersions"].is_array() {

@@ -9,7 +9,8 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 use crate::host::Host;
-use crate::scenario::{Era, Over, Scenario};
+use crate::Era;
+use crate::scenario::{Over, Scenario};
 use crate::stage::Stage;
 use crate::verdict::{Finding, Held};
 use crate::web::{Headers, Reply};

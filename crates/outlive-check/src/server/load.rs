@@ -8,7 +8,8 @@ use tokio::time::sleep;
 use crate::counted;
 use crate::host::Id;
 use crate::inbox::Letters;
-use crate::scenario::{Era, Over, Scenario};
+use crate::Era;
+use crate::scenario::{Over, Scenario};
 use crate::stage::Stage;
 use crate::verdict::{Finding, Held};
 

@@ -7,7 +7,8 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use crate::host::{Host, initialize};
-use crate::scenario::{Era, Over, Scenario};
+use crate::Era;
+use crate::scenario::{Over, Scenario};
 use crate::stage::Stage;
 use crate::verdict::{Finding, Held};
 use crate::web::{Headers, Piece};
@@ -139,7 +140,7 @@ async fn deleted(stage: &mut Stage) -> Held {
 async fn stale(stage: &mut Stage) -> Held {
     let (mut host, session) = with_session(stage).await?;
     let id = host.next_id();
-    let message = host.message(&id, "initialize", initialize(Era::Legacy.revision()));
+    let message = host.message(&id, "initialize", initialize(Era::Legacy.newest()));
     let other: String = session.chars().rev().collect();
     let headers = in_session(&host.web().headers(&message), Some(&other));
     let body = message.to_string();

@@ -27,7 +27,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::journal::{Journal, Leg};
 use crate::puppet;
-use crate::scenario::Era;
+use crate::Era;
 use crate::verdict::Finding;
 
 pub use answer::Answer;

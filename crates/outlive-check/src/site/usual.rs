@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use crate::puppet::{self, Habits};
-use crate::scenario::Era;
+use crate::Era;
 
 use super::{Act, Answer, Register, Seen, locked};
 
@@ -53,7 +53,7 @@ impl Register {
 
     fn legacy(&self, seen: &Seen) -> Act {
         let version = seen.header("MCP-Protocol-Version");
-        if puppet::is_modern(&seen.message) || version == Some(Era::Modern.revision()) {
+        if puppet::is_modern(&seen.message) || version == Some(Era::Modern.newest()) {
             let words = "Bad Request: Unsupported protocol version";
             return Act::Say(refused(400, &Value::Null, -32000, words));
         }
@@ -77,7 +77,7 @@ impl Register {
         let error = json!({
             "code": -32022,
             "message": "Unsupported protocol version",
-            "data": { "supported": [Era::Modern.revision()] },
+            "data": { "supported": [Era::Modern.newest()] },
         });
         let id = &seen.message["id"];
         Act::Say(Answer::json(

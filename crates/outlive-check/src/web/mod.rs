@@ -28,7 +28,7 @@ pub use reply::{Piece, Reply};
 
 use crate::inbox::Inbox;
 use crate::journal::Leg;
-use crate::scenario::Era;
+use crate::Era;
 
 /// Headers, in order.
 pub type Headers = Vec<(String, String)>;
@@ -94,7 +94,7 @@ impl Web {
             let meta = &message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"];
             add(
                 "MCP-Protocol-Version",
-                meta.as_str().unwrap_or(Era::Modern.revision()),
+                meta.as_str().unwrap_or(Era::Modern.newest()),
             );
             add("Mcp-Method", method);
             let name = message["params"]["name"]
@@ -104,7 +104,7 @@ impl Web {
                 add("Mcp-Name", name);
             }
         } else if method != "initialize" {
-            add("MCP-Protocol-Version", Era::Legacy.revision());
+            add("MCP-Protocol-Version", Era::Legacy.newest());
         }
         headers
     }

@@ -13,12 +13,13 @@ use crate::bounded::RecentSet;
 use crate::error::{Bound, Error, Outcome};
 use crate::event::DropReason;
 use crate::message::{Id, Message};
+use crate::protocol::{Era, code};
 use crate::time::Time;
 
 use super::channel::Channel;
 use super::close::{Ending, ended};
 use super::handshake::lacking;
-use super::request::{Era, Peer, Ticket};
+use super::request::{Peer, Ticket};
 use super::result;
 use super::timers::Due;
 use super::{Output, RpcError, Server};
@@ -60,7 +61,7 @@ impl RpcError {
         let required = lacking(&peer.capabilities, method, params)?;
         let data = format!(r#"{{"requiredCapabilities":{required}}}"#);
         Some(RpcError {
-            code: RpcError::MISSING_CAPABILITY,
+            code: code::MISSING_CLIENT_CAPABILITY,
             message: format!("The request needs {method}, which the client has not declared.")
                 .into(),
             data: Some(data.into()),

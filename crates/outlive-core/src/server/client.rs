@@ -6,13 +6,14 @@ use crate::error::{Error, Outcome};
 use crate::event::DropReason;
 use crate::framer::{Frame, TooLong};
 use crate::message::{Defect, DefectKind, Id, Kind, Message, read_batch};
+use crate::protocol::{Era, method};
 use crate::session::LONGEST_ID;
 use crate::time::Time;
 
 use super::channel::Channel;
 use super::close::Ending;
 use super::refusal::Refusal;
-use super::request::{CancelReason, Era, scope};
+use super::request::{CancelReason, scope};
 use super::{Output, Server};
 
 /// Longer reasons are cut: they are for people.
@@ -124,7 +125,7 @@ impl Server {
                 self.subscribe(&message);
             }
             // These are modern, and say so in their metadata.
-            method @ ("server/discover" | "subscriptions/listen") => {
+            method if method::is_modern_request(method) => {
                 let refusal = Refusal::uninitialized(method);
                 self.refuse(&message, &refusal);
             }
@@ -144,11 +145,7 @@ impl Server {
             "server/discover" => self.discover(&message),
             "subscriptions/listen" if !self.is_ending() => self.listen(&message),
             // The revision has done away with these.
-            method @ ("initialize"
-            | "ping"
-            | "logging/setLevel"
-            | "resources/subscribe"
-            | "resources/unsubscribe") => {
+            method if method::is_legacy_request(method) => {
                 let refusal = Refusal::method_not_found(method);
                 self.refuse(&message, &refusal);
             }

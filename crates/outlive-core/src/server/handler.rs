@@ -7,11 +7,12 @@ use crate::bounded::escape;
 use crate::error::Error;
 use crate::event::DropReason;
 use crate::message::Message;
+use crate::protocol::Era;
 use crate::time::Time;
 
 use super::close::ended;
 use super::refusal::Refusal;
-use super::request::{CancelReason, Era, Peer, Request, Ticket};
+use super::request::{CancelReason, Peer, Request, Ticket};
 use super::result::{self, Marks};
 use super::table::{Entry, Place};
 use super::timers::Due;

@@ -8,18 +8,14 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::event::List;
+use crate::protocol::{Era, List};
 use crate::event::Software;
 use crate::message::Message;
+use crate::protocol::version::{self, MODERN};
 
 use super::refusal::Refusal;
 use super::request::Peer;
 use super::{Level, Server, ServerEvent};
-
-/// The revisions with a handshake, oldest first.
-pub const LEGACY_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
-/// The revision without one.
-pub(super) const MODERN: &str = "2026-07-28";
 
 /// Metadata longer than this is read anew on every request.
 const LONGEST_KNOWN: usize = 4 << 10;
@@ -160,10 +156,10 @@ impl Server {
         let params: Params<'_> =
             serde_json::from_slice(message.params().unwrap_or(b"{}")).unwrap_or_default();
         let wanted = params.protocol_version.as_ref().and_then(Value::as_str);
-        let version = LEGACY_VERSIONS
+        let version = version::LEGACY
             .into_iter()
             .find(|known| Some(*known) == wanted)
-            .unwrap_or(LEGACY_VERSIONS[LEGACY_VERSIONS.len() - 1]);
+            .unwrap_or(Era::Legacy.newest());
         let copy = |raw: &RawValue| Bytes::copy_from_slice(raw.get().as_bytes());
         let peer = Peer {
             version: version.into(),

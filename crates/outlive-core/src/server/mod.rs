@@ -50,7 +50,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::error::Error;
-use crate::event::{DropReason, List};
+use crate::event::DropReason;
+use crate::protocol::List;
 use crate::framer::Frame;
 use crate::ledger::sooner;
 use crate::message::Message;
@@ -60,10 +61,9 @@ pub use self::answer::{Answer, RpcError};
 pub use self::ask::{Ask, AskId};
 pub use self::channel::Channel;
 pub use self::event::{CloseKind, ServerEvent};
-pub use self::handshake::LEGACY_VERSIONS;
 pub use self::level::Level;
 pub use self::policy::ServerPolicy;
-pub use self::request::{CancelReason, Era, Peer, Request, Ticket};
+pub use self::request::{CancelReason, Peer, Request, Ticket};
 
 use self::ask::Asks;
 use self::close::Ending;

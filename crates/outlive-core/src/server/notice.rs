@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 
 use crate::event::DropReason;
 
+use crate::protocol::Era;
+
 use super::channel::Channel;
-use super::request::{Era, Ticket};
+use super::request::Ticket;
 use super::table::Entry;
 use super::{Level, Server, result};
 

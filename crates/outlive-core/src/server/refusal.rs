@@ -14,7 +14,8 @@ use crate::message::{Defect, DefectKind};
 use crate::session::LONGEST_ID;
 
 use super::RpcError;
-use super::handshake::MODERN;
+use crate::protocol::code;
+use crate::protocol::version::MODERN;
 
 /// Longer names are cut: an error is to be read, and no louder than what it answers.
 const LONGEST_NAME: usize = 200;
@@ -152,7 +153,7 @@ impl Refusal {
         Refusal {
             kind: "method_not_found",
             error: RpcError::new(
-                RpcError::METHOD_NOT_FOUND,
+                code::METHOD_NOT_FOUND,
                 format!("Method not found: {}", short(method)),
             ),
         }
@@ -161,7 +162,7 @@ impl Refusal {
     pub(crate) fn invalid_params(sentence: String) -> Refusal {
         Refusal {
             kind: "invalid_params",
-            error: RpcError::new(RpcError::INVALID_PARAMS, sentence),
+            error: RpcError::new(code::INVALID_PARAMS, sentence),
         }
     }
 
@@ -171,7 +172,7 @@ impl Refusal {
         Refusal {
             kind: "unsupported_version",
             error: RpcError {
-                code: RpcError::UNSUPPORTED_VERSION,
+                code: code::UNSUPPORTED_PROTOCOL_VERSION,
                 message: "Unsupported protocol version".into(),
                 data: Some(data.to_string().into()),
             },
@@ -192,7 +193,7 @@ impl Refusal {
         Refusal {
             kind: "internal",
             error: RpcError::new(
-                RpcError::INTERNAL,
+                code::INTERNAL_ERROR,
                 format!(
                     "Internal error: the handler of {} {how}. It may have taken effect; the server goes on.",
                     short(what)

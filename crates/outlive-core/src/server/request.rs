@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::message::Message;
+use crate::protocol::Era;
 
 use super::Level;
 use super::channel::Channel;
@@ -17,25 +18,6 @@ pub struct Ticket(pub(super) u64);
 impl fmt::Display for Ticket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
-    }
-}
-
-/// The two families of protocol versions. A connection may carry both; a request has one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Era {
-    /// Up to 2025-11-25: a handshake, then a stateful session.
-    Legacy,
-    /// From 2026-07-28: every request carries what it needs.
-    Modern,
-}
-
-impl Era {
-    /// The era of a message from the client.
-    pub fn of(message: &Message) -> Era {
-        match message.is_modern() {
-            true => Era::Modern,
-            false => Era::Legacy,
-        }
     }
 }
 

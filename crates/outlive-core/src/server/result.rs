@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use crate::event::List;
+use crate::protocol::List;
 
 const SERVER_INFO: &[u8] = br#""_meta":{"io.modelcontextprotocol/serverInfo":"#;
 

@@ -21,6 +21,7 @@ use serde_json::{Map, Value, json};
 
 use crate::error::Error;
 use crate::message::Message;
+use crate::protocol::method;
 use crate::time::Time;
 
 use super::ask::{Ask, AskId, How};
@@ -30,11 +31,6 @@ use super::request::Ticket;
 use super::result::{self, Marks};
 use super::table::Place;
 use super::{Output, Server};
-
-/// The only requests that may be answered with questions.
-const ASKING: [&str; 3] = ["tools/call", "prompts/get", "resources/read"];
-/// The only questions there are.
-const QUESTIONS: [&str; 3] = ["elicitation/create", "sampling/createMessage", "roots/list"];
 
 /// Makes states: one for each number, which nobody can guess without the key.
 #[derive(Clone, Debug)]
@@ -110,7 +106,7 @@ impl Server {
         let Some(entry) = self.table.get(ticket) else {
             return Err(Error::CancelledByCaller);
         };
-        if !ASKING.contains(&entry.message.method()) || !QUESTIONS.contains(&&*ask.method) {
+        if !method::may_ask(entry.message.method()) || !method::is_question(&ask.method) {
             let why = "A client of this revision cannot be asked that here.".into();
             return Err(Error::Unsupported { why });
         }
@@ -192,7 +188,7 @@ impl Server {
         message: &Message,
         introduction: &Introduction,
     ) -> bool {
-        if !ASKING.contains(&message.method()) {
+        if !method::may_ask(message.method()) {
             return false;
         }
         let Some(back) = Return::read(message) else {

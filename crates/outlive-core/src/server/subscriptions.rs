@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use crate::event::List;
+use crate::protocol::List;
 use crate::memory::Filter;
 use crate::message::{Id, Message};
 

@@ -12,11 +12,12 @@ use rustc_hash::FxHashMap;
 
 use crate::ledger::in_words;
 use crate::message::{Id, Message};
+use crate::protocol::Era;
 use crate::time::Time;
 
 use super::Level;
 use super::channel::{Channel, Channels};
-use super::request::{Era, Peer, Ticket, scope};
+use super::request::{Peer, Ticket, scope};
 
 /// Where a request is.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use crate::cause::Reason;
 use crate::error::Error;
-use crate::memory::Era;
+use crate::protocol::Era;
 use crate::message::Id;
 use crate::time::Time;
 
@@ -72,7 +72,7 @@ impl Session {
             return;
         }
         let method = match self.memory.era {
-            Era::Modern => "server/discover",
+            Some(Era::Modern) => "server/discover",
             _ => "ping",
         };
         let id = self.send_own(now, Own::SessionCheck, |session, id| {

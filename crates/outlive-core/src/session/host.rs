@@ -15,7 +15,7 @@ use crate::policy::{Cancel, Terms};
 use crate::time::Time;
 
 use crate::event::Event;
-use crate::memory::Era;
+use crate::protocol::Era;
 
 use super::link::{Link, Own};
 use super::{Doubt, Ending, Output, Session, Waiting};
@@ -130,7 +130,7 @@ impl Session {
             });
         }
         if self.policy.refuse_discover
-            && self.memory.era != Era::Modern
+            && self.memory.era != Some(Era::Modern)
             && message.is("server/discover")
         {
             return Some(Error::Unsupported {
@@ -141,7 +141,7 @@ impl Session {
             .discover_doubt
             .as_ref()
             .filter(|doubt| now < doubt.until)
-            && self.memory.era == Era::Unknown
+            && self.memory.era.is_none()
             && message.is("server/discover")
         {
             let why = doubt.why.clone();
@@ -254,7 +254,7 @@ impl Session {
     /// A probe for the modern era that no server has answered yet: a legacy server may leave it
     /// unanswered (FM-43) or even die of it (FM-42).
     pub(super) fn is_unproven_discover(&self, entry: &Entry) -> bool {
-        self.memory.era == Era::Unknown && entry.message.is("server/discover")
+        self.memory.era.is_none() && entry.message.is("server/discover")
     }
 
     /// Sends a request of the ledger on the open link.

@@ -9,6 +9,7 @@ use crate::ledger::{Entry, Place, sooner};
 use crate::link::{Generation, LinkInput, LinkOrder};
 use crate::message::Id;
 use crate::policy::{Cancel, Retry};
+use crate::protocol::method;
 use crate::supervisor::Verdict;
 use crate::time::Time;
 
@@ -471,7 +472,7 @@ impl Session {
                     .message
                     .name()
                     .is_some_and(|tool| self.memory.catalog.is_safe(&tool)),
-                method => READ_ONLY.contains(&method),
+                method => method::is_read_only(method),
             },
         }
     }
@@ -693,26 +694,6 @@ impl Session {
         }
     }
 }
-
-/// Requests that change nothing, or nothing but what the session replays anyway.
-const READ_ONLY: [&str; 16] = [
-    "initialize",
-    "ping",
-    "server/discover",
-    "tools/list",
-    "prompts/list",
-    "prompts/get",
-    "resources/list",
-    "resources/templates/list",
-    "resources/read",
-    "resources/subscribe",
-    "resources/unsubscribe",
-    "logging/setLevel",
-    "completion/complete",
-    "tasks/get",
-    "tasks/list",
-    "tasks/result",
-];
 
 /// Whether a server ended by itself, rather than because somebody ended it.
 fn is_own_doing(cause: &Cause) -> bool {

@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::bounded::{RecentSet, Tail};
 use crate::cause::Reason;
-use crate::event::List;
+use crate::protocol::List;
 use crate::link::Generation;
 use crate::message::Id;
 use crate::policy::Limits;

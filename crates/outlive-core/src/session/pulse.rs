@@ -19,7 +19,7 @@ use std::time::Duration;
 use crate::cause::Reason;
 use crate::ledger::sooner;
 use crate::link::LinkOrder;
-use crate::memory::Era;
+use crate::protocol::Era;
 use crate::message::Id;
 use crate::time::Time;
 
@@ -69,7 +69,7 @@ impl Session {
 
     /// A cancellation was forwarded.
     pub(super) fn watch_after_cancel(&mut self, now: Time) {
-        if self.memory.era != Era::Legacy || self.no_ping || self.ending == Ending::Stopping {
+        if self.memory.era != Some(Era::Legacy) || self.no_ping || self.ending == Ending::Stopping {
             return;
         }
         let watch = self.policy.liveness.cancel_watch;
@@ -133,7 +133,7 @@ impl Session {
     fn probe(&mut self, now: Time, method: ProbeMethod) {
         let name = match (method, self.memory.era) {
             (ProbeMethod::Other, _) => "tools/list",
-            (ProbeMethod::Cheap, Era::Modern) => "server/discover",
+            (ProbeMethod::Cheap, Some(Era::Modern)) => "server/discover",
             (ProbeMethod::Cheap, _) => "ping",
         };
         let id = self.send_own(now, Own::Probe, |session, id| {
@@ -211,7 +211,7 @@ impl Session {
             .link
             .as_ref()
             .is_some_and(|l| l.served.is_some() && l.is_open());
-        served && !self.host_blocked && self.memory.era != Era::Unknown
+        served && !self.host_blocked && self.memory.era.is_some()
     }
 
     pub(super) fn pulse_deadline(&self) -> Option<Time> {

@@ -7,10 +7,10 @@ use serde_json::json;
 use crate::catalog::{Page, Seen};
 use crate::cause::Reason;
 use crate::error::{Error, Outcome};
-use crate::event::List;
+use crate::protocol::{Era, List};
 use crate::ledger::Entry;
 use crate::link::Generation;
-use crate::memory::{Era, Filter, Welcome};
+use crate::memory::{Filter, Welcome};
 use crate::message::{Id, Message};
 use crate::time::Time;
 
@@ -38,7 +38,7 @@ impl Session {
             self.send_own(now, Own::Handshake, |_, id| {
                 initialize.with_id(id.to_json().as_bytes()).bytes().clone()
             });
-        } else if self.memory.era == Era::Modern {
+        } else if self.memory.era == Some(Era::Modern) {
             // There is no handshake in this era, but `Ready` shall mean that somebody is there.
             self.send_own(now, Own::Handshake, |session, id| {
                 session.memory.request(id, "server/discover", None)
@@ -128,7 +128,7 @@ impl Session {
     fn version_change(&self, answer: &Message) -> Option<Reason> {
         let welcome = Welcome::read(answer.result()?);
         let (held, offered) = match self.memory.era {
-            Era::Modern => {
+            Some(Era::Modern) => {
                 let held = self.memory.modern_version()?;
                 let supported = welcome.supported?;
                 if supported.contains(&held) {
@@ -174,7 +174,7 @@ impl Session {
     /// Messages pass from now on.
     fn open(&mut self, now: Time) {
         let Some(link) = &mut self.link else { return };
-        let replayed = self.memory.initialize.is_some() || self.memory.era == Era::Modern;
+        let replayed = self.memory.initialize.is_some() || self.memory.era == Some(Era::Modern);
         link.stage = Stage::Open;
         if replayed {
             self.in_service(now);
@@ -300,7 +300,7 @@ impl Session {
         {
             return;
         }
-        if self.memory.era == Era::Modern {
+        if self.memory.era == Some(Era::Modern) {
             for (id, filter) in self.listens() {
                 if filter.wants(list) {
                     self.tell_host(format!(

@@ -5,6 +5,7 @@ use memchr::memchr2;
 
 use crate::framer::Frame;
 use crate::message::{Defect, DefectKind, Id, Kind, Message, read_batch};
+use crate::protocol::method;
 use crate::server::handshake::Introduction;
 use crate::server::refusal::Refusal;
 use crate::server::{Channel, Level, RpcError, result};
@@ -12,13 +13,6 @@ use crate::session::LONGEST_ID;
 
 use super::table::{Call, Scope, What};
 use super::{Client, Output, Sharing, Switch};
-
-/// Notifications of clients that 2026-07-28 no longer has: they are about a session.
-const LEGACY_NOTIFICATIONS: [&str; 3] = [
-    "notifications/initialized",
-    "notifications/progress",
-    "notifications/roots/list_changed",
-];
 
 impl Switch {
     pub(super) fn on_frame(&mut self, client: Client, channel: Channel, frame: Frame) {
@@ -96,7 +90,7 @@ impl Switch {
             // Closing the stream has cancelled the request, or will; there is nobody to tell it to a second time.
             "notifications/cancelled" => return,
             method if self.ended => Refusal::shutting_down(method, false),
-            method if LEGACY_NOTIFICATIONS.contains(&method) => of_a_session(method),
+            method if method::is_legacy_notification(method) => of_a_session(method),
             method => match self.legacy_refusal(method) {
                 Some(refusal) => refusal,
                 None => return self.notify_if_modern(client, channel, message),

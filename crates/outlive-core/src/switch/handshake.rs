@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Refusal as SessionRefusal};
 use crate::message::{Id, Message};
+use crate::protocol::code;
 use crate::server::refusal::Refusal;
 use crate::server::{Channel, RpcError};
 
@@ -233,7 +234,7 @@ impl Switch {
             .map(|error| serde_json::from_slice::<Coded>(error).ok());
         let modern = match &coded {
             None => true,
-            Some(Some(error)) => (-32029..=-32020).contains(&error.code),
+            Some(Some(error)) => code::is_modern_only(error.code),
             Some(None) => false,
         };
         if !modern {

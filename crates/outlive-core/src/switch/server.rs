@@ -4,6 +4,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 
 use crate::message::{Id, Kind, Message};
+use crate::protocol::{code, method};
 use crate::server::{Channel, Level, RpcError, result};
 
 use super::candidate::Candidate;
@@ -165,7 +166,7 @@ impl Switch {
         }
         let place = match owner {
             Owner::Unnamed
-                if self.abandoned.is_empty() && !is_of_subscriptions(message.method()) =>
+                if self.abandoned.is_empty() && !method::is_of_subscriptions(message.method()) =>
             {
                 let only = self.only_request(|_| true);
                 only.map(|call| (call.client, call.channel))
@@ -348,7 +349,7 @@ impl Switch {
 
     /// Answers a request of the server's that no client can.
     pub(super) fn answer_ask(&mut self, id: &Id, sentence: &'static str) {
-        let error = RpcError::new(RpcError::METHOD_NOT_FOUND, sentence);
+        let error = RpcError::new(code::METHOD_NOT_FOUND, sentence);
         let line = result::failure(id.to_json().as_bytes(), &error.to_json());
         self.answer(line);
     }
@@ -373,11 +374,6 @@ impl Switch {
     }
 }
 
-/// Whether a notification is of a kind that only a subscription brings (2026-07-28), so that none is about a request.
-fn is_of_subscriptions(method: &str) -> bool {
-    method.ends_with("/list_changed") || method == "notifications/resources/updated"
-}
-
 /// An answer under the id its client knows.
 fn renamed(call: &Call, message: Message) -> Bytes {
     match message.id_json() == &*call.id_json {
@@ -396,11 +392,11 @@ fn unwelcome(call: &Call, message: Message) -> Bytes {
     let error = message
         .error()
         .and_then(|error| serde_json::from_slice::<Coded>(error).ok());
-    if error.is_none_or(|error| error.code != i64::from(RpcError::METHOD_NOT_FOUND)) {
+    if error.is_none_or(|error| error.code != code::METHOD_NOT_FOUND) {
         return renamed(call, message);
     }
     let error = RpcError::new(
-        RpcError::METHOD_NOT_FOUND,
+        code::METHOD_NOT_FOUND,
         "The server does not know `initialize`: it speaks the protocol from 2026-07-28 on, and this \
          client an earlier revision. Use a newer client.",
     );

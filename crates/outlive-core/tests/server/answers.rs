@@ -1,6 +1,7 @@
 //! Exactly one answer to each request, whatever its handler does.
 
-use outlive_core::server::{Answer, Era, Input, RpcError, ServerEvent};
+use outlive_core::protocol::Era;
+use outlive_core::server::{Answer, Input, RpcError, ServerEvent};
 
 use crate::pair::*;
 

@@ -41,7 +41,7 @@ fn nothing_follows_the_end() {
     p.close(CloseKind::Reset);
     p.shutdown();
     p.ask(None, 1);
-    p.feed(Input::Changed(outlive_core::event::List::Tools));
+    p.feed(Input::Changed(outlive_core::protocol::List::Tools));
     p.feed(Input::Tick);
     assert_eq!(p.all(), [""; 0]);
 }
@@ -123,7 +123,7 @@ fn a_connection_that_breaks_ends_everything_and_nothing_is_sent() {
         "late answers are discarded"
     );
     p.ask(Some(b), 3);
-    p.feed(Input::Changed(outlive_core::event::List::Tools));
+    p.feed(Input::Changed(outlive_core::protocol::List::Tools));
     let outcome = Outcome::NotSent;
     assert_eq!(p.asked(), [(3, Err(Error::ShuttingDown { outcome }))]);
     assert_eq!(p.all(), [""; 0]);

@@ -1,6 +1,7 @@
 //! The revision without a handshake: every request says who sends it.
 
-use outlive_core::server::{Era, Level};
+use outlive_core::protocol::Era;
+use outlive_core::server::Level;
 use serde_json::{Value, json};
 
 use crate::pair::*;

@@ -1,6 +1,6 @@
 //! Who hears of changes.
 
-use outlive_core::event::List;
+use outlive_core::protocol::List;
 use outlive_core::server::Input;
 use serde_json::json;
 

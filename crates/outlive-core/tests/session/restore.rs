@@ -1,7 +1,7 @@
 //! What the host is told it may have missed, once and only if there is something.
 
 use outlive_core::cause::Exit;
-use outlive_core::event::List;
+use outlive_core::protocol::List;
 use outlive_core::{Event, Input};
 
 use crate::pair::*;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use outlive_core::cause::{Cause, Exit, Phase, Reason, StartFailure};
 use outlive_core::error::{Bound, Error, Outcome};
-use outlive_core::event::{Direction, DropReason, List, Unexecuted};
+use outlive_core::event::{Direction, DropReason, Unexecuted};
+use outlive_core::protocol::List;
 use outlive_core::{Event, Generation, State, Time};
 use serde_json::{Value, json};
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use outlive_core::error::{Error, Outcome};
 use outlive_core::policy::Policy;
+use outlive_core::protocol::version::{LEGACY, MODERN};
 use serde_json::{Value, json};
 use tokio::runtime::{self, Handle as Runtime};
 
@@ -21,11 +22,6 @@ use crate::model::{
     DiscoverResult, Implementation, InitializeParams, InitializeResult, RpcError,
     SubscriptionFilter, meta,
 };
-
-/// The modern version we speak.
-const MODERN: &str = "2026-07-28";
-/// The legacy versions we speak, newest first.
-const LEGACY: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
 /// Builds a [`Client`].
 #[must_use = "nothing happens before `connect`"]
@@ -345,7 +341,7 @@ impl Greeting<'_> {
 
     async fn initialize(&self) -> Result<Peer, Error> {
         let capabilities = self.client.handle.handlers.capabilities.clone();
-        let params = InitializeParams::new(LEGACY[0], capabilities, self.info.clone());
+        let params = InitializeParams::new(Era::Legacy.newest(), capabilities, self.info.clone());
         let found: InitializeResult = self.client.request("initialize", params).await?;
         if !LEGACY.contains(&found.protocol_version.as_str()) {
             return Err(no_version(&[found.protocol_version]));

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use outlive_core::error::{Error, Outcome, Refusal};
-use outlive_core::event::List;
+use outlive_core::protocol::List;
 use outlive_core::message::Kind;
 use outlive_core::{Event as CoreEvent, Frame, Id, Input, Message, Time};
 use tokio::runtime::{Handle, RuntimeFlavor};

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use outlive_core::cause::Cause;
-use outlive_core::event::List;
+use outlive_core::protocol::List;
 use outlive_core::{Generation, Time, event};
 use serde::de::DeserializeOwned;
 

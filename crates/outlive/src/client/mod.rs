@@ -68,6 +68,7 @@ pub use feed::Listen;
 pub use handler::{Elicitation, Roots, Sampling};
 pub use outlive_core::Generation;
 pub use outlive_core::event::DropReason;
+pub use outlive_core::protocol::Era;
 pub use tool::Tool;
 
 use desk::Pending;
@@ -86,15 +87,6 @@ const ATTEMPTS: usize = 4;
 
 /// How many pages of a list are followed.
 const PAGES: usize = 10_000;
-
-/// The two ways in which MCP is spoken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Era {
-    /// 2024-11-05 to 2025-11-25: a handshake, then a session.
-    Legacy,
-    /// Since 2026-07-28: each request stands for itself.
-    Modern,
-}
 
 /// What is known of the server from the handshake.
 #[derive(Clone, Debug)]

@@ -4,7 +4,8 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use outlive_core::error::{Error, Outcome};
-use outlive_core::event::{List, Software};
+use outlive_core::event::Software;
+use outlive_core::protocol::List;
 use outlive_core::{Event as CoreEvent, Time};
 
 use super::event::{Event, State, list_changed};

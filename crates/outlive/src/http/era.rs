@@ -6,21 +6,13 @@
 
 use outlive_core::Message;
 use outlive_core::link::Fate;
+use outlive_core::protocol::code;
 use serde_json::{Value, json};
 
 use super::verdict::Refusal;
 
-/// The errors that only a modern server gives.
-const MODERN: [i64; 3] = [-32020, -32021, -32022];
-/// Unknown, and so are all methods of a handshake to a server that has none.
-const UNKNOWN: i64 = -32601;
 /// How much of a server's words is repeated.
 const WORDS: usize = 200;
-
-/// Whether an error of this code, in answer to a modern request, comes from a modern server.
-pub(super) fn is_modern(code: i64) -> bool {
-    MODERN.contains(&code)
-}
 
 /// A modern request was refused as by a legacy server.
 pub(super) fn legacy_only(refusal: &Refusal) -> Fate {
@@ -61,7 +53,8 @@ fn explained(answer: &Message) -> Option<Message> {
         .collect();
     // Of two eras, it only does not like the version it was offered.
     let dual = versions.iter().any(|version| *version < "2026");
-    if dual || !is_modern(code) && code != UNKNOWN {
+    // To a server that has no handshake, all its methods are unknown.
+    if dual || !code::is_modern_only(code) && code != code::METHOD_NOT_FOUND {
         return None;
     }
     let versions = match versions.is_empty() {

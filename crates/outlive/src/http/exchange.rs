@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::{Bytes, BytesMut};
 use outlive_core::link::Fate;
 use outlive_core::message::{Kind, read_batch};
+use outlive_core::protocol::code;
 use outlive_core::reconnect::Reconnect;
 use outlive_core::{Frame, Framer, Id, LinkInput, Message};
 use reqwest::Response;
@@ -23,7 +24,6 @@ use super::session::{Failure, Session, Written};
 use super::sse::{Event, Events};
 use super::verdict::{Refusal, one_line, retry_after, sounds_lost};
 use super::{era, listing};
-use crate::model::RpcError;
 
 /// How long the words of a refusal are waited for, and how many of them are read.
 const REFUSAL: Duration = Duration::from_secs(5);
@@ -108,7 +108,7 @@ impl Exchange {
             }
             let refusal = refusal(response, in_session).await;
             // It was not executed, so it can be sent again.
-            if refusal.code() == Some(RpcError::HEADER_MISMATCH)
+            if refusal.code() == Some(code::HEADER_MISMATCH)
                 && std::mem::take(&mut once)
                 && let Some(better) =
                     listing::better_headers(&self.session, &self.message, &headers).await
@@ -136,7 +136,7 @@ impl Exchange {
             return End::Refused(refusal.status);
         }
         let known = &self.session.known;
-        if self.message.is_modern() && refusal.code().is_some_and(era::is_modern) {
+        if self.message.is_modern() && refusal.code().is_some_and(code::is_modern_only) {
             known.set_modern(true);
         } else if self.message.is_modern() && refusal.is_of_legacy() {
             // A modern server has to answer this one.

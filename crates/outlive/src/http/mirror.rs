@@ -6,13 +6,12 @@
 use std::collections::HashMap;
 
 use outlive_core::Message;
+use outlive_core::protocol::{header, meta, method};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 
 use crate::base64;
 
-const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-const MARK: &[u8] = b"x-mcp-header";
 /// Integers beyond this are not safe everywhere (2^53 − 1).
 const MOST: i64 = (1 << 53) - 1;
 
@@ -40,16 +39,12 @@ impl Mirror {
             }
         };
         if let Some(version) = version(message) {
-            add(HeaderName::from_static("mcp-protocol-version"), &version);
+            add(HeaderName::from_static(header::PROTOCOL_VERSION), &version);
         }
-        add(HeaderName::from_static("mcp-method"), message.method());
-        let name = match message.method() {
-            "tools/call" | "prompts/get" => message.name(),
-            "resources/read" => message.uri(),
-            _ => None,
-        };
+        add(HeaderName::from_static(header::METHOD), message.method());
+        let name = method::subject(message);
         if let Some(name) = &name {
-            add(HeaderName::from_static("mcp-name"), name);
+            add(HeaderName::from_static(header::NAME), name);
         }
         if message.is("tools/call")
             && let Some(params) = name.and_then(|name| self.tools.get(&*name))
@@ -71,7 +66,7 @@ impl Mirror {
     pub(super) fn learn(&mut self, answer: &Message) -> Option<(Vec<u8>, Vec<String>)> {
         let result = answer.result()?;
         if self.tools.is_empty() {
-            memchr::memmem::find(result, MARK)?;
+            memchr::memmem::find(result, header::MARK.as_bytes())?;
         }
         let mut whole: Value = serde_json::from_slice(answer.bytes()).ok()?;
         let tools = whole.pointer_mut("/result/tools")?.as_array_mut()?;
@@ -98,7 +93,7 @@ impl Mirror {
 /// The version a request names in its `_meta`.
 fn version(message: &Message) -> Option<String> {
     let meta: Value = serde_json::from_slice(message.meta()?).ok()?;
-    meta[VERSION].as_str().map(str::to_string)
+    meta[meta::PROTOCOL_VERSION].as_str().map(str::to_string)
 }
 
 /// The mirrored arguments of a tool; why its schema is invalid, if it is.
@@ -124,14 +119,13 @@ fn walk(
     found: &mut Vec<Param>,
     marks: &mut usize,
 ) -> Result<(), &'static str> {
-    if let Some(mark) = schema.get("x-mcp-header")
+    if let Some(mark) = schema.get(header::MARK)
         && !path.is_empty()
     {
         *marks += 1;
         let name = mark.as_str().filter(|name| !name.is_empty());
         let name = name.ok_or("x-mcp-header is empty or no text")?;
-        let header = format!("mcp-param-{name}").to_ascii_lowercase();
-        let header = HeaderName::from_bytes(header.as_bytes())
+        let header = HeaderName::from_bytes(header::param(name).as_bytes())
             .map_err(|_| "x-mcp-header cannot be the name of a header")?;
         if !matches!(
             schema["type"].as_str(),
@@ -211,7 +205,7 @@ mod tests {
     fn call(name: &str, arguments: Value) -> Message {
         message(
             &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
-            "_meta": {VERSION: "2026-07-28"}, "name": name, "arguments": arguments}}),
+            "_meta": {meta::PROTOCOL_VERSION: "2026-07-28"}, "name": name, "arguments": arguments}}),
         )
     }
 

@@ -7,6 +7,7 @@ use std::error::Error as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use outlive_core::protocol::header;
 use reqwest::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
 };
@@ -17,9 +18,9 @@ pub(super) use super::body::Written;
 use super::credentials::{Challenge, Keyring};
 use super::known::Known;
 
-const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+const SESSION: HeaderName = HeaderName::from_static(header::SESSION_ID);
+const VERSION: HeaderName = HeaderName::from_static(header::PROTOCOL_VERSION);
+const LAST_EVENT: HeaderName = HeaderName::from_static(header::LAST_EVENT_ID);
 
 /// Longer than a good network ever takes to connect.
 const CONNECT: Duration = Duration::from_secs(10);

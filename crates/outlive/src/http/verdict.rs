@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use outlive_core::link::Fate;
 use outlive_core::message::Kind;
+use outlive_core::protocol::code;
 use outlive_core::{Frame, Id, LinkInput, Message};
 use serde_json::Value;
 
@@ -21,8 +22,11 @@ const LOST: [&str; 10] = [
     "server not initialized",
 ];
 
-/// The errors that only a modern server gives (2026-07-28, Backward Compatibility).
-const MODERN: [i64; 4] = [-32020, -32021, -32022, -32601];
+/// Whether this is an error in the words of a modern server: over HTTP it says of an unknown method that it is not
+/// found, too (2026-07-28, Backward Compatibility).
+fn is_modern(code: i64) -> bool {
+    code::is_modern_only(code) || code == code::METHOD_NOT_FOUND
+}
 
 /// A response that is no answer.
 #[derive(Debug)]
@@ -70,14 +74,14 @@ impl Refusal {
     /// words of a newer one.
     pub(super) fn may_be_sse(&self) -> bool {
         matches!(self.status, 400 | 404 | 405)
-            && !self.code().is_some_and(|code| MODERN.contains(&code))
+            && !self.code().is_some_and(is_modern)
     }
 
     /// Whether a server of the legacy era would refuse a modern request so: not for who asks or how often,
     /// and not in the words of a newer one.
     pub(super) fn is_of_legacy(&self) -> bool {
         let about_it = matches!(self.status, 400 | 404 | 405 | 406 | 415 | 422 | 501);
-        about_it && !self.code().is_some_and(|code| MODERN.contains(&code))
+        about_it && !self.code().is_some_and(is_modern)
     }
 
     /// What it means for the request of this id.
@@ -237,7 +241,7 @@ mod tests {
         for status in [400, 404, 405] {
             assert!(refusal(status, "", false).may_be_sse());
             assert!(refusal(status, &modern(-32600), false).may_be_sse());
-            for code in MODERN {
+            for code in [-32020, -32021, -32022, -32601] {
                 assert!(!refusal(status, &modern(code), false).may_be_sse());
             }
         }
@@ -254,7 +258,7 @@ mod tests {
         for status in [400, 404, 405, 406, 415, 422, 501] {
             assert!(refusal(status, "<html>", false).is_of_legacy());
             assert!(refusal(status, &error(-32600), false).is_of_legacy());
-            for code in MODERN {
+            for code in [-32020, -32021, -32022, -32601] {
                 assert!(!refusal(status, &error(code), false).is_of_legacy());
             }
         }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use outlive_core::protocol::code;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -32,25 +33,25 @@ pub struct RpcError {
 
 impl RpcError {
     /// What arrived is not JSON.
-    pub const PARSE_ERROR: i64 = -32700;
+    pub const PARSE_ERROR: i64 = code::PARSE_ERROR;
     /// What arrived is not a request.
-    pub const INVALID_REQUEST: i64 = -32600;
+    pub const INVALID_REQUEST: i64 = code::INVALID_REQUEST;
     /// There is no such method.
-    pub const METHOD_NOT_FOUND: i64 = -32601;
+    pub const METHOD_NOT_FOUND: i64 = code::METHOD_NOT_FOUND;
     /// The parameters are wrong.
-    pub const INVALID_PARAMS: i64 = -32602;
+    pub const INVALID_PARAMS: i64 = code::INVALID_PARAMS;
     /// The peer failed.
-    pub const INTERNAL_ERROR: i64 = -32603;
+    pub const INTERNAL_ERROR: i64 = code::INTERNAL_ERROR;
     /// There is no such resource (up to 2025-11-25).
-    pub const RESOURCE_NOT_FOUND: i64 = -32002;
+    pub const RESOURCE_NOT_FOUND: i64 = code::RESOURCE_NOT_FOUND;
     /// The person must visit a web page first (2025-11-25).
-    pub const URL_ELICITATION_REQUIRED: i64 = -32042;
+    pub const URL_ELICITATION_REQUIRED: i64 = code::URL_ELICITATION_REQUIRED;
     /// The headers of a request do not fit its body (2026-07-28).
-    pub const HEADER_MISMATCH: i64 = -32020;
+    pub const HEADER_MISMATCH: i64 = code::HEADER_MISMATCH;
     /// The client lacks a capability the request needs (2026-07-28).
-    pub const MISSING_CLIENT_CAPABILITY: i64 = -32021;
+    pub const MISSING_CLIENT_CAPABILITY: i64 = code::MISSING_CLIENT_CAPABILITY;
     /// The server does not speak the version of the request (2026-07-28).
-    pub const UNSUPPORTED_PROTOCOL_VERSION: i64 = -32022;
+    pub const UNSUPPORTED_PROTOCOL_VERSION: i64 = code::UNSUPPORTED_PROTOCOL_VERSION;
 
     /// An error of this kind.
     pub fn new(code: i64, message: impl Into<String>) -> RpcError {

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use hyper::body::{Body, Incoming};
 use hyper::header::{EXPECT, HeaderMap};
 use hyper::{Request, StatusCode};
-use outlive_core::Time;
+use outlive_core::{Error, Time};
 use outlive_core::byte_budget::{ByteBudget, Share};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -25,9 +25,6 @@ use tokio::time::timeout;
 use super::accept::unless;
 use super::exchange::Refused;
 use super::reply::{self, Reply};
-
-/// The body is longer than the limit (−31008, as in [`outlive_core::Error`]).
-const TOO_LARGE: i32 = -31008;
 
 /// Bodies beginning with this were written by an editor.
 const BOM: &[u8] = b"\xef\xbb\xbf";
@@ -219,7 +216,9 @@ fn too_large(limit: usize) -> Box<Reply> {
     let sentence =
         format!("The message is longer than the limit of {limit} bytes and was not read.");
     let status = StatusCode::PAYLOAD_TOO_LARGE;
-    Box::new(reply::error(status, b"", TOO_LARGE, sentence))
+    let answer = false;
+    let code = Error::TooLarge { limit, answer }.code();
+    Box::new(reply::error(status, b"", code, sentence))
 }
 
 fn no_room() -> Box<Reply> {

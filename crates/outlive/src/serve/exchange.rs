@@ -10,7 +10,7 @@ use hyper::{Method, Request, StatusCode};
 use memchr::memmem;
 use outlive_core::error::Outcome;
 use outlive_core::message::{Defect, DefectKind, Kind as MessageKind};
-use outlive_core::server::{LEGACY_VERSIONS, RpcError};
+use outlive_core::protocol::{code, version};
 use outlive_core::session_table::{Full, Principal};
 use outlive_core::{Error, Frame, Generation, Message};
 use serde::Deserialize;
@@ -19,7 +19,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::accept::Front;
 use super::body::Unread;
 use super::guard::{Guard, header};
-use super::head::{self, HEADER_MISMATCH, VERSION};
+use super::head::{self, VERSION};
 use super::mouth::{Beginning, Mouth};
 use super::patience::Patience;
 use super::reader::{Reader, read_id};
@@ -34,9 +34,6 @@ const PROMPT: Duration = Duration::from_millis(250);
 
 /// The first revision whose clients know events without a message.
 const PRIMED: &str = "2025-11-25";
-
-/// The session is not known (−31006, as in [`outlive_core::Error`]).
-const SESSION_EXPIRED: i32 = -31006;
 
 /// A refusal on the way.
 pub(super) type Refused<T> = Result<T, Box<Reply>>;
@@ -133,7 +130,7 @@ impl Front {
         }
         let body = self.read(body, caller).await?;
         let message = Message::read(body.clone());
-        let legacy = |version: &str| LEGACY_VERSIONS.contains(&version.trim());
+        let legacy = |version: &str| version::LEGACY.contains(&version.trim());
         let modern = message.as_ref().is_ok_and(Message::is_modern)
             || header(headers, VERSION).is_some_and(|version| !legacy(version));
         let speaks_for_itself = message.as_ref().is_ok_and(Message::is_modern);
@@ -163,7 +160,7 @@ impl Front {
                 head::mismatch(headers, message, || self.backend.mirrored(message))
         {
             let (status, id) = (StatusCode::BAD_REQUEST, message.id_json());
-            return Ok(reply::error(status, id, HEADER_MISMATCH, sentence));
+            return Ok(reply::error(status, id, code::HEADER_MISMATCH, sentence));
         }
         let exchange = Exchange {
             front: self,
@@ -345,7 +342,7 @@ impl Front {
         let session = session.filter(|session| session.mouth.single == sse);
         session.ok_or_else(|| {
             let sentence = "Session not found: it has ended. Send `initialize` to begin another.";
-            reply::error(StatusCode::NOT_FOUND, b"", SESSION_EXPIRED, sentence.into()).into()
+            reply::error(StatusCode::NOT_FOUND, b"", Error::SessionExpired.code(), sentence.into()).into()
         })
     }
 
@@ -477,10 +474,8 @@ pub(super) fn defect(message: &Result<Message, Defect>) -> Option<&Defect> {
 }
 
 pub(super) fn malformed(defect: &Defect) -> Reply {
-    /// No JSON at all.
-    const PARSE: i32 = -32700;
     let sentence = format!("The body is not a message: {}.", defect.detail);
-    reply::error(StatusCode::BAD_REQUEST, &defect.id_json, PARSE, sentence)
+    reply::error(StatusCode::BAD_REQUEST, &defect.id_json, code::PARSE_ERROR, sentence)
 }
 
 /// A request of a session names a revision that no session has (2025-11-25, transports: status 400).
@@ -490,16 +485,16 @@ fn unknown_version(headers: &HeaderMap, id_json: &[u8]) -> Reply {
     let sentence = format!(
         "Unsupported protocol version: MCP-Protocol-Version is {shown:?}, which is no revision of a session. Nothing was \
          executed. Send the revision that `initialize` agreed on, one of {}.",
-        LEGACY_VERSIONS.join(", ")
+        version::LEGACY.join(", ")
     );
-    reply::error(StatusCode::BAD_REQUEST, id_json, -32600, sentence)
+    reply::error(StatusCode::BAD_REQUEST, id_json, code::INVALID_REQUEST, sentence)
 }
 
 /// The code of the error that this message is.
-fn error_code(line: &Bytes) -> Option<i32> {
+fn error_code(line: &Bytes) -> Option<i64> {
     #[derive(Deserialize)]
     struct Coded {
-        code: i32,
+        code: i64,
     }
     let message = Message::read(line.clone()).ok()?;
     let error: Coded = serde_json::from_slice(message.error()?).ok()?;
@@ -507,7 +502,7 @@ fn error_code(line: &Bytes) -> Option<i32> {
 }
 
 /// The code of an error without an id: it refuses a notification (2026-07-28, transports).
-fn refused_notification(line: &Bytes) -> Option<i32> {
+fn refused_notification(line: &Bytes) -> Option<i64> {
     #[derive(Deserialize)]
     struct Refused {
         id: Option<serde_json::Value>,
@@ -515,7 +510,7 @@ fn refused_notification(line: &Bytes) -> Option<i32> {
     }
     #[derive(Deserialize)]
     struct Coded {
-        code: i32,
+        code: i64,
     }
     memmem::find(line, br#""error""#)?;
     let refused: Refused = serde_json::from_slice(line).ok()?;
@@ -534,17 +529,17 @@ fn is_unsupported(line: &Bytes) -> bool {
 fn modern_status(line: &Bytes, at_once: bool) -> StatusCode {
     if let Some(code) = refused_notification(line) {
         return match code {
-            -32600 => StatusCode::BAD_REQUEST,
+            code::INVALID_REQUEST => StatusCode::BAD_REQUEST,
             _ => StatusCode::SERVICE_UNAVAILABLE,
         };
     }
     match error_code(line) {
-        Some(RpcError::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
-        Some(HEADER_MISMATCH | RpcError::MISSING_CAPABILITY | RpcError::UNSUPPORTED_VERSION) => {
+        Some(code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
+        Some(code) if code::is_modern_only(code) => StatusCode::BAD_REQUEST,
+        Some(code::INVALID_PARAMS | code::INVALID_REQUEST | code::PARSE_ERROR) if at_once => {
             StatusCode::BAD_REQUEST
         }
-        Some(RpcError::INVALID_PARAMS | -32600 | -32700) if at_once => StatusCode::BAD_REQUEST,
-        Some(-32600) if is_unsupported(line) => StatusCode::BAD_REQUEST,
+        Some(code::INVALID_REQUEST) if is_unsupported(line) => StatusCode::BAD_REQUEST,
         _ => StatusCode::OK,
     }
 }

@@ -6,18 +6,15 @@
 
 use hyper::header::HeaderMap;
 use outlive_core::Message;
+pub(crate) use outlive_core::protocol::header::PROTOCOL_VERSION as VERSION;
+use outlive_core::protocol::header::{METHOD, NAME, param};
+use outlive_core::protocol::{method, version};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::Mirrored;
 use super::guard::header;
 
-/// The HTTP headers do not match the body (−32020, 2026-07-28).
-pub(crate) const HEADER_MISMATCH: i32 = -32020;
-
-pub(crate) const VERSION: &str = "mcp-protocol-version";
-const METHOD: &str = "mcp-method";
-const NAME: &str = "mcp-name";
 
 /// What is wrong with the headers of this request, if anything is.
 pub(crate) fn mismatch(
@@ -35,17 +32,12 @@ fn compare(
 ) -> Result<(), String> {
     let version = version_of(message);
     plain(headers, VERSION, version.as_deref())?;
-    if version.as_deref() != Some("2026-07-28") {
+    if version.as_deref() != Some(version::MODERN) {
         return Ok(());
     }
     plain(headers, METHOD, Some(message.method()))?;
-    let name = match message.method() {
-        "tools/call" | "prompts/get" => message.name(),
-        "resources/read" => message.uri(),
-        _ => return Ok(()),
-    };
     // Without a name in the body the handler says what is wrong.
-    if let Some(name) = name {
+    if let Some(name) = method::subject(message) {
         let shown = decoded(headers, NAME)?;
         equal(NAME, &shown, &name)?;
     }
@@ -122,7 +114,7 @@ fn arguments(headers: &HeaderMap, message: &Message, all: Vec<Mirrored>) -> Resu
         let found = path
             .iter()
             .try_fold(&params["arguments"], |value, key| value.get(key));
-        let name = format!("mcp-param-{}", header.to_ascii_lowercase());
+        let name = param(&header);
         let expected = match found {
             None | Some(Value::Null) => continue,
             Some(Value::String(text)) => text.clone(),

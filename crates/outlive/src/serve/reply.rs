@@ -10,11 +10,12 @@ use hyper::header::{
     RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Response, StatusCode};
+use outlive_core::protocol::{code, header};
 use outlive_core::server::RpcError;
 
 use super::reader::{Cut, Reader};
 
-pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static(header::SESSION_ID);
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// A response.
@@ -105,7 +106,7 @@ pub(crate) fn stream(reader: Reader) -> Reply {
 }
 
 /// An error of ours that answers the request of this id, or none in particular.
-pub(crate) fn error(status: StatusCode, id_json: &[u8], code: i32, sentence: String) -> Reply {
+pub(crate) fn error(status: StatusCode, id_json: &[u8], code: i64, sentence: String) -> Reply {
     let error = RpcError::new(code, sentence).to_json();
     let body = match std::str::from_utf8(id_json) {
         Ok(id) if !id.is_empty() => format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#),
@@ -116,9 +117,7 @@ pub(crate) fn error(status: StatusCode, id_json: &[u8], code: i32, sentence: Str
 
 /// A refusal of the whole exchange.
 pub(crate) fn refusal(status: StatusCode, sentence: impl Into<String>) -> Reply {
-    /// The exchange broke a rule of the transport (JSON-RPC: invalid request).
-    const INVALID: i32 = -32600;
-    error(status, b"", INVALID, sentence.into())
+    error(status, b"", code::INVALID_REQUEST, sentence.into())
 }
 
 /// Come again later.

@@ -175,8 +175,7 @@ fn words_of(payload: Box<dyn Any + Send>) -> String {
 
 /// An error as the machine takes it.
 pub(crate) fn to_wire(error: RpcError) -> WireError {
-    let code = i32::try_from(error.code).unwrap_or(WireError::INTERNAL);
-    let mut wire = WireError::new(code, error.message);
+    let mut wire = WireError::new(error.code, error.message);
     wire.data = error.data.map(|data| data.to_string().into());
     wire
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use outlive_core::error::Outcome;
-use outlive_core::server::{AskId, CancelReason, Era, Input, Level, Peer};
+use outlive_core::protocol::Era;
+use outlive_core::server::{AskId, CancelReason, Input, Level, Peer};
 use outlive_core::{Error, Id};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

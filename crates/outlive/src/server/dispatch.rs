@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use outlive_core::Message;
-use outlive_core::server::Era;
+use outlive_core::protocol::Era;
 use serde::Deserialize;
 
 use super::call::{Call, Outcome};

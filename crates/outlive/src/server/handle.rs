@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use outlive_core::event::List;
+use outlive_core::protocol::List;
 use outlive_core::server::Input;
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -99,7 +99,8 @@ pub use failure::ToolError;
 pub use handle::ServerHandle;
 #[cfg(feature = "http-server")]
 pub use http::{Http, HttpServer};
-pub use outlive_core::server::{CancelReason, Era, Peer};
+pub use outlive_core::protocol::Era;
+pub use outlive_core::server::{CancelReason, Peer};
 pub use prompt::{IntoCompletion, IntoPromptResult};
 pub use resource::{IntoReadResult, ResourceUri};
 pub use responder::Responder;

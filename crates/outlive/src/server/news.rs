@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use outlive_core::event::List;
+use outlive_core::protocol::List;
 use outlive_core::server::Input;
 
 /// Resources kept for one client. Which of them it has subscribed to shows only when it is told.

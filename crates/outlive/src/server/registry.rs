@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use bytes::Bytes;
-use outlive_core::event::List;
+use outlive_core::protocol::List;
 use outlive_core::server::{Input, ServerPolicy};
 
 use super::call::Call;

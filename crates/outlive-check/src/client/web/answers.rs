@@ -4,7 +4,8 @@
 use serde_json::{Value, json};
 
 use crate::client::Outcome;
-use crate::scenario::{Era, Scenario};
+use crate::Era;
+use crate::scenario::Scenario;
 use crate::site::Answer;
 use crate::stage::Stage;
 use crate::verdict::{Finding, Held};

@@ -1,6 +1,7 @@
 //! What every request has to say in its headers (FM-03, FM-44, FM-45).
 
-use crate::scenario::{Era, Scenario};
+use crate::Era;
+use crate::scenario::Scenario;
 use crate::site::{Seen, Site};
 use crate::stage::Stage;
 use crate::verdict::{Finding, Held};

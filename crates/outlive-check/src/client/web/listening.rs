@@ -6,7 +6,8 @@ use tokio::time::sleep;
 
 use crate::client::Driver;
 use crate::counted;
-use crate::scenario::{Era, Scenario};
+use crate::Era;
+use crate::scenario::Scenario;
 use crate::site::{Act, Answer, Site};
 use crate::stage::Stage;
 use crate::verdict::{Finding, Held};

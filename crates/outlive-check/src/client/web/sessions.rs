@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::scenario::{Era, Scenario};
+use crate::Era;
+use crate::scenario::Scenario;
 use crate::site::{Act, Answer, Site};
 use crate::stage::Stage;
 use crate::verdict::{Finding, Held};

@@ -7,7 +7,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::client::{Driver, Outcome};
 use crate::counted;
-use crate::scenario::{Era, Scenario};
+use crate::Era;
+use crate::scenario::Scenario;
 use crate::site::{Act, Answer, Site};
 use crate::stage::Stage;
 use crate::verdict::{Finding, Held};

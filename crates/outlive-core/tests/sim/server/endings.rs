@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outlive_core::event::List;
+use outlive_core::protocol::List;
 use outlive_core::server::{CloseKind, Input};
 
 use crate::world::Broken;
