@@ -235,11 +235,12 @@ fn crowd(
     let process = running.process();
     // One comes and goes first: what outlive keeps from its first server on is not left behind by anybody.
     let mut first = Guests::default();
+    let alone = Holding::of(process)?.children;
     first.come(&running.address, 1)?;
     first.talk("before the others")?;
     first.ask(Address::delete)?;
     first.hang_up();
-    let before = Holding::of(process)?;
+    let before = once(process, |now| now.children <= alone)?;
 
     let mut guests = Guests::default();
     guests.come(&running.address, sessions)?;
@@ -254,7 +255,7 @@ fn crowd(
         .filter(|it| !matches!(it.status, 200..=204))
         .count();
     guests.hang_up();
-    let after = settled(process, &before)?;
+    let after = once(process, |now| left(&before, now) == 0)?;
     let grown = during.resident.saturating_sub(before.resident);
     Ok(Crowd {
         kind,
@@ -314,7 +315,7 @@ fn storm(
         guests.hang_up();
     }
     let alive = forgotten(&gone)?;
-    let after = settled(process, &before)?;
+    let after = once(process, |now| left(&before, now) == 0)?;
     Ok(Storm {
         kind,
         clients,
@@ -430,12 +431,12 @@ fn answers(outcome: &Outcome, text: &str) -> bool {
     right
 }
 
-/// What is held once nothing is left, or what is still held when patience ends.
-fn settled(process: Process, before: &Holding) -> io::Result<Holding> {
+/// What is held once it is as it should be, or what is still held when patience ends.
+fn once(process: Process, should_be: impl Fn(&Holding) -> bool) -> io::Result<Holding> {
     let start = Instant::now();
     loop {
         let now = Holding::of(process)?;
-        if left(before, &now) == 0 || start.elapsed() > PATIENCE {
+        if should_be(&now) || start.elapsed() > PATIENCE {
             return Ok(now);
         }
     }

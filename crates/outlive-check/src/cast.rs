@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::Era;
 use crate::client::{self, ClientUnderTest};
 use crate::proxy::ProxyUnderTest;
-use crate::Era;
 use crate::scenario::Subject;
 use crate::survey::ServerUnderTest;
 

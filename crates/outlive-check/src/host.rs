@@ -9,11 +9,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::Era;
 use crate::inbox::{Inbox, Letters};
 use crate::journal::Leg;
 use crate::pipes::Pipes;
 use crate::process::{Process, ending};
-use crate::Era;
 use crate::tool::ToolCall;
 use crate::verdict::{Finding, Held};
 use crate::web::Web;
@@ -212,11 +212,7 @@ impl Host {
             return Ok(Value::Null);
         }
         let answer = self
-            .ask(
-                "initialize",
-                initialize(Era::Legacy.newest()),
-                "initialize",
-            )
+            .ask("initialize", initialize(Era::Legacy.newest()), "initialize")
             .await?;
         self.notify("notifications/initialized", json!({})).await;
         match answer.get("result") {

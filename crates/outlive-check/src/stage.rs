@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::Era;
 use crate::cast::Cast;
 use crate::host::{Host, Line};
 use crate::inbox::Inbox;
@@ -15,7 +16,6 @@ use crate::journal::{Journal, Leg};
 use crate::pipes::Pipes;
 use crate::process::Process;
 use crate::random::Random;
-use crate::Era;
 use crate::survey::{ServerUnderTest, Target};
 use crate::tool::ToolCall;
 use crate::verdict::Finding;

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::Era;
 use crate::counted;
 use crate::host::Host;
 use crate::journal::Journal;
-use crate::Era;
 use crate::scenario::Over;
 use crate::stage::{Options, start};
 use crate::tool::ToolCall;

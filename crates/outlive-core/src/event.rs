@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use crate::bounded::escape;
 use crate::cause::{Cause, Phase};
 use crate::link::Generation;
-use crate::time::Time;
 use crate::protocol::List;
+use crate::time::Time;
 
 /// Where a session stands. There is no second flag that could disagree with it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::inbox::Letters;
 use crate::Era;
+use crate::inbox::Letters;
 use crate::scenario::{Over, Scenario};
 use crate::stage::Stage;
 use crate::verdict::{Finding, Held};

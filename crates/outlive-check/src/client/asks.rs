@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use crate::Era;
 use crate::counted;
 use crate::puppet::Habits;
-use crate::Era;
 use crate::scenario::{Over, Scenario};
 use crate::stage::Stage;
 use crate::verdict::{Finding, Held};

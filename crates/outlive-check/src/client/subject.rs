@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::Era;
 use crate::journal::Journal;
 use crate::puppet::{Habits, Puppets};
-use crate::Era;
 use crate::scenario::Over;
 use crate::site::Site;
 use crate::verdict::Finding;

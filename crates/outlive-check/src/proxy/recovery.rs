@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use crate::Era;
 use crate::host::Id;
 use crate::inbox::Letters;
 use crate::puppet::Habits;
-use crate::Era;
 use crate::scenario::{Over, Scenario};
 use crate::stage::Stage;
 use crate::verdict::{Finding, Held};

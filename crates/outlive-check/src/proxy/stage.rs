@@ -10,13 +10,13 @@ use tokio::net::TcpStream;
 use tokio::process::ChildStdin;
 use tokio::time::Instant;
 
+use crate::Era;
 use crate::cast::Cast;
 use crate::client::filled;
 use crate::host::Host;
 use crate::journal::{Journal, Leg};
 use crate::process::{Process, ending};
 use crate::puppet::{Habits, Puppet, Puppets};
-use crate::Era;
 use crate::stage::{Options, Stage, start, unstarted};
 use crate::survey::Target;
 use crate::tool::ToolCall;

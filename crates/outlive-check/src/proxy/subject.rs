@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use crate::Era;
 use crate::client::words;
 use crate::journal::Journal;
 use crate::puppet::Habits;
-use crate::Era;
 use crate::scenario::Over;
 use crate::verdict::Finding;
 

@@ -167,7 +167,10 @@ async fn start_fails(stage: &mut Stage) -> Held {
     };
     let mut opened = stage.opened(habits).await?;
     let message = match opened.host.era {
-        crate::Era::Legacy => ("initialize", crate::host::initialize(crate::Era::Legacy.newest())),
+        crate::Era::Legacy => (
+            "initialize",
+            crate::host::initialize(crate::Era::Legacy.newest()),
+        ),
         crate::Era::Modern => ("server/discover", json!({})),
     };
     let id = opened.host.request(message.0, message.1).await;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::Era;
 use crate::host::Id;
 use crate::puppet;
-use crate::Era;
 use crate::scenario::{Over, Scenario};
 use crate::stage::Stage;
 use crate::verdict::{Finding, Held};

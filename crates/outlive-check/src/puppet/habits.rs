@@ -7,13 +7,12 @@ use outlive_core::protocol::{meta, version};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
+use crate::Era;
 use crate::inbox::Inbox;
 use crate::journal::Leg;
 use crate::lines::Lines;
-use crate::Era;
 
 use super::frames::Order;
-
 
 /// What a scripted server does by itself. The default is a good server of both eras.
 #[derive(Clone, Debug, Default)]

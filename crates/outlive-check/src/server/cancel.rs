@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::Era;
 use crate::counted;
 use crate::host::{Id, initialize};
 use crate::inbox::Letters;
 use crate::race::race;
-use crate::Era;
 use crate::scenario::{Over, Scenario};
 use crate::stage::Stage;
 use crate::verdict::{Finding, Held};

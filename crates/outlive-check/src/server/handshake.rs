@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::host::initialize;
 use crate::Era;
+use crate::host::initialize;
 use crate::scenario::{Over, Scenario};
 use crate::stage::Stage;
 use crate::verdict::{Finding, Held};
@@ -93,12 +93,8 @@ async fn malformed(stage: &mut Stage) -> Held {
 
 async fn initialized_missing(stage: &mut Stage) -> Held {
     let mut host = stage.start().await?;
-    host.ask(
-        "initialize",
-        initialize(Era::Legacy.newest()),
-        "initialize",
-    )
-    .await?;
+    host.ask("initialize", initialize(Era::Legacy.newest()), "initialize")
+        .await?;
     host.ask(
         "tools/list",
         json!({}),

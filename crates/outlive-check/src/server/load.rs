@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use crate::Era;
 use crate::counted;
 use crate::host::Id;
 use crate::inbox::Letters;
-use crate::Era;
 use crate::scenario::{Over, Scenario};
 use crate::stage::Stage;
 use crate::verdict::{Finding, Held};

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::host::{Host, Id};
 use crate::Era;
+use crate::host::{Host, Id};
 use crate::scenario::{Over, Scenario};
 use crate::stage::Stage;
 use crate::verdict::{Finding, Held};

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::host::{Host, initialize};
 use crate::Era;
+use crate::host::{Host, initialize};
 use crate::scenario::{Over, Scenario};
 use crate::stage::Stage;
 use crate::verdict::{Finding, Held};

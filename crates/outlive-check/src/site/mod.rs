@@ -25,9 +25,9 @@ use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout_at};
 
+use crate::Era;
 use crate::journal::{Journal, Leg};
 use crate::puppet;
-use crate::Era;
 use crate::verdict::Finding;
 
 pub use answer::Answer;

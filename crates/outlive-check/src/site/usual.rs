@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use crate::puppet::{self, Habits};
 use crate::Era;
+use crate::puppet::{self, Habits};
 
 use super::{Act, Answer, Register, Seen, locked};
 

@@ -26,9 +26,9 @@ pub use head::Head;
 use reply::enough;
 pub use reply::{Piece, Reply};
 
+use crate::Era;
 use crate::inbox::Inbox;
 use crate::journal::Leg;
-use crate::Era;
 
 /// Headers, in order.
 pub type Headers = Vec<(String, String)>;

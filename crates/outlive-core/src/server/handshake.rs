@@ -8,10 +8,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::protocol::{Era, List};
 use crate::event::Software;
 use crate::message::Message;
 use crate::protocol::version::{self, MODERN};
+use crate::protocol::{Era, List};
 
 use super::refusal::Refusal;
 use super::request::Peer;

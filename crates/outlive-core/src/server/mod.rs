@@ -51,10 +51,10 @@ use bytes::Bytes;
 
 use crate::error::Error;
 use crate::event::DropReason;
-use crate::protocol::List;
 use crate::framer::Frame;
 use crate::ledger::sooner;
 use crate::message::Message;
+use crate::protocol::List;
 use crate::time::{Clock, Time};
 
 pub use self::answer::{Answer, RpcError};

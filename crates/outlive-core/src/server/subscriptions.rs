@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use crate::protocol::List;
 use crate::memory::Filter;
 use crate::message::{Id, Message};
+use crate::protocol::List;
 
 use super::channel::Channel;
 use super::refusal::Refusal;

@@ -7,10 +7,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::bounded::{RecentSet, Tail};
 use crate::cause::Reason;
-use crate::protocol::List;
 use crate::link::Generation;
 use crate::message::Id;
 use crate::policy::Limits;
+use crate::protocol::List;
 use crate::time::Time;
 
 /// What a server wrote in this time before it ended may tell why.

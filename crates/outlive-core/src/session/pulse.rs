@@ -19,8 +19,8 @@ use std::time::Duration;
 use crate::cause::Reason;
 use crate::ledger::sooner;
 use crate::link::LinkOrder;
-use crate::protocol::Era;
 use crate::message::Id;
+use crate::protocol::Era;
 use crate::time::Time;
 
 use super::link::{Link, Own, Probe, ProbeMethod, Pulse, Stage};

@@ -7,11 +7,11 @@ use serde_json::json;
 use crate::catalog::{Page, Seen};
 use crate::cause::Reason;
 use crate::error::{Error, Outcome};
-use crate::protocol::{Era, List};
 use crate::ledger::Entry;
 use crate::link::Generation;
 use crate::memory::{Filter, Welcome};
 use crate::message::{Id, Message};
+use crate::protocol::{Era, List};
 use crate::time::Time;
 
 use super::link::{Link, Own, Stage};

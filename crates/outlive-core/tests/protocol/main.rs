@@ -32,7 +32,9 @@ fn legacy() -> Vec<Schema> {
 }
 
 fn modern() -> Schema {
-    schemas().remove(version::MODERN).expect("the modern schema")
+    schemas()
+        .remove(version::MODERN)
+        .expect("the modern schema")
 }
 
 #[test]
@@ -89,10 +91,17 @@ fn every_request_is_read_only_or_known_to_change_something() {
 #[test]
 fn requests_of_one_era_are_known_as_such() {
     let modern = modern().client_requests;
-    let legacy: Vec<String> = legacy().into_iter().flat_map(|s| s.client_requests).collect();
+    let legacy: Vec<String> = legacy()
+        .into_iter()
+        .flat_map(|s| s.client_requests)
+        .collect();
     for request in &modern {
         assert!(!method::is_legacy_request(request), "{request}");
-        assert_eq!(method::is_modern_request(request), !legacy.contains(request), "{request}");
+        assert_eq!(
+            method::is_modern_request(request),
+            !legacy.contains(request),
+            "{request}"
+        );
     }
     for request in &legacy {
         assert!(!method::is_modern_request(request), "{request}");
@@ -135,14 +144,24 @@ fn lists_have_the_methods_of_the_schemas() {
     let known = modern();
     for list in List::ALL {
         assert!(known.client_requests.iter().any(|m| m == list.method()));
-        assert!(known.server_notifications.iter().any(|m| m == list.changed_method()));
+        assert!(
+            known
+                .server_notifications
+                .iter()
+                .any(|m| m == list.changed_method())
+        );
         assert!(method::is_of_subscriptions(list.changed_method()));
         assert_eq!(List::of_method(list.method()), Some(list));
     }
-    let lists = known.client_requests.iter().filter(|m| m.ends_with("/list"));
+    let lists = known
+        .client_requests
+        .iter()
+        .filter(|m| m.ends_with("/list"));
     assert_eq!(lists.count(), List::ALL.len());
     assert_eq!(List::of_method("tools/call"), None);
-    assert!(method::is_of_subscriptions("notifications/resources/updated"));
+    assert!(method::is_of_subscriptions(
+        "notifications/resources/updated"
+    ));
     assert!(!method::is_of_subscriptions("notifications/message"));
 }
 

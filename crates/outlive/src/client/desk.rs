@@ -9,8 +9,8 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use outlive_core::error::{Error, Outcome, Refusal};
-use outlive_core::protocol::List;
 use outlive_core::message::Kind;
+use outlive_core::protocol::List;
 use outlive_core::{Event as CoreEvent, Frame, Id, Input, Message, Time};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;

@@ -73,8 +73,7 @@ impl Refusal {
     /// Whether there may be an HTTP+SSE server: it refuses the method or the address, and not in the
     /// words of a newer one.
     pub(super) fn may_be_sse(&self) -> bool {
-        matches!(self.status, 400 | 404 | 405)
-            && !self.code().is_some_and(is_modern)
+        matches!(self.status, 400 | 404 | 405) && !self.code().is_some_and(is_modern)
     }
 
     /// Whether a server of the legacy era would refuse a modern request so: not for who asks or how often,

@@ -342,7 +342,13 @@ impl Front {
         let session = session.filter(|session| session.mouth.single == sse);
         session.ok_or_else(|| {
             let sentence = "Session not found: it has ended. Send `initialize` to begin another.";
-            reply::error(StatusCode::NOT_FOUND, b"", Error::SessionExpired.code(), sentence.into()).into()
+            reply::error(
+                StatusCode::NOT_FOUND,
+                b"",
+                Error::SessionExpired.code(),
+                sentence.into(),
+            )
+            .into()
         })
     }
 
@@ -475,7 +481,12 @@ pub(super) fn defect(message: &Result<Message, Defect>) -> Option<&Defect> {
 
 pub(super) fn malformed(defect: &Defect) -> Reply {
     let sentence = format!("The body is not a message: {}.", defect.detail);
-    reply::error(StatusCode::BAD_REQUEST, &defect.id_json, code::PARSE_ERROR, sentence)
+    reply::error(
+        StatusCode::BAD_REQUEST,
+        &defect.id_json,
+        code::PARSE_ERROR,
+        sentence,
+    )
 }
 
 /// A request of a session names a revision that no session has (2025-11-25, transports: status 400).
@@ -487,7 +498,12 @@ fn unknown_version(headers: &HeaderMap, id_json: &[u8]) -> Reply {
          executed. Send the revision that `initialize` agreed on, one of {}.",
         version::LEGACY.join(", ")
     );
-    reply::error(StatusCode::BAD_REQUEST, id_json, code::INVALID_REQUEST, sentence)
+    reply::error(
+        StatusCode::BAD_REQUEST,
+        id_json,
+        code::INVALID_REQUEST,
+        sentence,
+    )
 }
 
 /// The code of the error that this message is.

@@ -15,7 +15,6 @@ use serde_json::Value;
 use super::Mirrored;
 use super::guard::header;
 
-
 /// What is wrong with the headers of this request, if anything is.
 pub(crate) fn mismatch(
     headers: &HeaderMap,

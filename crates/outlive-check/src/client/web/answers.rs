@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use crate::client::Outcome;
 use crate::Era;
+use crate::client::Outcome;
 use crate::scenario::Scenario;
 use crate::site::Answer;
 use crate::stage::Stage;

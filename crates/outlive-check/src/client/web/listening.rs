@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use crate::Era;
 use crate::client::Driver;
 use crate::counted;
-use crate::Era;
 use crate::scenario::Scenario;
 use crate::site::{Act, Answer, Site};
 use crate::stage::Stage;

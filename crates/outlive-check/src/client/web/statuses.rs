@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use crate::Era;
 use crate::client::{Driver, Outcome};
 use crate::counted;
-use crate::Era;
 use crate::scenario::Scenario;
 use crate::site::{Act, Answer, Site};
 use crate::stage::Stage;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use crate::client::{Driver, Errand, Outcome};
 use crate::Era;
+use crate::client::{Driver, Errand, Outcome};
 use crate::scenario::Scenario;
 use crate::site::{Act, Answer, Site, Visit};
 use crate::stage::Stage;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use outlive_core::Id;
-use outlive_core::protocol::List;
 use outlive_core::framer::{Frame, TooLong};
+use outlive_core::protocol::List;
 use outlive_core::server::{Answer, Ask, AskId, CloseKind, Input, Level, RpcError, Ticket};
 
 use crate::world::Broken;
