@@ -153,7 +153,7 @@ impl Error {
         // Some languages write 1.0.
         let code = code.as_i64().or(code.as_f64().map(|code| code as i64));
         Error::Remote {
-            code: code.unwrap_or(-32603),
+            code: code.unwrap_or(code::INTERNAL_ERROR),
             message: fields["message"].as_str().unwrap_or_default().to_string(),
             raw,
         }

@@ -613,7 +613,7 @@ fn the_error_of_a_server_has_a_code_whatever_it_wrote() {
     for (object, code) in [
         (r#"{"code":-32602,"message":"no"}"#, -32602),
         (r#"{"code":7.0}"#, 7),
-        (r#"{"code":99999999999}"#, -32603),
+        (r#"{"code":99999999999}"#, 99_999_999_999),
         ("{}", -32603),
     ] {
         assert_eq!(Error::remote(object.as_bytes()).code(), code, "{object}");
