@@ -166,6 +166,20 @@ impl Refusal {
         }
     }
 
+    /// What this server does not take in any form. The code is not one that only modern servers know: it makes a client that
+    /// knows both eras fall back to `initialize`.
+    pub(crate) fn unsupported(sentence: String) -> Refusal {
+        let data = r#"{"outlive":{"kind":"unsupported","outcome":"rejected","retryable":false}}"#;
+        Refusal {
+            kind: "unsupported",
+            error: RpcError {
+                code: code::INVALID_REQUEST,
+                message: sentence.into(),
+                data: Some(data.into()),
+            },
+        }
+    }
+
     /// 2026-07-28, versioning: the versions that will do are listed.
     pub(crate) fn unsupported_version(requested: &str) -> Refusal {
         let data = json!({ "supported": [MODERN], "requested": requested });

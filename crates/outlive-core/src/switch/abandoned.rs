@@ -6,27 +6,44 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::message::Id;
 
 use super::Client;
 
+/// A request that was abandoned.
+#[derive(Debug)]
+pub(super) struct Remnant {
+    pub(super) client: Client,
+    /// It asked for log messages (2026-07-28).
+    pub(super) logs: bool,
+    /// What names no owner may be about it. Not so where its client is still there and has the server to itself: such a
+    /// client is told everything.
+    pub(super) candidate: bool,
+    /// Its progress token on the session's side.
+    pub(super) token: Option<Id>,
+}
+
 /// Requests that were abandoned, and clients whose tasks go on.
 #[derive(Debug)]
 pub(super) struct Abandoned {
-    /// By the id the session knows them by: whose they were, and whether log messages were asked for.
-    calls: FxHashMap<Id, (Client, bool)>,
-    /// How many of them each client has left behind.
+    /// By the id the session knows them by.
+    calls: FxHashMap<Id, Remnant>,
+    /// How many candidates each client has left behind.
     clients: BTreeMap<Client, usize>,
+    /// Their progress tokens: the server may still tell how far it is. Each is one request's.
+    tokens: FxHashSet<Id>,
     /// How many of them asked for log messages (2026-07-28).
     logging: usize,
     /// Clients that have begun a task: its request is answered, and the work goes on.
     tasks: BTreeSet<Client>,
     /// So many are kept …
     most: usize,
-    /// … and there were more: from then on anybody may be a candidate.
+    /// … and there were more: from then on anybody may be a candidate, …
     overflowed: bool,
+    /// … or, if those were no candidates, any id and any token may be one of theirs.
+    forgotten: bool,
 }
 
 impl Abandoned {
@@ -34,23 +51,39 @@ impl Abandoned {
         Abandoned {
             calls: FxHashMap::default(),
             clients: BTreeMap::new(),
+            tokens: FxHashSet::default(),
             logging: 0,
             tasks: BTreeSet::new(),
             most,
             overflowed: false,
+            forgotten: false,
         }
     }
 
     /// Nobody waits for this request any more.
-    pub(super) fn add(&mut self, id: Id, client: Client, logs: bool) {
+    pub(super) fn add(&mut self, id: Id, remnant: Remnant) {
         if self.calls.len() >= self.most {
-            self.overflowed = true;
+            self.overflowed |= remnant.candidate;
+            self.forgotten = true;
             return;
         }
-        if self.calls.insert(id, (client, logs)).is_none() {
-            *self.clients.entry(client).or_default() += 1;
-            self.logging += usize::from(logs);
+        self.over(&id);
+        if remnant.candidate {
+            *self.clients.entry(remnant.client).or_default() += 1;
         }
+        self.logging += usize::from(remnant.logs);
+        self.tokens.extend(remnant.token.clone());
+        self.calls.insert(id, remnant);
+    }
+
+    /// Whether one of them may have this id.
+    pub(super) fn may_have(&self, id: &Id) -> bool {
+        self.forgotten || self.calls.contains_key(id)
+    }
+
+    /// Whether one of them may have this progress token.
+    pub(super) fn may_use(&self, token: &Id) -> bool {
+        self.forgotten || self.tokens.contains(token)
     }
 
     /// This client has begun a task.
@@ -63,14 +96,21 @@ impl Abandoned {
 
     /// The server is done with this request, or never got it.
     pub(super) fn over(&mut self, id: &Id) {
-        let Some((client, logs)) = self.calls.remove(id) else {
+        let Some(remnant) = self.calls.remove(id) else {
             return;
         };
-        self.logging -= usize::from(logs);
-        if let Some(count) = self.clients.get_mut(&client) {
+        self.logging -= usize::from(remnant.logs);
+        if let Some(token) = &remnant.token {
+            self.tokens.remove(token);
+        }
+        if let Some(count) = self
+            .clients
+            .get_mut(&remnant.client)
+            .filter(|_| remnant.candidate)
+        {
             *count -= 1;
             if *count == 0 {
-                self.clients.remove(&client);
+                self.clients.remove(&remnant.client);
             }
         }
     }

@@ -1,7 +1,9 @@
 //! Who can have caused what names no owner.
 
+use crate::message::Id;
 use crate::server::Channel;
 
+use super::abandoned::Remnant;
 use super::table::{Call, What};
 use super::{Client, Sharing, Switch};
 
@@ -97,11 +99,15 @@ impl Switch {
     }
 
     /// The server may still be at work on a request that nobody waits for any more.
-    pub(super) fn leave_running(&mut self, id: &crate::message::Id, call: &Call) {
-        // A client that has a server to itself is told everything, and nobody else is there.
-        if self.sharing != Sharing::Alone || !self.guests.contains_key(&call.client) {
-            let logs = call.log.is_some();
-            self.abandoned.add(id.clone(), call.client, logs);
-        }
+    pub(super) fn leave_running(&mut self, id: &Id, call: &Call) {
+        let here = self.guests.contains_key(&call.client);
+        let remnant = Remnant {
+            client: call.client,
+            logs: call.log.is_some(),
+            // A client that has a server to itself is told everything, and nobody else is there.
+            candidate: self.sharing != Sharing::Alone || !here,
+            token: call.token.as_ref().map(|token| token.known.clone()),
+        };
+        self.abandoned.add(id.clone(), remnant);
     }
 }

@@ -8,10 +8,10 @@ use crate::message::{Defect, DefectKind, Id, Kind, Message, read_batch};
 use crate::protocol::method;
 use crate::server::handshake::Introduction;
 use crate::server::refusal::Refusal;
-use crate::server::{Channel, Level, RpcError, result};
+use crate::server::{Channel, Level, result};
 use crate::session::LONGEST_ID;
 
-use super::table::{Call, Scope, What};
+use super::table::{Call, Scope, Token, What};
 use super::{Client, Output, Sharing, Switch};
 
 impl Switch {
@@ -83,8 +83,8 @@ impl Switch {
         self.out.push_back(Output::Notify(line));
     }
 
-    /// 2026-07-28 itself has no notifications of clients over HTTP, but an extension may: the server is told. What it cannot be told is
-    /// refused, so that nobody takes it for heard.
+    /// 2026-07-28 itself has no notifications of clients over HTTP, but an extension may: the server is told. What it cannot
+    /// be told is refused, so that nobody takes it for heard.
     fn modern_notification(&mut self, client: Client, channel: Channel, message: Message) {
         let refusal = match message.method() {
             // Closing the stream has cancelled the request, or will; there is nobody to tell it to a second time.
@@ -213,23 +213,20 @@ impl Switch {
     ) -> (Id, Bytes) {
         let order = self.table.next();
         let own_id = message.id().cloned().unwrap_or(Id::Null);
-        let token = message.meta_progress_token().zip(
-            message
-                .meta_progress_token_json()
-                .map(Bytes::copy_from_slice),
-        );
-        let (id, frame) = match self.renames() {
-            false if self.table.get(&own_id).is_none() => (own_id.clone(), message.bytes().clone()),
-            // A handshake that was left behind may still have that id.
-            false => self.named_by_us(message),
+        let (id, token, frame) = match self.renames() {
             true => {
                 let number = order.to_string();
                 let mut renamed = message.with_id(number.as_bytes());
+                let token = message.meta_progress_token_json().map(|json| Token {
+                    known: Id::Int(order as i64),
+                    json: Some(Bytes::copy_from_slice(json)),
+                });
                 if token.is_some() {
                     renamed = renamed.with_meta_progress_token(number.as_bytes());
                 }
-                (Id::Int(order as i64), renamed.into_bytes())
+                (Id::Int(order as i64), token, renamed.into_bytes())
             }
+            false => self.kept_as_it_is(&own_id, message),
         };
         let call = Call {
             client,
@@ -247,10 +244,40 @@ impl Switch {
         (id, frame)
     }
 
-    fn named_by_us(&mut self, message: &Message) -> (Id, Bytes) {
-        let id = self.fresh_name();
-        let renamed = message.with_id(id.to_json().as_bytes());
-        (id, renamed.into_bytes())
+    /// The id, the token and the frame of a request of the only client there is: its own, unless the server may still be at
+    /// work on another request that has them.
+    fn kept_as_it_is(&mut self, own_id: &Id, message: &Message) -> (Id, Option<Token>, Bytes) {
+        let mut id = own_id.clone();
+        let mut frame = message.clone();
+        if self.table.get(&id).is_some() || self.abandoned.may_have(&id) {
+            id = self.fresh_name();
+            frame = frame.with_id(id.to_json().as_bytes());
+        }
+        let own_token = message
+            .meta_progress_token()
+            .zip(message.meta_progress_token_json());
+        let token = own_token.map(|(own, json)| match self.is_token_used(&own) {
+            false => Token {
+                known: own,
+                json: None,
+            },
+            true => {
+                let known = self.fresh_name();
+                frame = frame.with_meta_progress_token(known.to_json().as_bytes());
+                Token {
+                    known,
+                    json: Some(Bytes::copy_from_slice(json)),
+                }
+            }
+        });
+        (id, token, frame.into_bytes())
+    }
+
+    /// Whether the server may tell how far it is with another request under this token.
+    fn is_token_used(&self, token: &Id) -> bool {
+        self.table.by_token(token).is_some()
+            || self.abandoned.may_use(token)
+            || self.tasks.iter().any(|(_, task)| task.known == *token)
     }
 
     /// An id that no request in the table has.
@@ -402,19 +429,10 @@ impl Switch {
 
 /// The refusal of a notification that only means something in a session.
 fn of_a_session(method: &str) -> Refusal {
-    let sentence = format!(
+    Refusal::unsupported(format!(
         "{method} was not passed on: it is about a session, and requests of 2026-07-28 have none. Leave it out, or \
          send `initialize` and the Mcp-Session-Id of its answer."
-    );
-    let data = r#"{"outlive":{"kind":"unsupported","outcome":"rejected","retryable":false}}"#;
-    Refusal {
-        kind: "unsupported",
-        error: RpcError {
-            code: -32600,
-            message: sentence.into(),
-            data: Some(data.into()),
-        },
-    }
+    ))
 }
 
 /// A body may have line breaks between its tokens; a message to a server is one line. Inside of

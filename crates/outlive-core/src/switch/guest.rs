@@ -181,7 +181,7 @@ impl Switch {
         {
             self.held.remove(&channel);
         }
-        self.tasks.retain(|(_, owner, _)| *owner != client);
+        self.tasks.retain(|(owner, _)| *owner != client);
         let Some(guest) = self.guests.remove(&client) else {
             return;
         };

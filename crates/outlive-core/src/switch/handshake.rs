@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Refusal as SessionRefusal};
 use crate::message::{Id, Message};
 use crate::protocol::code;
+use crate::server::Channel;
 use crate::server::refusal::Refusal;
-use crate::server::{Channel, RpcError};
 
 use super::table::What;
 use super::{Client, Output, Switch};
@@ -357,20 +357,10 @@ fn identity(message: &Message) -> String {
     Value::Object(meta).to_string()
 }
 
-/// In the words, and with the code, that make a client which knows both eras fall back to `initialize`:
-/// not an error that only modern servers know.
+/// In words that make a client which knows both eras fall back to `initialize`.
 fn legacy_only(method: &str, why: &str) -> Refusal {
-    let sentence = format!(
+    Refusal::unsupported(format!(
         "{method} was not executed. {why}: it speaks revisions of the protocol before 2026-07-28 only. \
          Send `initialize`, and no protocol version in `_meta`."
-    );
-    let data = r#"{"outlive":{"kind":"unsupported","outcome":"rejected","retryable":false}}"#;
-    Refusal {
-        kind: "unsupported",
-        error: RpcError {
-            code: -32600,
-            message: sentence.into(),
-            data: Some(data.into()),
-        },
-    }
+    ))
 }

@@ -67,7 +67,9 @@ impl Switch {
 
     /// Clients have come or gone: the server is asked for what the others want.
     pub(super) fn align_level(&mut self) {
-        if self.sharing == Sharing::Alone || self.guests.is_empty() {
+        // Of a client that is alone the server has what it chose, unless somebody has used the server before.
+        let own = self.sharing == Sharing::Alone && self.only_user().is_some();
+        if own || self.guests.is_empty() {
             return;
         }
         let most = self.most_curious();

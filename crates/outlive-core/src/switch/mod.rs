@@ -66,7 +66,7 @@ use abandoned::Abandoned;
 use candidate::Spoken;
 use guest::Guest;
 use handshake::{Verdict, Welcome};
-use table::{Call, Table, What};
+use table::{Call, Table, Token, What};
 
 /// One of the clients. The driver chooses the number and never uses it twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -171,7 +171,7 @@ pub struct Switch {
     /// The server's requests that are not answered.
     asks: FxHashMap<Id, Ask>,
     /// Progress tokens of requests that became tasks, as far as they are known.
-    tasks: VecDeque<(Id, Client, Bytes)>,
+    tasks: VecDeque<(Client, Token)>,
     abandoned: Abandoned,
     /// Who has used the server there is.
     spoken: Spoken,
@@ -220,7 +220,7 @@ impl Switch {
             sharing,
             limits,
             out: VecDeque::new(),
-            table: Table::new(sharing != Sharing::Alone),
+            table: Table::new(),
             held: FxHashMap::default(),
             guests: BTreeMap::new(),
             asks: FxHashMap::default(),
@@ -430,8 +430,7 @@ impl Switch {
             return;
         };
         if runs && !call.orphan {
-            self.abandoned
-                .add(id.clone(), call.client, call.log.is_some());
+            self.leave_running(&id, &call);
         }
         let ending = matches!(refusal.error, Error::ShuttingDown { .. });
         match &call.what {

@@ -8,7 +8,7 @@ use crate::protocol::{code, method};
 use crate::server::{Channel, Level, RpcError, result};
 
 use super::candidate::Candidate;
-use super::table::{Call, What};
+use super::table::{Call, Token, What};
 use super::{Ask, Client, Output, Owner, Sharing, Switch};
 
 /// Tokens of tasks that are remembered.
@@ -59,7 +59,7 @@ impl Switch {
                 renamed(&call, message)
             }
             What::Task if !message.is_error() => {
-                self.remember_task(&id, &call);
+                self.remember_task(&call);
                 if self.renames() {
                     self.abandoned.add_task(call.client);
                 }
@@ -72,16 +72,10 @@ impl Switch {
     }
 
     /// Progress of a task goes on after its request is answered.
-    fn remember_task(&mut self, id: &Id, call: &Call) {
-        let Some((token, token_json)) = &call.token else {
-            return;
-        };
-        let token = match self.renames() {
-            true => id.clone(),
-            false => token.clone(),
-        };
-        self.tasks
-            .push_back((token, call.client, token_json.clone()));
+    fn remember_task(&mut self, call: &Call) {
+        if let Some(token) = &call.token {
+            self.tasks.push_back((call.client, token.clone()));
+        }
         if self.tasks.len() > TASKS {
             self.tasks.pop_front();
         }
@@ -184,21 +178,13 @@ impl Switch {
         };
         if let Some(call) = self.table.by_token(&token).filter(|call| !call.orphan) {
             let (client, channel) = (call.client, call.channel);
-            let line = self.with_token(message, call.token.as_ref().map(|(_, json)| json));
+            let line = with_token(message, call.token.as_ref());
             return self.send(client, channel, line);
         }
-        let task = self.tasks.iter().find(|(known, ..)| *known == token);
-        if let Some((_, client, token_json)) = task {
-            let client = *client;
-            let line = self.with_token(message, Some(token_json));
+        let task = self.tasks.iter().find(|(_, task)| task.known == token);
+        if let Some((client, token)) = task {
+            let (client, line) = (*client, with_token(message, Some(token)));
             self.send(client, Channel::MAIN, line);
-        }
-    }
-
-    fn with_token(&self, message: &Message, token_json: Option<&Bytes>) -> Bytes {
-        match token_json.filter(|_| self.renames()) {
-            Some(token) => message.with_progress_token(token).into_bytes(),
-            None => message.bytes().clone(),
         }
     }
 
@@ -214,7 +200,7 @@ impl Switch {
     }
 
     fn on_updated(&mut self, message: &Message, owner: &Owner) {
-        if self.sharing == Sharing::Alone {
+        if self.sharing == Sharing::Alone && self.only_user().is_some() {
             // It has asked for whatever it gets.
             return self.tell_guests(message, owner, |_| true);
         }
@@ -371,6 +357,14 @@ impl Switch {
             // That is how a pipe says it; a stream of its own ends with the response.
             self.end_stream(&call);
         }
+    }
+}
+
+/// Progress under the token its client knows.
+fn with_token(message: &Message, token: Option<&Token>) -> Bytes {
+    match token.and_then(|token| token.json.as_ref()) {
+        Some(json) => message.with_progress_token(json).into_bytes(),
+        None => message.bytes().clone(),
     }
 }
 

@@ -49,8 +49,7 @@ pub(super) struct Call {
     pub(super) name: (Scope, Id),
     /// The id as its client wrote it.
     pub(super) id_json: Bytes,
-    /// Its progress token and how its client wrote it.
-    pub(super) token: Option<(Id, Bytes)>,
+    pub(super) token: Option<Token>,
     pub(super) what: What,
     /// The log messages it asks for (2026-07-28).
     pub(super) log: Option<Level>,
@@ -59,6 +58,15 @@ pub(super) struct Call {
     pub(super) bytes: usize,
     /// The order in which requests came.
     pub(super) order: u64,
+}
+
+/// The progress token of a request.
+#[derive(Clone, Debug)]
+pub(super) struct Token {
+    /// The one the session knows.
+    pub(super) known: Id,
+    /// As its client wrote it, if that is another.
+    pub(super) json: Option<Bytes>,
 }
 
 /// Where a client's id must be unique: a legacy client counts its requests over all channels; modern
@@ -78,19 +86,18 @@ pub(super) struct Table {
     /// By the id their client knows them by. Clients choose these, and one that chooses them for
     /// their hashes would slow down the others: so there are no hashes.
     names: BTreeMap<(Scope, Id), Id>,
-    /// By progress token. Where ids are given anew, a request's token is its id.
-    tokens: Option<FxHashMap<Id, Id>>,
+    /// By the progress token the session knows.
+    tokens: FxHashMap<Id, Id>,
     bytes: usize,
     next: u64,
 }
 
 impl Table {
-    /// A table for requests that are given an id anew, or that keep theirs.
-    pub(super) fn new(renames: bool) -> Table {
+    pub(super) fn new() -> Table {
         Table {
             calls: FxHashMap::default(),
             names: BTreeMap::new(),
-            tokens: (!renames).then(FxHashMap::default),
+            tokens: FxHashMap::default(),
             bytes: 0,
             next: 0,
         }
@@ -142,18 +149,14 @@ impl Table {
 
     /// The request that has this progress token on the session's side.
     pub(super) fn by_token(&self, token: &Id) -> Option<&Call> {
-        let id = match &self.tokens {
-            Some(tokens) => tokens.get(token)?,
-            None => token,
-        };
-        self.calls.get(id).filter(|call| call.token.is_some())
+        self.calls.get(self.tokens.get(token)?)
     }
 
     pub(super) fn insert(&mut self, id: Id, call: Call) {
         self.bytes += call.bytes;
         self.names.insert(call.name.clone(), id.clone());
-        if let (Some(tokens), Some((token, _))) = (&mut self.tokens, &call.token) {
-            tokens.insert(token.clone(), id.clone());
+        if let Some(token) = &call.token {
+            self.tokens.insert(token.known.clone(), id.clone());
         }
         self.calls.insert(id, call);
     }
@@ -164,10 +167,8 @@ impl Table {
         if self.names.get(&call.name) == Some(id) {
             self.names.remove(&call.name);
         }
-        if let (Some(tokens), Some((token, _))) = (&mut self.tokens, &call.token)
-            && tokens.get(token) == Some(id)
-        {
-            tokens.remove(token);
+        if let Some(token) = &call.token {
+            self.tokens.remove(&token.known);
         }
         Some(call)
     }

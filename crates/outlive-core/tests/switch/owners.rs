@@ -7,7 +7,7 @@ use outlive_core::{Generation, Id};
 use serde_json::{Value, json};
 
 use crate::handshake::{EVERYBODY, call_id, modern};
-use crate::routes::{A, B, Desk, call, sent, told};
+use crate::routes::{A, B, Desk, call, initialize, progress, sent, told, welcome};
 
 fn ask() -> Value {
     json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}})
@@ -36,11 +36,9 @@ fn is_refused(outputs: &[Output]) -> bool {
 fn abandoned(leaves: bool) -> (Desk, Id) {
     let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
     let (_, outputs) = desk.post(A, &call(1));
-    let cancel =
-        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
     match leaves {
         true => drop(desk.feed(Input::Gone(A))),
-        false => drop(desk.post(A, &cancel)),
+        false => drop(desk.post(A, &cancel(1))),
     }
     (desk, id_of(&outputs))
 }
@@ -74,19 +72,28 @@ fn an_abandoned_call_is_a_candidate_until_it_is_answered_or_its_server_dies() {
     }
 }
 
-#[test]
-fn a_call_that_took_too_long_is_one_too() {
-    let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
-    let (_, outputs) = desk.post(A, &call(1));
-    desk.feed(Input::Refused(Box::new(Refusal {
-        id_json: id_of(&outputs).to_json().into(),
+/// The session gives up on a request, and the server goes on with it.
+fn too_long(id: &Id) -> Input {
+    Input::Refused(Box::new(Refusal {
+        id_json: id.to_json().into(),
         what: "the request".into(),
         error: Error::Timeout {
             after: std::time::Duration::from_secs(1),
             bound: Bound::Idle,
         },
         generation: Generation::FIRST,
-    })));
+    }))
+}
+
+fn cancel(id: u64) -> Value {
+    json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}})
+}
+
+#[test]
+fn a_call_that_took_too_long_is_one_too() {
+    let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
+    let (_, outputs) = desk.post(A, &call(1));
+    desk.feed(too_long(&id_of(&outputs)));
     desk.post(B, &call(1));
     assert!(is_refused(&desk.said(&ask())));
     desk.feed(Input::Over(id_of(&outputs)));
@@ -343,4 +350,75 @@ fn a_client_without_a_stream_of_its_own_is_told_on_that_of_its_call() {
     let (channel, _) = desk.post(A, &call(1));
     assert!(matches!(desk.said(&changed)[..], [Output::Offer(A, at, _)] if at == channel));
     assert_eq!(told(&desk.said(&custom())), [(A, channel, custom())]);
+}
+
+#[test]
+fn a_lone_client_is_not_told_how_far_an_abandoned_call_is() {
+    for cancels in [true, false] {
+        let mut desk = Desk::shaken(Sharing::Alone, &[A]);
+        desk.post(A, &call(1));
+        match cancels {
+            true => drop(desk.post(A, &cancel(1))),
+            false => drop(desk.feed(too_long(&Id::Int(1)))),
+        }
+        // The same id and the same token, while the server is at work on the first.
+        let (channel, outputs) = desk.post(A, &call(1));
+        let frame = sent(&outputs);
+        let (id, token) = (&frame["id"], &frame["params"]["_meta"]["progressToken"]);
+        assert!(*id != 1 && *token != "p", "{frame}");
+        assert_eq!(desk.said(&progress(&json!("p"))), []);
+        let heard = told(&desk.said(&progress(token)));
+        assert_eq!(heard, [(A, channel, progress(&json!("p")))]);
+        // The answer to the second is none to the first.
+        let answer = |id: &Value| json!({"jsonrpc": "2.0", "id": id, "result": {}});
+        assert_eq!(
+            told(&desk.said(&answer(id))),
+            [(A, channel, answer(&json!(1)))]
+        );
+        let (_, outputs) = desk.post(A, &call(1));
+        assert_ne!(sent(&outputs)["id"], 1);
+        desk.feed(Input::Over(Id::Int(1)));
+        let (_, outputs) = desk.post(A, &call(2));
+        assert_eq!(sent(&outputs)["params"]["_meta"]["progressToken"], "p");
+    }
+}
+
+#[test]
+fn a_lone_client_hears_everything_else_also_if_a_call_took_too_long() {
+    let mut desk = Desk::shaken(Sharing::Alone, &[A]);
+    desk.post(A, &call(1));
+    desk.feed(too_long(&Id::Int(1)));
+    for message in [log(), custom(), ask()] {
+        assert_eq!(told(&desk.said(&message)), [(A, Channel::MAIN, message)]);
+    }
+}
+
+/// A client of HTTP+SSE can say more before its handshake is answered; if it leaves, the next one gets its server.
+#[test]
+fn what_the_client_before_has_chosen_is_not_the_next_ones() {
+    let mut desk = Desk::new(Sharing::Alone);
+    let (_, outputs) = desk.post(A, &initialize(0));
+    let shaking = id_of(&outputs);
+    let wish = |id: u64, method: &str, params: Value| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+    desk.post(A, &wish(1, "resources/subscribe", json!({"uri": "x://a"})));
+    desk.post(A, &wish(2, "logging/setLevel", json!({"level": "debug"})));
+    let undone = desk.feed(Input::Gone(A));
+    assert_eq!(sent(&undone)["method"], "resources/unsubscribe");
+    desk.post(B, &initialize(0));
+    let answer =
+        json!({"jsonrpc": "2.0", "id": crate::routes::json_of(&shaking), "result": welcome()});
+    let outputs = desk.said(&answer);
+    let level = sent(&outputs);
+    assert_eq!(
+        (&level["method"], &level["params"]["level"]),
+        (&json!("logging/setLevel"), &json!("info"))
+    );
+    let updated = |uri: &str| {
+        let params = json!({ "uri": uri });
+        json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": params})
+    };
+    assert_eq!(told(&desk.said(&updated("x://a"))), []);
+    desk.post(B, &wish(1, "resources/subscribe", json!({"uri": "x://b"})));
+    assert_eq!(told(&desk.said(&updated("x://b"))).len(), 1);
+    assert_eq!(told(&desk.said(&updated("x://a"))), []);
 }

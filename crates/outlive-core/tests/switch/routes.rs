@@ -483,16 +483,30 @@ fn a_server_of_several_is_told_that_somebody_is_there() {
     assert_eq!(answer, json!({"jsonrpc": "2.0", "id": "p", "result": {}}));
 }
 
+/// Progress of the request with this token, as the server tells it.
+pub fn progress(token: &Value) -> Value {
+    let params = json!({"progressToken": token, "progress": 1});
+    json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+}
+
 #[test]
-fn a_token_used_again_is_that_of_the_request_that_is_left() {
+fn a_token_used_twice_names_two_requests() {
     let mut desk = Desk::shaken(Sharing::Alone, &[A]);
-    desk.post(A, &call(1));
-    let (second, _) = desk.post(A, &call(2));
+    let (first, _) = desk.post(A, &call(1));
+    let (second, outputs) = desk.post(A, &call(2));
+    let other = sent(&outputs)["params"]["_meta"]["progressToken"].clone();
+    assert_ne!(other, "p");
+    let heard = |channel| [(A, channel, progress(&json!("p")))];
+    assert_eq!(told(&desk.said(&progress(&other))), heard(second));
+    assert_eq!(told(&desk.said(&progress(&json!("p")))), heard(first));
     desk.said(&json!({"jsonrpc": "2.0", "id": 1, "result": {}}));
-    let progress = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": "p", "progress": 1}});
-    assert_eq!(told(&desk.said(&progress)), [(A, second, progress.clone())]);
+    assert_eq!(desk.said(&progress(&json!("p"))), []);
+    assert_eq!(told(&desk.said(&progress(&other))), heard(second));
     desk.said(&json!({"jsonrpc": "2.0", "id": 2, "result": {}}));
-    assert_eq!(desk.said(&progress), []);
+    assert_eq!(desk.said(&progress(&other)), []);
+    // It is free again, and passes as it is.
+    let (_, outputs) = desk.post(A, &call(3));
+    assert_eq!(sent(&outputs)["params"]["_meta"]["progressToken"], "p");
 }
 
 #[test]

@@ -71,8 +71,9 @@ fn schedules(sharing: Sharing, count: u64, must_meet: &[&str]) {
 }
 
 /// What schedules of each kind have to come across.
-const EVERYWHERE: [&str; 8] = [
+const EVERYWHERE: [&str; 9] = [
     "asked about what was abandoned",
+    "told how far it is with what was abandoned",
     "logged about what was abandoned",
     "said something of its own about what was abandoned",
     "answered late",
@@ -442,9 +443,17 @@ fn any_work(world: &mut World) -> Option<(Value, bool)> {
 }
 
 fn progress(world: &mut World) {
-    let Some(frame) = any_upstream(world) else {
+    let abandoned: Vec<Value> = world.abandoned.iter().map(|it| it.frame.clone()).collect();
+    let frame = match world.dice.roll(3) {
+        0 => world.dice.pick(&abandoned).cloned(),
+        _ => any_upstream(world),
+    };
+    let Some(frame) = frame else {
         return;
     };
+    if abandoned.contains(&frame) && frame["params"]["_meta"].get("progressToken").is_some() {
+        world.meet("told how far it is with what was abandoned");
+    }
     let params = &frame["params"];
     let token = match world.dice.roll(5) {
         // One that nobody ever had.

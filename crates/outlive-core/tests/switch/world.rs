@@ -146,6 +146,8 @@ pub struct World {
     secrets: BTreeMap<String, Client>,
     /// Clients whose handshake was answered with a result.
     shaken: BTreeSet<Client>,
+    /// Who has used this server.
+    users: BTreeSet<Client>,
     /// Print what happens.
     pub tells: bool,
     /// What the schedule came across.
@@ -183,6 +185,7 @@ impl World {
             ended: false,
             secrets: BTreeMap::new(),
             shaken: BTreeSet::new(),
+            users: BTreeSet::new(),
             tells: false,
             met: BTreeMap::new(),
         }
@@ -323,15 +326,19 @@ impl World {
     fn check(&mut self, output: Output) {
         match output {
             Output::Call(id, frame) => {
-                let known = self.upstream.iter().any(|it| it.id == id);
-                assert!(!known, "{id} is in flight already");
+                let mut running = self.upstream.iter().chain(&self.abandoned);
+                assert!(!running.any(|it| it.id == id), "{id} is in flight already");
                 let frame: Value = serde_json::from_slice(&frame).expect("JSON");
                 assert_eq!(frame["id"].to_string(), id.to_json());
                 if let Some(token) = frame["params"]["_meta"].get("progressToken") {
                     let same =
                         |it: &Upstream| it.frame["params"]["_meta"]["progressToken"] == *token;
-                    let taken = self.sharing != Sharing::Alone && self.upstream.iter().any(same);
+                    let taken = self.upstream.iter().chain(&self.abandoned).any(same);
                     assert!(!taken, "the token {token} is in use already");
+                }
+                let secret = frame["params"]["secret"].as_str().unwrap_or_default();
+                if frame["method"] != "initialize" {
+                    self.users.extend(self.secrets.get(secret));
                 }
                 let fails = self.dice.roll(8) == 0;
                 self.reaches_server(&frame, fails);
@@ -424,18 +431,10 @@ impl World {
         match message["method"].as_str().unwrap_or_default() {
             "notifications/progress" => {
                 let token = &message["params"]["progressToken"];
-                // The tokens of a client that is alone pass as they are. One that it uses again while the server is
-                // still at a call that it abandoned cannot be told from the first; both are its own.
-                let abandoned = |it: &Upstream| {
-                    let meta = &it.frame["params"]["_meta"];
-                    it.secret().as_deref() == secret && meta.get("progressToken") == Some(token)
-                };
-                let reused = self.sharing == Sharing::Alone
-                    && (self.abandoned.iter().chain(&self.upstream)).any(abandoned);
                 let its = self.owed.iter().any(|it| {
                     (it.client, it.channel) == (client, channel)
                         && it.token.as_ref() == Some(token)
-                        && (reused || Some(&*it.secret) == secret)
+                        && Some(&*it.secret) == secret
                 });
                 assert!(its, "progress of somebody else: {message}");
             }
@@ -443,10 +442,10 @@ impl World {
                 let uri = message["params"]["uri"].as_str().expect("a URI").to_owned();
                 let mut known = self.followed.keys().filter(|it| it.0 == client);
                 let its = known.any(|(_, whole)| is_below(whole, &uri));
-                assert!(
-                    its || self.sharing == Sharing::Alone,
-                    "{client:?}: {message}"
-                );
+                // Nobody else can have asked for it.
+                let alone = self.sharing == Sharing::Alone;
+                let alone = alone && self.users.iter().all(|user| *user == client);
+                assert!(its || alone, "{client:?}: {message}");
             }
             "notifications/cancelled" => {
                 let id = &message["params"]["requestId"];
@@ -604,6 +603,8 @@ impl World {
     pub fn die(&mut self, retried: impl Fn(&Upstream) -> bool) {
         self.abandoned.clear();
         self.overflowed = false;
+        // Only what is waited for can be sent to the next one.
+        self.users = self.owed.iter().map(|owed| owed.client).collect();
         let generation = self.generation;
         self.feed(Input::Lost(generation));
         let lost: Vec<Upstream> = self
