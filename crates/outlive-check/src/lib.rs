@@ -69,7 +69,7 @@ pub use cast::Cast;
 pub use host::{Host, Id};
 pub use journal::{Direction, Entry, Evidence, Journal, Leg};
 pub use outlive_core::protocol::Era;
-pub use process::also_set;
+pub use process::{also_set, also_unset};
 pub use random::Random;
 pub use report::{Report, Trial};
 pub use runner::{Moment, Plan, run};

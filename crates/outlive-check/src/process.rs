@@ -14,15 +14,6 @@ use tokio::sync::watch;
 use crate::journal::Leg;
 use crate::measure;
 
-/// Variables that are secrets of outlive's, and nothing for a program under test.
-const OURS: [&str; 5] = [
-    "OUTLIVE_HEADER",
-    "OUTLIVE_HEADER_FILE",
-    "OUTLIVE_TLS_KEY",
-    "OUTLIVE_TOKEN",
-    "OUTLIVE_TOKEN_FILE",
-];
-
 /// Passes over the process table when a process and its family are killed.
 const PASSES: usize = 100;
 
@@ -34,6 +25,15 @@ static ALSO: OnceLock<(OsString, OsString)> = OnceLock::new();
 pub fn also_set(name: impl Into<OsString>, value: impl Into<OsString>) {
     // It is set once.
     let _ = ALSO.set((name.into(), value.into()));
+}
+
+/// Unset for all processes under test.
+static UNSET: OnceLock<&'static [&'static str]> = OnceLock::new();
+
+/// Unsets variables for all processes under test from now on; the first time counts.
+pub fn also_unset(names: &'static [&'static str]) {
+    // It is set once.
+    let _ = UNSET.set(names);
 }
 
 /// A running process and whatever it started.
@@ -65,7 +65,7 @@ impl Process {
             .split_first()
             .ok_or_else(|| io::Error::other("there is no command"))?;
         let mut command = Command::new(program);
-        for name in OURS {
+        for name in UNSET.get().copied().unwrap_or_default() {
             command.env_remove(name);
         }
         let mut child = command

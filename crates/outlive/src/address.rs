@@ -12,8 +12,9 @@ use crate::driver;
 #[cfg(feature = "http")]
 use crate::http::{Remote, Sessions};
 use crate::secrets::Secrets;
+use crate::warden::Warden;
 
-/// Where a server is found: a [`Command`] that starts it, a [`Connect`], or a `Remote`.
+/// Where a server is found: a [`Command`] that starts it, a [`Guarded`] one, a [`Connect`], or a `Remote`.
 pub trait Address: sealed::Address {}
 
 impl<S: sealed::Address> Address for S {}
@@ -26,6 +27,38 @@ impl<C: Connector> Connect<C> {
     /// The server that `connector` connects to.
     pub fn new(connector: C) -> Connect<C> {
         Connect(connector)
+    }
+}
+
+/// A command whose server ends with this process, however that ends: with all that the server has started.
+#[derive(Clone, Debug)]
+pub struct Guarded {
+    command: Command,
+    warden: Warden,
+}
+
+impl Guarded {
+    /// This command, guarded by `warden`.
+    pub fn new(command: impl Into<Command>, warden: Warden) -> Guarded {
+        Guarded {
+            command: command.into(),
+            warden,
+        }
+    }
+}
+
+/// Runs a session with a command until the host leaves.
+async fn run<D: Downstream + Send>(
+    command: Command,
+    warden: Option<Warden>,
+    host: D,
+    policy: Policy,
+    seed: u64,
+) {
+    let secrets = Secrets::of(&command);
+    // If not even that can be had, the host is dropped, and knows what that means.
+    if let Ok(servers) = Children::beside_others(command, secrets, policy.limits.message) {
+        driver::drive(host, servers.guarded(warden), policy, seed).await;
     }
 }
 
@@ -51,11 +84,17 @@ pub(crate) mod sealed {
         }
 
         async fn run<D: Downstream + Send>(self, host: D, policy: Policy, seed: u64) {
-            let secrets = Secrets::of(&self);
-            // If not even that can be had, the host is dropped, and knows what that means.
-            if let Ok(servers) = Children::beside_others(self, secrets, policy.limits.message) {
-                driver::drive(host, servers, policy, seed).await;
-            }
+            run(self, None, host, policy, seed).await;
+        }
+    }
+
+    impl Address for Guarded {
+        fn label(&self) -> String {
+            self.command.label(&Secrets::of(&self.command))
+        }
+
+        async fn run<D: Downstream + Send>(self, host: D, policy: Policy, seed: u64) {
+            run(self.command, Some(self.warden), host, policy, seed).await;
         }
     }
 

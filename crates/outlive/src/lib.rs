@@ -152,6 +152,7 @@ mod host;
 mod http;
 mod lines;
 mod linger;
+mod mark;
 pub mod memory;
 pub mod model;
 mod outbox;
@@ -173,7 +174,7 @@ mod tree;
 mod upstream;
 mod warden;
 
-pub use address::{Address, Connect};
+pub use address::{Address, Connect, Guarded};
 pub use client::Client;
 pub use command::Command;
 pub use connector::Connector;

@@ -17,25 +17,17 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions};
 
 use crate::command::Command;
+use crate::secrets::Secrets;
 use crate::tree::{self, Tree};
 
 /// A stopped server is looked for behind so many wrappers.
 const WRAPPERS: usize = 8;
 
-/// Variables that are ours and not a server's: what clients show us, and what we show to other servers.
-const OURS: [&str; 5] = [
-    "OUTLIVE_HEADER",
-    "OUTLIVE_HEADER_FILE",
-    "OUTLIVE_TLS_KEY",
-    "OUTLIVE_TOKEN",
-    "OUTLIVE_TOKEN_FILE",
-];
-
 /// Starts `command` with three pipes, as the root of `tree`.
 pub(crate) fn spawn(command: &Command, tree: &Tree) -> Result<Child, StartFailure> {
     let parent = rustix::process::getpid();
     let mut child = std::process::Command::new(&command.program);
-    for name in OURS {
+    for name in Secrets::VARIABLES {
         child.env_remove(name);
     }
     child
@@ -48,10 +40,11 @@ pub(crate) fn spawn(command: &Command, tree: &Tree) -> Result<Child, StartFailur
     if let Some(cwd) = &command.cwd {
         child.current_dir(cwd);
     }
+    let tree = tree.clone();
     // SAFETY: between fork and exec only system calls are made: no allocation, no lock.
     #[expect(unsafe_code)]
     unsafe {
-        child.pre_exec(move || detach(parent))
+        child.pre_exec(move || detach(parent, &tree))
     };
     child
         .spawn()
@@ -59,8 +52,9 @@ pub(crate) fn spawn(command: &Command, tree: &Tree) -> Result<Child, StartFailur
 }
 
 /// Runs in the child, before the program does.
-fn detach(parent: Pid) -> io::Result<()> {
+fn detach(parent: Pid, tree: &Tree) -> io::Result<()> {
     rustix::process::setsid()?;
+    tree.mark();
     #[cfg(target_os = "linux")]
     {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;

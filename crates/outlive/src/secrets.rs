@@ -63,6 +63,16 @@ impl std::fmt::Debug for Secrets {
 }
 
 impl Secrets {
+    /// Variables that are outlive's own and nothing for a server: what clients show us, and what we show to other
+    /// servers.
+    pub const VARIABLES: [&str; 5] = [
+        "OUTLIVE_HEADER",
+        "OUTLIVE_HEADER_FILE",
+        "OUTLIVE_TLS_KEY",
+        "OUTLIVE_TOKEN",
+        "OUTLIVE_TOKEN_FILE",
+    ];
+
     /// The secrets that `command` will be given by its arguments and its environment.
     pub fn of(command: &Command) -> Secrets {
         let lossy = |s: &std::ffi::OsStr| s.to_string_lossy().into_owned();

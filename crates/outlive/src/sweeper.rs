@@ -8,8 +8,8 @@
 //! until then the kernel keeps its number, and with it its group's.
 //!
 //! In a process that does nothing but run servers, orphans become our own children ([`own_orphans`]). Whose they are is
-//! in their environment ([`tree`]). One that has cleared it can only be of a server that is older than itself, so it is
-//! ended when there is no such server any more.
+//! on them ([`tree`]). One that shows nothing can only be of a server that is older than itself, so it is ended when
+//! there is no such server any more.
 //!
 //! The thread also collects orphans that have ended, and the servers of drivers that were dropped. A program that
 //! ends in good order waits for it, for at most [`PATIENCE`].
@@ -368,10 +368,11 @@ fn tidy_orphans(state: &mut State) -> usize {
 impl State {
     /// Whether the server that an orphan comes from has ended.
     fn is_doomed(&self, orphan: &Seen) -> bool {
-        let mut living = self.servers.values().filter(|known| !known.ending);
-        match tree::of_ours(orphan.pid) {
-            Some(tree) => !living.any(|known| known.tree == tree),
-            None => !living.any(|known| known.born <= orphan.born),
+        let living = || self.servers.values().filter(|known| !known.ending);
+        let trees: Vec<Tree> = living().map(|known| known.tree.clone()).collect();
+        if tree::is_of(orphan.pid, &trees) {
+            return false;
         }
+        tree::is_of_ours(orphan.pid) || !living().any(|known| known.born <= orphan.born)
     }
 }

@@ -5,8 +5,9 @@
 //! `/proc` shows it, so that everything a server has started can be found without being its parent: by the crate's
 //! `Client`, which must not adopt what else there is in its program, and by the warden, when we are gone.
 //!
-//! A variable can be cleared. So the children of children are found, too, as long as the parents live; and a process
-//! of our own (`outlive run`, `outlive serve`) adopts the orphans: see [`sweeper`](crate::sweeper).
+//! A variable can be cleared. So each server also has a [mark] that cannot; the children of children are found, too, as
+//! long as the parents live; and a process of our own (`outlive run`, `outlive serve`) adopts the orphans: see
+//! [`sweeper`](crate::sweeper).
 //!
 //! The value is a list: a server that starts servers with outlive itself adds one entry to what it was given, so that
 //! those above it still know what is theirs. An entry names this process and the server: the warden looks for the
@@ -23,6 +24,8 @@ use std::sync::{Arc, OnceLock};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
+
+use crate::mark::{self, Mark};
 
 /// The variable that names the trees a process belongs to, the outermost first.
 pub(crate) const VARIABLE: &str = "OUTLIVE_TREE";
@@ -58,18 +61,33 @@ fn name() -> [u8; NAME] {
 
 /// The tree of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Tree(Arc<str>);
+pub(crate) struct Tree {
+    name: Arc<str>,
+    /// None where none can be had.
+    mark: Option<Mark>,
+}
 
 impl Tree {
     /// The tree of a server that is about to be started.
     pub(crate) fn new() -> Tree {
         let words = [&instance()[..], b"-", &name()].concat();
-        Tree(String::from_utf8_lossy(&words).into())
+        Tree {
+            name: String::from_utf8_lossy(&words).into(),
+            mark: Mark::next(),
+        }
     }
 
     /// What [`VARIABLE`] is in it.
     pub(crate) fn value(&self) -> OsString {
-        nested(env::var_os(VARIABLE).as_ref(), &self.0)
+        nested(env::var_os(VARIABLE).as_ref(), &self.name)
+    }
+
+    /// Marks this process, which is about to become its server. Only system calls are made; where that fails, the
+    /// variable is left.
+    pub(crate) fn mark(&self) {
+        if let Some(mark) = self.mark {
+            let _ = mark.put();
+        }
     }
 }
 
@@ -203,16 +221,29 @@ fn processes() -> impl Iterator<Item = Pid> {
 
 /// Which of these trees a process belongs to.
 fn belongs(pid: Pid, trees: &[Tree], environ: &mut Vec<u8>) -> Option<usize> {
+    let limits = mark::of(pid.as_raw_nonzero().get()).unwrap_or_default();
+    let marked = |tree: &Tree| tree.mark.is_some_and(|mark| mark.is_on(limits));
+    if let Some(nth) = trees.iter().position(marked) {
+        return Some(nth);
+    }
     let list = list_of(pid, environ)?;
-    entries(list).find_map(|entry| trees.iter().position(|tree| tree.0.as_bytes() == entry))
+    entries(list).find_map(|entry| trees.iter().position(|tree| tree.name.as_bytes() == entry))
 }
 
-/// Which tree of a server of this process a process belongs to, if it does to any.
-pub(crate) fn of_ours(pid: Pid) -> Option<Tree> {
+/// Whether a process belongs to one of these trees.
+pub(crate) fn is_of(pid: Pid, trees: &[Tree]) -> bool {
+    belongs(pid, trees, &mut Vec::new()).is_some()
+}
+
+/// Whether a process belongs to a server of this process, as far as it shows that.
+pub(crate) fn is_of_ours(pid: Pid) -> bool {
+    if mark::is_one_of(pid.as_raw_nonzero().get(), &mark::ours()) {
+        return true;
+    }
     let mut environ = Vec::new();
-    let list = list_of(pid, &mut environ)?;
-    let ours = entries(list).find(|entry| entry.starts_with(instance()) && entry.len() > NAME)?;
-    Some(Tree(String::from_utf8_lossy(ours).into()))
+    list_of(pid, &mut environ).is_some_and(|list| {
+        entries(list).any(|entry| entry.starts_with(instance()) && entry.len() > NAME)
+    })
 }
 
 fn entries(list: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -238,15 +269,15 @@ mod tests {
     fn a_list_grows_by_one_entry_and_is_bounded() {
         let tree = Tree::new();
         assert_ne!(tree, Tree::new());
-        assert_eq!(nested(None, &tree.0), OsString::from(&*tree.0));
+        assert_eq!(nested(None, &tree.name), OsString::from(&*tree.name));
         let mut list = OsString::from("junk::");
         for _ in 0..100 {
-            list = nested(Some(&list), &Tree::new().0);
+            list = nested(Some(&list), &Tree::new().name);
         }
-        list = nested(Some(&list), &tree.0);
+        list = nested(Some(&list), &tree.name);
         let list = list.into_string().unwrap();
         assert_eq!(list.split(COMMA).count(), LEVELS);
-        assert!(list.ends_with(&*tree.0), "{list}");
+        assert!(list.ends_with(&*tree.name), "{list}");
         assert!(!list.contains("junk"));
     }
 
@@ -271,8 +302,9 @@ mod tests {
         let found: Vec<(usize, Pid)> = found.iter().map(|(nth, seen)| (*nth, seen.pid)).collect();
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found.contains(&(0, pids[0])) && found.contains(&(1, pids[1])));
-        assert_eq!(of_ours(pids[1]).as_ref(), Some(&trees[1]));
-        assert_eq!(of_ours(pids[2]), None);
+        assert!(is_of_ours(pids[1]) && is_of(pids[1], &trees[1..]));
+        assert!(!is_of(pids[1], &trees[..1]));
+        assert!(!is_of_ours(pids[2]));
         for (sleeper, pid) in sleepers.iter_mut().zip(pids) {
             let seen = Seen::look(pid).unwrap();
             let other = Seen {

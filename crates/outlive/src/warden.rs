@@ -3,7 +3,7 @@
 //! When this process is ended with `SIGKILL`, nobody is left to end what a server started: the
 //! kernel ends the server itself (`PR_SET_PDEATHSIG`, Linux only), but not the program behind an
 //! `sh -c` or `npx`. The warden is told which groups there are. It learns of our end by the end of
-//! its line to us, ends the groups and whatever else has our name in its environment (see [`tree`]), and
+//! its line to us, ends the groups and whatever else shows that it is of a server of ours (see [`tree`]), and
 //! leaves.
 //!
 //! It is a fork that never becomes another program: it has nothing to load, so that it takes a
@@ -19,6 +19,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions};
 
+use crate::mark;
 use crate::sweeper;
 use crate::tree;
 
@@ -55,7 +56,7 @@ impl Warden {
         let (line, theirs) = UnixStream::pair()?;
         let null = File::options().read(true).write(true).open("/dev/null")?;
         let groups = Vec::with_capacity(ROOM);
-        let remains = Remains::of(tree::instance());
+        let remains = Remains::of(tree::instance(), mark::ours());
         let label = Label::find();
         // SAFETY: the child makes system calls and writes to memory that was allocated before, and does
         // nothing else: see `watch`, which does not return.

@@ -25,7 +25,7 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use outlive::Warden;
+use outlive::{Secrets, Warden};
 use outlive_check::sheet::Sheet;
 use outlive_check::{Cast, Era, Moment, Over, Plan, Report, Subject, select};
 
@@ -178,6 +178,7 @@ fn play(
         let (name, value) = warden.variable();
         outlive_check::also_set(name, value);
     }
+    outlive_check::also_unset(&Secrets::VARIABLES);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

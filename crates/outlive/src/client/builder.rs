@@ -13,7 +13,7 @@ use tokio::runtime::{self, Handle as Runtime};
 use super::desk::Desk;
 use super::handler::{Elicitation, Handlers, Roots, Sampling};
 use super::{Client, Era, Handle, Peer, Shared, wire};
-use crate::address::{Address, Connect};
+use crate::address::{Address, Connect, Guarded};
 use crate::command::Command;
 use crate::connector::Connector;
 #[cfg(feature = "http")]
@@ -22,6 +22,7 @@ use crate::model::{
     DiscoverResult, Implementation, InitializeParams, InitializeResult, RpcError,
     SubscriptionFilter, meta,
 };
+use crate::warden::Warden;
 
 /// Builds a [`Client`].
 #[must_use = "nothing happens before `connect`"]
@@ -53,7 +54,8 @@ impl Builder {
 
     /// The server is a child process. It is started again when it dies, and leaves with the client, with
     /// all that it has started. If this process is killed before it can see to that, the server dies
-    /// too (on Linux), but what it has started behind a wrapper such as `sh -c` or `npx` may live on.
+    /// too (on Linux), but what it has started behind a wrapper such as `sh -c` or `npx` may live on, unless there is a
+    /// [`warden`](Builder::warden).
     pub fn command(self, command: impl Into<Command>) -> Builder<Command> {
         self.server(command.into())
     }
@@ -70,8 +72,22 @@ impl Builder {
     }
 
     fn server<S>(self, server: S) -> Builder<S> {
+        self.map(|()| server)
+    }
+}
+
+impl Builder<Command> {
+    /// Who ends the server, with all that it has started, if this process is ended with `SIGKILL` (nobody). One is
+    /// enough for all clients of a program; it is a copy of the process as it is when the warden is started.
+    pub fn warden(self, warden: Warden) -> Builder<Guarded> {
+        self.map(|command| Guarded::new(command, warden))
+    }
+}
+
+impl<S> Builder<S> {
+    fn map<T>(self, change: impl FnOnce(S) -> T) -> Builder<T> {
         Builder {
-            server,
+            server: change(self.server),
             label: self.label,
             policy: self.policy,
             bounds: self.bounds,
@@ -81,9 +97,7 @@ impl Builder {
             handlers: self.handlers,
         }
     }
-}
 
-impl<S> Builder<S> {
     /// When the server is restarted, calls are repeated, and all the rest. Its label is not used: see
     /// [`label`](Builder::label).
     pub fn policy(mut self, policy: Policy) -> Self {

@@ -1,10 +1,11 @@
-//! What is left of servers when we are gone, found by their environment and ended.
+//! What is left of servers when we are gone, found by their environment or their mark, and ended.
 //!
 //! The same as [`tree`](crate::tree) and [`sweeper`](crate::sweeper) do, for a process that may make system calls and
 //! touch memory it has been given, and do nothing else. Nothing here may allocate, lock or panic.
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::time::Duration;
 
 use rustix::fd::OwnedFd;
@@ -12,6 +13,7 @@ use rustix::fs::{Mode, OFlags, RawDir};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
+use crate::mark;
 use crate::tree::NAME;
 
 /// So many are ended in one pass.
@@ -26,9 +28,10 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Read of an environment at a time.
 const CHUNK: usize = 8 << 10;
 
-/// Those who have our name in their environment, and what descends from them.
+/// Those who have our name in their environment or a mark of ours, and what descends from them.
 pub(super) struct Remains {
     name: [u8; NAME],
+    marks: Range<u64>,
     members: Vec<Member>,
 }
 
@@ -41,9 +44,10 @@ struct Member {
 }
 
 impl Remains {
-    pub(super) fn of(name: &[u8; NAME]) -> Remains {
+    pub(super) fn of(name: &[u8; NAME], marks: Range<u64>) -> Remains {
         Remains {
             name: *name,
+            marks,
             members: Vec::with_capacity(ROOM),
         }
     }
@@ -64,17 +68,18 @@ impl Remains {
 
     fn find(&mut self) {
         self.members.clear();
-        let (name, members) = (&self.name, &mut self.members);
+        let (name, marks, members) = (&self.name, &self.marks, &mut self.members);
+        let is_ours = |pid| mark::is_one_of(pid, marks) || has_name(pid, name);
         each_process(|pid| {
-            // Between two looks at its environment: so it is of the same process.
-            if has_name(pid, name)
+            // Between two looks at it: so it is the same process.
+            if is_ours(pid)
                 && let Some(member) = Member::look(pid)
-                && has_name(pid, name)
+                && is_ours(pid)
             {
                 add(members, member);
             }
         });
-        // One that has cleared its environment is known by its parent, while that lives.
+        // One that shows nothing is known by its parent, while that lives.
         loop {
             let known = members.len();
             if known == 0 {
@@ -244,7 +249,7 @@ mod tests {
             .map(|nth| sleeper(&(".".repeat(nth) + text)))
             .collect();
         let mut other = sleeper(&text.to_uppercase());
-        let mut remains = Remains::of(&name);
+        let mut remains = Remains::of(&name, 0..0);
         remains.find();
         assert_eq!(remains.members.len(), ours.len());
         let mut stranger = *remains.members.first().unwrap();

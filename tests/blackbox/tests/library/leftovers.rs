@@ -1,12 +1,14 @@
 //! Nothing is left behind by a client, though it adopts nobody: its program may have children of its own.
 
-use std::process::Command;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-use outlive::Error;
+use outlive::{Error, Warden};
+use rustix::process::Signal;
 use serde_json::json;
 
-use crate::rig::escape::{self, Escaped, WAYS};
+use crate::rig::escape::{self, BARE, Escaped, WAYS};
 use crate::rig::{PATIENCE, Rig, ping, until, within};
 
 /// What ends the server.
@@ -68,13 +70,14 @@ fn goes(end: End, way: &str) -> bool {
     gone
 }
 
-/// FM-10: a grandchild that calls `setsid`, forks twice, does both, or is started with `nohup` is gone after a client
-/// is closed or dropped, its server has crashed, or its runtime is shut down: 16 combinations.
+/// FM-10: a grandchild that calls `setsid`, forks twice, does both, is started with `nohup`, or does all that and
+/// clears its environment is gone after a client is closed or dropped, its server has crashed, or its runtime is shut
+/// down: 20 combinations.
 #[test]
 fn fm_10_no_grandchild_gets_away() {
     let mut left = Vec::new();
     for end in [End::Close, End::Drop, End::Crash, End::Runtime] {
-        for (name, way) in WAYS {
+        for (name, way) in WAYS.into_iter().chain([BARE]) {
             if !goes(end, way) {
                 left.push(format!("{end:?}: {name}"));
             }
@@ -84,6 +87,7 @@ fn fm_10_no_grandchild_gets_away() {
 }
 
 const PROGRAM: &str = "OUTLIVE_TEST_PROGRAM";
+const KILLED: &str = "OUTLIVE_TEST_KILLED";
 
 /// A program that ends with a client open; a test only by name.
 #[test]
@@ -105,22 +109,70 @@ fn a_program() {
     std::process::exit(0);
 }
 
+/// One that has a warden and is killed; a test only by name.
+#[test]
+fn a_program_that_is_killed() {
+    let Ok(file) = std::env::var(KILLED) else {
+        return;
+    };
+    let warden = Warden::start().unwrap();
+    let rig = rig();
+    runtime().block_on(async {
+        let client = within(rig.client().warden(warden).connect()).await.unwrap();
+        for (nth, (_, way)) in WAYS.into_iter().chain([BARE]).enumerate() {
+            let file = format!("{file}{nth}");
+            let script = json!({ "script": escape::script(way, &file) });
+            within(client.call("orphan", script)).await.unwrap();
+            until("the escape", || Escaped::find(&file)).await;
+        }
+        let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::KILL);
+    });
+}
+
+/// This program again, as the test of this name.
+fn program(name: &str, variable: &str, file: &str) -> ExitStatus {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name])
+        .env(variable, file)
+        .status()
+        .unwrap()
+}
+
 /// FM-10: a program that ends right after it has dropped what holds its servers waits for what they have started to be
 /// ended. It has nobody who could see to that afterwards.
 #[test]
 fn fm_10_a_program_that_ends_leaves_nothing() {
     let rig = rig();
     let file = rig.path("escaped");
-    let status = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "leftovers::a_program"])
-        .env(PROGRAM, &file)
-        .status()
-        .unwrap();
-    assert!(status.success());
+    assert!(program("leftovers::a_program", PROGRAM, &file).success());
     let left = Escaped::find(&file);
     if let Some(left) = &left {
         left.kill();
     }
     assert!(std::fs::exists(&file).unwrap(), "there was one");
     assert_eq!(left, None);
+}
+
+/// FM-10: a program that has a warden and is killed with `SIGKILL` leaves nothing either, whatever a grandchild has
+/// done to get away.
+#[test]
+fn fm_10_a_program_that_is_killed_leaves_nothing() {
+    let rig = rig();
+    let file = rig.path("escaped");
+    let status = program("leftovers::a_program_that_is_killed", KILLED, &file);
+    assert_eq!(status.signal(), Some(9));
+    let begun = std::time::Instant::now();
+    let mut left = Vec::new();
+    for (nth, (name, _)) in WAYS.into_iter().chain([BARE]).enumerate() {
+        let file = format!("{file}{nth}");
+        assert!(std::fs::exists(&file).unwrap(), "there was one");
+        while Escaped::find(&file).is_some() && begun.elapsed() < PATIENCE / 3 {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        if let Some(escaped) = Escaped::find(&file) {
+            escaped.kill();
+            left.push(name);
+        }
+    }
+    assert!(left.is_empty(), "left behind: {left:#?}");
 }

@@ -19,8 +19,11 @@ pub const WAYS: [(&str, &str); 4] = [
     ("nohup", "nohup STAY & exit"),
 ];
 
-/// The same without an environment; a process of our own finds even these, as long as it lives.
-#[allow(dead_code, reason = "the crate's client does not promise it")]
+/// The same without an environment.
+#[allow(
+    dead_code,
+    reason = "what a check starts is known by its environment alone"
+)]
 pub const BARE: (&str, &str) = (
     "forked twice, a session of its own, no environment",
     "(setsid env -i PATH=\"$PATH\" STAY &) ; exit",
