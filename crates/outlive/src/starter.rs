@@ -1,12 +1,17 @@
-//! A thread that starts servers.
+//! Threads that start servers.
 //!
 //! On Linux a server dies with the thread that started it, and threads of a runtime come and go: so servers are
 //! started on one that never ends. And starting takes as long as the file system takes to find the program: nothing
 //! for a thread that carries messages.
+//!
+//! Servers are started one after the other: a process that is being started holds the pipes of all that are started at
+//! the same moment. But one whose file system does not answer is not waited for ([`HOLD`]): another thread goes on.
 
+use std::collections::VecDeque;
 use std::process::Child;
-use std::sync::{OnceLock, mpsc};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use outlive_core::cause::{Exit, StartFailure};
 use rustix::process::Pid;
@@ -66,6 +71,36 @@ impl Drop for Server {
     }
 }
 
+/// How long a start holds up the next one.
+const HOLD: Duration = Duration::from_millis(200);
+
+/// Threads at most. There is one for each start that hangs, and one or two more.
+const THREADS: usize = 64;
+
+static STARTER: Starter = Starter {
+    queue: Mutex::new(Queue {
+        orders: VecDeque::new(),
+        latest: None,
+        threads: 0,
+        idle: 0,
+    }),
+    changed: Condvar::new(),
+};
+
+struct Starter {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+struct Queue {
+    orders: VecDeque<Order>,
+    /// When the latest start began, unless it is done.
+    latest: Option<Instant>,
+    threads: usize,
+    /// Those that are starting nothing.
+    idle: usize,
+}
+
 struct Order {
     command: Command,
     warden: Option<Warden>,
@@ -74,24 +109,75 @@ struct Order {
 
 /// Starts a command; a warden guards it.
 pub(crate) fn start(command: &Command, warden: Option<&Warden>) -> oneshot::Receiver<Started> {
-    static STARTER: OnceLock<mpsc::Sender<Order>> = OnceLock::new();
-    let starter = STARTER.get_or_init(|| {
-        let (starter, orders) = mpsc::channel::<Order>();
-        let work = move || orders.into_iter().for_each(Order::carry_out);
-        // Without a thread the channel is closed, and the order below is dropped with its reply.
-        let _ = thread::Builder::new()
-            .name("outlive-starter".into())
-            .spawn(work);
-        starter
-    });
     let (reply, started) = oneshot::channel();
-    let order = Order {
+    let mut queue = STARTER.lock();
+    queue.orders.push_back(Order {
         command: command.clone(),
         warden: warden.cloned(),
         reply,
-    };
-    let _ = starter.send(order);
+    });
+    queue.man();
+    STARTER.changed.notify_one();
     started
+}
+
+impl Queue {
+    /// Sees to it that there is a thread for what waits.
+    fn man(&mut self) {
+        if self.orders.is_empty() || self.idle > 0 || self.threads == THREADS {
+            return;
+        }
+        let thread = thread::Builder::new().name("outlive-starter".into());
+        match thread.spawn(|| STARTER.work()) {
+            Ok(_) => (self.threads, self.idle) = (self.threads + 1, self.idle + 1),
+            // Nobody will ever carry them out. Dropped with their replies, they say so.
+            Err(_) if self.threads == 0 => self.orders.clear(),
+            Err(_) => {}
+        }
+    }
+}
+
+impl Starter {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self) {
+        loop {
+            let (order, begun) = self.take();
+            order.carry_out();
+            let mut queue = self.lock();
+            queue.idle += 1;
+            queue.latest.take_if(|latest| *latest == begun);
+            self.changed.notify_one();
+        }
+    }
+
+    /// Waits for an order whose turn it is.
+    fn take(&self) -> (Order, Instant) {
+        let mut queue = self.lock();
+        loop {
+            let hold = queue
+                .latest
+                .map(|latest| HOLD.saturating_sub(latest.elapsed()));
+            let hold = hold.filter(|hold| !hold.is_zero() && !queue.orders.is_empty());
+            if let Some(hold) = hold {
+                let waited = self.changed.wait_timeout(queue, hold);
+                queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+            } else if let Some(order) = queue.orders.pop_front() {
+                queue.idle -= 1;
+                let begun = Instant::now();
+                queue.latest = Some(begun);
+                queue.man();
+                return (order, begun);
+            } else {
+                queue = self
+                    .changed
+                    .wait(queue)
+                    .unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
 }
 
 impl Order {
@@ -180,6 +266,66 @@ mod tests {
         drop(server);
         eventually("it is collected", || Seen::look(pid).is_none());
         assert!(!family.iter().any(|pid| is_alive(*pid)));
+    }
+
+    /// `fcntl`: which signal tells of a lease that is to be broken.
+    const F_SETSIG: i32 = 10;
+
+    /// A program that does not start as long as there is a lease on its file.
+    struct Sluggish {
+        file: std::fs::File,
+        path: std::path::PathBuf,
+    }
+
+    impl Sluggish {
+        fn new() -> Sluggish {
+            let name = format!("outlive-sluggish-{}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            // By another process: a program cannot be run while somebody has it open for writing.
+            let copied = std::process::Command::new("cp")
+                .args([std::path::Path::new("/bin/sleep"), &path])
+                .status();
+            assert!(copied.unwrap().success());
+            let file = std::fs::File::open(&path).unwrap();
+            let sluggish = Sluggish { file, path };
+            sluggish.lease(libc::F_WRLCK);
+            sluggish
+        }
+
+        fn lease(&self, kind: i32) {
+            use std::os::fd::AsRawFd;
+            // SAFETY: it is an open file. Its holder is told with a signal that nobody minds.
+            #[expect(unsafe_code)]
+            let done = unsafe {
+                libc::fcntl(self.file.as_raw_fd(), F_SETSIG, libc::SIGURG) == 0
+                    && libc::fcntl(self.file.as_raw_fd(), libc::F_SETLEASE, kind) == 0
+            };
+            assert!(done, "{}", std::io::Error::last_os_error());
+        }
+    }
+
+    impl Drop for Sluggish {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+
+    #[test]
+    fn starts_that_hang_do_not_hold_up_others() {
+        let sluggish = Sluggish::new();
+        let command = Command::new(&sluggish.path, ["1000"]);
+        let mut hang: Vec<_> = (0..3).map(|_| start(&command, None)).collect();
+        for _ in 0..3 {
+            let (_server, mut child) = sh("echo 7");
+            assert_eq!(numbers(&mut child, 1), [Pid::from_raw(7).unwrap()]);
+        }
+        for starting in &mut hang {
+            assert!(starting.try_recv().is_err(), "it has not hung");
+        }
+        sluggish.lease(libc::F_UNLCK);
+        for starting in hang {
+            assert!(starting.blocking_recv().unwrap().is_ok());
+        }
     }
 
     #[test]
