@@ -130,6 +130,14 @@ pub enum LinkInput {
     },
     /// An answer, which was passed on, sounded as if the server had forgotten the session.
     MaybeExpired,
+    /// The process that was started has ended, and what it has started is being ended. [`LinkInput::Exited`]
+    /// follows when that is done, or [`LinkInput::Orphaned`].
+    Ended {
+        /// How it ended.
+        exit: Exit,
+        /// How many of the frames sent to this link were written out in full, read or not.
+        sent: u64,
+    },
     /// The process that was started has ended, but somebody else holds the reading end of its input, and may
     /// read what is in it: a descendant that outlives a wrapper. [`LinkInput::Exited`] follows when nobody
     /// does, or after [`LinkOrder::Release`]. All it had written has been reported before.

@@ -38,6 +38,8 @@ pub(crate) struct ChildLink {
     sweep: Option<Sweep>,
     /// Told when there is news that the driver has to ask for.
     done: UnboundedSender<()>,
+    /// It was told how the process has ended.
+    exit_told: bool,
     /// It is not spoken to any more.
     killed: bool,
     /// Its end is not waited for.
@@ -86,6 +88,7 @@ impl ChildLink {
             early: Vec::new(),
             sweep: None,
             done,
+            exit_told: false,
             killed: false,
             let_go: false,
             stdin: None,
@@ -307,6 +310,19 @@ impl Link for ChildLink {
             }
         }
         None
+    }
+
+    /// Told before the rest has ended, so that nobody has to wait for the reason. What others write from now on is not
+    /// the server's.
+    fn exit(&mut self) -> Option<Exit> {
+        let Process::Started(server) = &self.process else {
+            return None;
+        };
+        if self.exit_told || !process::has_ended(server.pid()) {
+            return None;
+        }
+        self.exit_told = true;
+        Some(process::exit_of(server.pid()))
     }
 
     fn has_ended(&mut self) -> bool {

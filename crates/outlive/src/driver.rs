@@ -447,13 +447,15 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
 
     /// A link may have ended: finds out which, reports its last words and its end.
     fn collect(&mut self) {
-        while let Some(index) = self.links.iter_mut().position(Link::has_ended) {
-            self.links[index].read_rest();
-            self.report_lines(index);
-            let generation = self.links[index].generation();
-            while let Some(input) = self.links[index].next_input() {
-                self.feed(Input::Link(generation, input));
+        for index in 0..self.links.len() {
+            if let Some(exit) = self.links[index].exit() {
+                let generation = self.report_rest(index);
+                let sent = self.links[index].sent();
+                self.feed(Input::Link(generation, LinkInput::Ended { exit, sent }));
             }
+        }
+        while let Some(index) = self.links.iter_mut().position(Link::has_ended) {
+            let generation = self.report_rest(index);
             if let Some((exit, sent)) = self.links[index].orphan() {
                 self.feed(Input::Link(generation, LinkInput::Orphaned { exit, sent }));
                 continue;
@@ -463,6 +465,17 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
             self.feed(Input::Link(generation, LinkInput::Exited { exit, sent }));
         }
         self.up.tidy(&self.links);
+    }
+
+    /// Hands on all that a server has said and can have said.
+    fn report_rest(&mut self, index: usize) -> Generation {
+        self.links[index].read_rest();
+        self.report_lines(index);
+        let generation = self.links[index].generation();
+        while let Some(input) = self.links[index].next_input() {
+            self.feed(Input::Link(generation, input));
+        }
+        generation
     }
 
     /// Whether the session is closed and the host has heard everything, or will not.

@@ -101,6 +101,11 @@ pub(crate) trait Link {
     /// Does as told. Tells what was asked.
     fn order(&mut self, order: LinkOrder) -> Option<LinkInput>;
 
+    /// How its process has ended, told once; what that has started may not have.
+    fn exit(&mut self) -> Option<Exit> {
+        None
+    }
+
     /// Whether there is nothing left of it but what was read.
     fn has_ended(&mut self) -> bool;
 

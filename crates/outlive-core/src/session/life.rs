@@ -86,6 +86,11 @@ impl Session {
                 self.begin_dying(now, Reason::WriteFailed(error), EXIT_PATIENCE);
                 self.stop_writing();
             }
+            LinkInput::Ended { exit, sent } => {
+                link.taken = sent;
+                self.ended(now, exit);
+                self.stop_writing();
+            }
             LinkInput::Orphaned { exit, sent } => {
                 link.taken = sent;
                 self.orphaned(now, exit);
@@ -129,12 +134,19 @@ impl Session {
         link.exited = true;
         link.orphaned = true;
         let kill = Output::Link(link.generation, LinkOrder::Kill);
+        self.ended(now, exit);
+        self.out.push_back(kill);
+    }
+
+    /// The process that was started has ended. That explains what the end of its output did not; the rest of it is
+    /// being ended, which is waited for.
+    fn ended(&mut self, now: Time, exit: Exit) {
+        let Some(link) = &mut self.link else { return };
         let reason = match link.is_condemned() {
             // It ended because we ended it.
             true => Reason::Stopped,
             false => Reason::Exited(exit),
         };
-        // The exit explains what the end of its output did not.
         link.stage = Stage::Dying {
             reason: reason.clone(),
             until: now + KILL_PATIENCE,
@@ -144,7 +156,6 @@ impl Session {
             cause,
             retry_at: self.clock.outside(now),
         });
-        self.out.push_back(kill);
     }
 
     /// Whatever a replaced link still says is ignored, but for the end of its process.

@@ -109,6 +109,37 @@ fn the_exit_of_a_wrapper_explains_the_end_of_the_output() {
     assert_eq!(p.failure().about["cause"]["exit_code"], 3);
 }
 
+/// What a server has started may take its time to end. How the server itself ended is known at once.
+#[test]
+fn an_exit_explains_the_end_of_the_output_before_all_of_the_server_has_ended() {
+    let mut p = Pair::with_tools();
+    p.call(7, "risky");
+    p.eof();
+    p.forget();
+    let exit = Exit::Code(3);
+    p.link(LinkInput::Ended { exit, sent: 4 });
+    assert_eq!(p.all(), ["state down", "stop writing 1"]);
+    p.advance(999);
+    assert_eq!(p.all(), [""; 0]);
+    p.link(exited(exit, 3));
+    assert_eq!(p.orders(), ["kill 1", "connect 2"]);
+    next_one_gets(&mut p, &call(7, "risky"));
+}
+
+#[test]
+fn the_rest_of_a_server_that_has_ended_is_not_waited_for_for_ever() {
+    let mut p = Pair::with_tools();
+    p.call(7, "risky");
+    p.forget();
+    let exit = Exit::Signal(11);
+    p.link(LinkInput::Ended { exit, sent: 4 });
+    assert_eq!(p.all(), ["state down", "stop writing 1"]);
+    p.advance(1000);
+    let failure = p.failure();
+    assert_eq!(failure.about["cause"]["signal"], 11);
+    assert_eq!(failure.outcome(), "unknown");
+}
+
 #[test]
 fn the_orphan_of_a_stopped_server_changes_nothing_about_the_reason() {
     let mut p = Pair::with_tools();

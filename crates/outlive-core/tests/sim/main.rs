@@ -10,6 +10,7 @@ mod found;
 mod refusals;
 mod schedule;
 mod server;
+mod sweeps;
 mod world;
 
 use std::collections::BTreeMap;
@@ -34,6 +35,7 @@ fn prepare(seed: u64) -> (World, Vec<Step>, u64) {
         true => add_fragile(&mut apart, &mut schedule),
         false => refusals::strew(seed, &mut schedule),
     }
+    sweeps::strew(seed, &mut schedule);
     (world, schedule, ending)
 }
 

@@ -87,6 +87,8 @@ pub enum Step {
     Disconnected(u8),
     /// The server's process ends: code or signal.
     Exit(u8, bool),
+    /// The same, but what it has started is still being ended.
+    Ends(u8, bool),
     /// Cancelled work ends, and a server of the kind that dies of it is dead and looks alive.
     WorkEnds,
     /// The process of such a server, which has read one more line, ends.

@@ -16,5 +16,6 @@ mod eras;
 mod leftovers;
 mod rig;
 mod runtimes;
+mod stalls;
 mod start;
 mod state;

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
+use outlive_core::cause::Exit;
 use outlive_core::policy::{Cancel, Policy, Retry};
 use outlive_core::{Event, Generation, Input, LinkOrder, Output, Session, State, Time};
 
@@ -76,6 +77,8 @@ struct Server {
     deaf: bool,
     /// What had not been written to it when it was found dead will not be.
     cut_off: bool,
+    /// How the process that was started has ended, if the session was told so before the rest of it had.
+    ended: Option<Exit>,
     /// The process that was started has ended, and another one holds its input.
     orphaned: bool,
     /// The driver need not wait for that one.
@@ -307,6 +310,12 @@ impl World {
                 if matches!(event, Event::Dropped { .. }) {
                     self.notes.clear();
                 }
+                if let Event::Lost {
+                    generation, cause, ..
+                } = &event
+                {
+                    self.check_cause(*generation, cause)?;
+                }
                 Ok(())
             }
             Output::Closed => {
@@ -362,6 +371,7 @@ impl World {
             killed: false,
             deaf: false,
             cut_off: false,
+            ended: None,
             orphaned: false,
             released: false,
             frames: 0,

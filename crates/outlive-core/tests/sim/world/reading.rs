@@ -1,6 +1,6 @@
 //! Servers that read on although the session takes them for dead.
 
-use outlive_core::cause::Exit;
+use outlive_core::cause::{Cause, Exit, Reason};
 use outlive_core::policy::Retry;
 use outlive_core::{Generation, Input, LinkInput};
 
@@ -58,6 +58,39 @@ impl World {
                 sent: frames,
             },
         ))
+    }
+
+    /// The process of a server ends, and what it has started is still being ended: that may go on to read what was
+    /// written. The session may have been told that the link is dead.
+    pub(super) fn ends(&mut self, lost: u8, signal: bool) -> Result<(), Broken> {
+        let exit = match signal {
+            true => Exit::Signal(9),
+            false => Exit::Code(1),
+        };
+        let Some(server) = self.server.as_mut().filter(|s| s.up && s.runs) else {
+            return Ok(());
+        };
+        if server.orphaned || server.ended.is_some() || server.has_died_unseen() {
+            return Ok(());
+        }
+        server.ended = Some(exit);
+        let (generation, sent) = (server.generation, server.taken);
+        match server.dead {
+            false => self.die(lost, |sent| LinkInput::Ended { exit, sent }, false),
+            true => self.feed(Input::Link(generation, LinkInput::Ended { exit, sent })),
+        }
+    }
+
+    /// The cause of a loss names the exit where that was known.
+    pub(super) fn check_cause(&self, generation: Generation, cause: &Cause) -> Result<(), Broken> {
+        let known = self.server.iter().find(|s| s.generation == generation);
+        match (known.and_then(|s| s.ended), &cause.reason) {
+            (Some(exit), Reason::Eof | Reason::WriteFailed(_)) => Err(format!(
+                "5: {generation} has ended with {exit:?}, and its loss is put down to {:?}",
+                cause.reason
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// A server executes a request after it was taken for dead: nobody else may have been sent it, and the

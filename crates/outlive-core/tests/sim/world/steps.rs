@@ -99,6 +99,7 @@ impl World {
                 };
                 self.die(lost, |sent| LinkInput::Exited { exit, sent }, true)
             }
+            Step::Ends(lost, signal) => self.ends(lost, signal),
             Step::ReadsOn => self.reads_on(),
             Step::WrapperExits(lost, read) => self.wrapper_exits(lost, read),
             Step::Unanswered(n, way) => self.unanswered(n, way),
