@@ -123,6 +123,11 @@ fn fm_54_a_shutdown_lets_calls_finish_and_refuses_new_clients() {
             (gate.setup.tap().method("tools/call").len() == 4).then_some(())
         });
         gate.stop();
+        // A signal takes its time.
+        until("it knows", || {
+            let ready = wire::try_send_to(gate.address, "/ready", "GET", &[], "").ok()?;
+            (ready.status == 503).then_some(())
+        });
         let refused = wire::send(gate.address, "POST", &[], &initialize(0).to_string());
         assert_eq!(refused.status, 503);
         assert!(refused.header("retry-after").is_some());

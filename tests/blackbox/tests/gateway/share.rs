@@ -169,3 +169,26 @@ fn a_server_nobody_uses_is_stopped_and_started_again() {
     );
     assert_eq!(gate.setup.tap().pids().len(), 2);
 }
+
+/// Whoever knows the id of a session can speak in its name. So the ids of two gateways have 128 bits, and over a few
+/// dozen of them each of these is sometimes set and sometimes not; none comes twice.
+#[test]
+fn ids_of_sessions_have_128_bits_and_none_that_stands_still() {
+    let gates = [shared(), shared()];
+    let clients = gates
+        .iter()
+        .flat_map(|gate| (0..32).map(|_| gate.client().session));
+    let ids: Vec<u128> = clients
+        .map(|id| {
+            assert_eq!(id.len(), 32, "{id}");
+            u128::from_str_radix(&id, 16).expect("hexadecimal digits")
+        })
+        .collect();
+    for gate in ids.chunks(32) {
+        let set = gate.iter().fold(0, |set, id| set | id);
+        let unset = gate.iter().fold(0, |unset, id| unset | !id);
+        assert_eq!((set, unset), (u128::MAX, u128::MAX), "{gate:x?}");
+    }
+    let different: std::collections::HashSet<u128> = ids.iter().copied().collect();
+    assert_eq!(different.len(), ids.len());
+}

@@ -2,6 +2,8 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::thread;
+use std::time::Duration;
 
 use rustix::process::{Signal, getppid, kill_process};
 use serde_json::{Value, json};
@@ -14,7 +16,11 @@ pub struct Swift {
     effects: File,
     done: u64,
     unwrap_at: Option<u64>,
+    unwrapped: bool,
 }
+
+/// For each call after that: it is still at it when it is found.
+const PAUSE: Duration = Duration::from_micros(100);
 
 impl Swift {
     /// As told by the knobs, if at all.
@@ -25,6 +31,7 @@ impl Swift {
             effects: effects.ok()?,
             done: 0,
             unwrap_at: knobs.unwrap_at,
+            unwrapped: false,
         })
     }
 
@@ -41,6 +48,10 @@ impl Swift {
             && let Some(wrapper) = getppid()
         {
             let _ = kill_process(wrapper, Signal::KILL);
+            self.unwrapped = true;
+        }
+        if self.unwrapped {
+            thread::sleep(PAUSE);
         }
         let id: Value = id.parse().unwrap_or_default();
         server.reply(&id, json!({ "content": [] }));
