@@ -52,8 +52,8 @@ fn unknown(command: &Command, key: &str) -> String {
 
 /// The known name that is most like this one, if one is.
 pub fn nearest<'a>(known: impl Iterator<Item = &'a str>, name: &str) -> Option<&'a str> {
-    let nearest = known.min_by_key(|known| distance(known, name))?;
-    (distance(nearest, name) <= name.len() / 2).then_some(nearest)
+    let nearest = known.min_by_key(|known| strsim::levenshtein(known, name))?;
+    (strsim::levenshtein(nearest, name) <= name.len() / 2).then_some(nearest)
 }
 
 /// The value as the flag would take it, once the flag has taken it for a try.
@@ -119,20 +119,6 @@ fn reason(error: &clap::Error) -> String {
         }
         (kind, _) => kind.to_string(),
     }
-}
-
-/// How many letters have to be put in, left out or changed to make one word of the other.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.bytes().enumerate() {
-            let changed = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

@@ -136,7 +136,6 @@ compile_error!(
 
 mod address;
 #[cfg(any(feature = "http", feature = "server"))]
-mod base64;
 mod child;
 mod children;
 pub mod client;

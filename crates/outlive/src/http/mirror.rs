@@ -10,7 +10,8 @@ use outlive_core::protocol::{header, meta, method};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 
-use crate::base64;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 
 /// Integers beyond this are not safe everywhere (2^53 − 1).
 const MOST: i64 = (1 << 53) - 1;
@@ -188,7 +189,7 @@ fn encode(text: &str) -> String {
         && !(text.starts_with("=?base64?") && text.ends_with("?="));
     match plain {
         true => text.to_string(),
-        false => format!("=?base64?{}?=", base64::encode(text.as_bytes())),
+        false => format!("=?base64?{}?=", BASE64_STANDARD.encode(text)),
     }
 }
 

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use outlive_core::Generation;
 use outlive_core::cause::{Exit, StartFailure};
+use percent_encoding::percent_decode_str;
 use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, HeaderValue};
 
@@ -16,7 +19,6 @@ use super::known::Known;
 use super::link::HttpLink;
 use super::session::{Session, Wiring};
 use super::tls;
-use crate::base64;
 use crate::client::Era;
 use crate::secrets::Secrets;
 use crate::upstream::{Link, Upstream};
@@ -147,7 +149,7 @@ impl Remote {
         if let Ok(url) = &self.url {
             let password = url.password().unwrap_or_default();
             secrets.reveal_nothing_of(password);
-            secrets.reveal_nothing_of(&String::from_utf8_lossy(&decoded(password)));
+            secrets.reveal_nothing_of(&percent_decode_str(password).decode_utf8_lossy());
             for (_, value) in url.query_pairs() {
                 secrets.reveal_nothing_of(&value);
             }
@@ -197,29 +199,17 @@ fn take_credentials(url: &mut Url) -> Option<HeaderValue> {
         ("", None) => return None,
         (name, password) => {
             let password = password.unwrap_or_default();
-            [&decoded(name), b":".as_slice(), &decoded(password)].concat()
+            let decoded = |text| percent_decode_str(text).collect::<Vec<u8>>();
+            [decoded(name), b":".to_vec(), decoded(password)].concat()
         }
     };
     // Neither can fail for an address with a host.
     let _ = url.set_username("");
     let _ = url.set_password(None);
-    let mut header = HeaderValue::try_from(format!("Basic {}", base64::encode(&pair))).ok()?;
+    let mut header =
+        HeaderValue::try_from(format!("Basic {}", BASE64_STANDARD.encode(&pair))).ok()?;
     header.set_sensitive(true);
     Some(header)
-}
-
-/// The bytes that a part of an address stands for.
-fn decoded(text: &str) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((&first, tail)) = rest.split_first() {
-        let code = tail.get(..2).filter(|_| first == b'%');
-        let code = code.and_then(|code| std::str::from_utf8(code).ok());
-        let code = code.and_then(|code| u8::from_str_radix(code, 16).ok());
-        bytes.push(code.unwrap_or(first));
-        rest = if code.is_some() { &tail[2..] } else { tail };
-    }
-    bytes
 }
 
 fn shown(url: &Url) -> String {

@@ -8,10 +8,11 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
 use hyper::{StatusCode, Uri};
 
-use super::head::base64;
 use super::reply::{self, Reply, SESSION_ID};
 use super::token::{Credential, Tokens};
 
@@ -139,7 +140,8 @@ impl Guard {
         };
         let password = || {
             let (scheme, coded) = header(headers, AUTHORIZATION.as_str())?.split_once(' ')?;
-            let pair = base64(coded.trim()).filter(|_| scheme.eq_ignore_ascii_case("basic"))?;
+            let pair = BASE64_STANDARD.decode(coded.trim()).ok();
+            let pair = pair.filter(|_| scheme.eq_ignore_ascii_case("basic"))?;
             let (_, password) = std::str::from_utf8(&pair).ok()?.split_once(':')?;
             Some(tokens.admit(password).is_some())
         };

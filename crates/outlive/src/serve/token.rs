@@ -9,12 +9,12 @@
 
 use std::fmt;
 use std::fs;
-use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use outlive_core::session_table::Principal;
+use subtle::ConstantTimeEq;
 use tokio::sync::Notify;
 
 /// The tokens that are good at the moment. Clones are the same.
@@ -218,12 +218,7 @@ impl fmt::Debug for Tokens {
 
 /// Compares in a time that tells nothing about where the difference is.
 fn same(shown: &[u8], token: &[u8]) -> bool {
-    let mut difference = shown.len() ^ token.len();
-    for (n, byte) in token.iter().enumerate() {
-        let other = shown.get(n).copied().unwrap_or(!byte);
-        difference |= usize::from(black_box(byte ^ other));
-    }
-    black_box(difference) == 0
+    shown.ct_eq(token).into()
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::sync::Arc;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 
 use super::call::{Call, Outcome};
@@ -13,7 +15,6 @@ use super::failure::to_rpc;
 use super::registry::{Handler, Item, Reader};
 use super::task::Work;
 use super::uri::{BadTemplate, Template};
-use crate::base64;
 use crate::model::{ReadResult, Resource, ResourceContents, ResourceTemplate, RpcError};
 
 /// The URI that is read, and what its template's variables stand for.
@@ -100,7 +101,7 @@ impl IntoReadResult for Bytes {
         uri: &str,
         mime_type: Option<&str>,
     ) -> Result<Option<ReadResult>, RpcError> {
-        let blob = base64::encode(&self);
+        let blob = BASE64_STANDARD.encode(&self);
         Ok(one(ResourceContents::blob(uri, blob), mime_type))
     }
 }

@@ -7,6 +7,8 @@
 
 use std::fmt;
 
+use percent_encoding::percent_decode_str;
+
 /// A URI template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Template(Vec<Piece>);
@@ -98,21 +100,8 @@ impl Template {
 
 /// The text with its `%XX` resolved; `None` if that is not UTF-8.
 fn decoded(text: &str) -> Option<String> {
-    if !text.contains('%') {
-        return Some(text.to_owned());
-    }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((byte, after)) = rest.split_first() {
-        let code = after
-            .get(..2)
-            .filter(|_| *byte == b'%')
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        bytes.push(code.unwrap_or(*byte));
-        rest = if code.is_some() { &after[2..] } else { after };
-    }
-    String::from_utf8(bytes).ok()
+    let text = percent_decode_str(text).decode_utf8().ok()?;
+    Some(text.into_owned())
 }
 
 #[cfg(test)]
