@@ -80,6 +80,8 @@ pub enum Error {
         cause: Option<Cause>,
         /// How long the request was held for it.
         held: Duration,
+        /// Whether it never left us, or was refused by the last server.
+        outcome: Outcome,
         /// After this time it is tried again: by itself, or for whoever calls then.
         retry_after: Option<Duration>,
     },
@@ -203,10 +205,11 @@ impl Error {
     pub fn outcome(&self) -> Outcome {
         match self {
             Error::ConnectionLost { outcome, .. }
+            | Error::Unavailable { outcome, .. }
             | Error::Protocol { outcome, .. }
             | Error::ShuttingDown { outcome } => *outcome,
             Error::Timeout { .. } | Error::CancelledByCaller => Outcome::Unknown,
-            Error::Unavailable { .. } | Error::Overloaded => Outcome::NotSent,
+            Error::Overloaded => Outcome::NotSent,
             Error::TooLarge { answer: true, .. } | Error::Remote { .. } => Outcome::Done,
             Error::TooLarge { answer: false, .. } => Outcome::NotSent,
             Error::SessionExpired | Error::Rejected { .. } | Error::Unsupported { .. } => {
@@ -257,6 +260,7 @@ impl Error {
             Error::Unavailable {
                 cause,
                 held,
+                outcome: _,
                 retry_after,
             } => {
                 let mut text = match cause {
@@ -311,19 +315,27 @@ impl Error {
             Error::ShuttingDown {
                 outcome: Outcome::NotSent,
             } => format!("The session is ending, so {what} was not sent."),
+            Error::ShuttingDown {
+                outcome: Outcome::Rejected,
+            } => format!(
+                "The session is ending, so {what} was not sent again after the server refused it."
+            ),
             Error::ShuttingDown { .. } => {
                 format!(
                     "The session is ending, so {what} was not finished. It may have taken effect."
                 )
             }
-            Error::SessionExpired => {
-                format!("The server has forgotten this session, so {what} was not executed.")
-            }
+            Error::SessionExpired => format!(
+                "The server has forgotten this session, so {what} was not executed. A new session is being opened; \
+                 call again."
+            ),
             Error::Rejected { status } => format!(
                 "The server refused {what} with status {status}. It was not executed. {}",
-                match is_temporary(*status) {
-                    true => "You can send it again later.",
-                    false => "The same request would be refused again.",
+                match status {
+                    401 =>
+                        "The server asks for other credentials: give it valid ones, then call again.",
+                    status if is_temporary(*status) => "You can send it again later.",
+                    _ => "The same request would be refused again.",
                 }
             ),
             Error::TooLarge {
@@ -430,10 +442,10 @@ impl Refusal {
     }
 }
 
-/// Whether a server that answers with this status may take the same request later: it was too early, too slow,
-/// too often, or too much at once. Any other refusal is about the request itself.
+/// Whether a server that answers with this status may take the same request later: it was too early, too often, or too
+/// much at once. Any other refusal is about the request itself.
 fn is_temporary(status: u16) -> bool {
-    matches!(status, 408 | 425 | 429 | 503)
+    matches!(status, 425 | 429 | 503)
 }
 
 /// What the server wrote itself, quoted: readers, and models above all, must not take it for advice of ours. It stands

@@ -453,7 +453,7 @@ impl fmt::Display for Event {
                 "sent {method} (id {id}) again on generation {generation}: {}, so it had not been executed",
                 match why {
                     Unexecuted::Unread => "the server before it had ended without reading it",
-                    Unexecuted::Refused => "it had been refused",
+                    Unexecuted::Refused => "the server had refused it",
                 }
             ),
             Event::Refused { id, method, kind } => {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
+use crate::error::Outcome;
 use crate::event::Unexecuted;
 use crate::link::Generation;
 use crate::message::{Id, Message};
@@ -46,7 +47,9 @@ pub(crate) struct Entry {
     pub(crate) terms: Terms,
     /// Deaths of links in a row that it was in flight at.
     pub(crate) deaths: u32,
-    /// How often in a row a server has refused it unexecuted.
+    /// A server had it, and refused it unexecuted; …
+    pub(crate) refused: bool,
+    /// … so often in a row because it was too busy.
     pub(crate) refusals: u32,
     /// A session has refused it as if that session were forgotten.
     pub(crate) disowned: bool,
@@ -72,6 +75,14 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// What is known of its execution while no server that may have executed it has it.
+    pub(crate) fn outcome(&self) -> Outcome {
+        match self.refused {
+            true => Outcome::Rejected,
+            false => Outcome::NotSent,
+        }
+    }
+
     /// A `subscriptions/listen`: it stays open by design, so it is not waited for.
     pub(crate) fn is_listen(&self) -> bool {
         self.message.is("subscriptions/listen")
@@ -264,6 +275,7 @@ impl Ledger {
             terms,
             deaths: 0,
             refusals: 0,
+            refused: false,
             disowned: false,
             unexecuted: None,
             verify: false,
@@ -344,23 +356,32 @@ impl Ledger {
         }
     }
 
-    /// Notes that a server has refused a request unexecuted, so often in a row.
-    pub(crate) fn refused(&mut self, id: &Id, refusals: u32) {
+    /// Notes that a server has refused a request unexecuted.
+    pub(crate) fn refused(&mut self, id: &Id) {
         if let Some(entry) = self.entries.get_mut(id) {
-            entry.refusals = refusals;
+            entry.refused = true;
             entry.unexecuted = Some(Unexecuted::Refused);
         }
     }
 
-    /// Notes that a request was on a link that ended, and was not executed there.
-    pub(crate) fn unexecuted(&mut self, id: &Id, why: Unexecuted) {
+    /// Notes that a server was too busy for a request, so often in a row.
+    pub(crate) fn put_off(&mut self, id: &Id, times: u32) {
+        self.refused(id);
         if let Some(entry) = self.entries.get_mut(id) {
-            entry.unexecuted = Some(why);
+            entry.refusals = times;
+        }
+    }
+
+    /// Notes that a request was on a link that ended, and was not read there.
+    pub(crate) fn unread(&mut self, id: &Id) {
+        if let Some(entry) = self.entries.get_mut(id) {
+            entry.unexecuted = Some(Unexecuted::Unread);
         }
     }
 
     /// Notes that a session has refused a request as if that session were forgotten.
     pub(crate) fn disown(&mut self, id: &Id) {
+        self.refused(id);
         if let Some(entry) = self.entries.get_mut(id) {
             entry.disowned = true;
         }

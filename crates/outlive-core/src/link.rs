@@ -40,7 +40,8 @@ impl fmt::Display for Generation {
 /// exchange of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// The server refused it unexecuted, with this status.
+    /// The server refused it unexecuted, with this status. But 503 without a time to come back may also be said by a
+    /// proxy of what the server behind it has executed, and counts as that.
     Rejected {
         /// The status.
         status: u16,
@@ -53,12 +54,12 @@ pub enum Fate {
     Unsent(String),
     /// Its answer will not come, for this reason; it may have been executed.
     Lost(String),
-    /// The server did not execute it and named another origin, which may not have our credentials.
+    /// The server did not execute it and named an address that we do not go to.
     Elsewhere {
         /// The status.
         status: u16,
-        /// The origin.
-        origin: String,
+        /// What it names, and why we do not go there.
+        why: String,
     },
 }
 

@@ -108,7 +108,7 @@ impl Session {
                 self.tally.ended(entry.message.method(), meter::ABANDONED);
             } else {
                 let outcome = match entry.is_held() && entry.deaths == 0 {
-                    true => Outcome::NotSent,
+                    true => entry.outcome(),
                     false => Outcome::Unknown,
                 };
                 self.refuse(&entry, &Error::ShuttingDown { outcome });

@@ -4,7 +4,7 @@
 //! refuse one message so in every session: an address that a proxy does not know, a tool that is not there. So:
 //!
 //! - A request that was refused is sent again in a new session, once. If that refuses it too, the matter is the request,
-//!   which fails with the status.
+//!   which fails with the status. If nothing is to be sent twice, the session is asked at once, and the request fails.
 //! - Nothing that may be executing is given up for the refusal of another message. If there is something, or if the
 //!   message was no request of the host, the session itself is asked, with a `ping`. Only if that is refused likewise,
 //!   the session is forgotten. Any other answer shows that it is not, and so does none: a session that is gone is
@@ -17,6 +17,7 @@ use crate::cause::Reason;
 use crate::error::Error;
 use crate::message::Id;
 use crate::protocol::Era;
+use crate::policy::Retry;
 use crate::time::Time;
 
 use super::Session;
@@ -53,10 +54,12 @@ impl Session {
             return self.check_session(now);
         }
         self.ledger.disown(&host_id);
+        let entry = self.ledger.get(&host_id);
+        let never = entry.is_some_and(|entry| self.retry_of(entry) == Retry::Never);
         let Some(link) = &mut self.link else { return };
         link.rejected.insert(host_id.clone());
         link.doubted.insert(host_id, status);
-        if self.is_at_stake() {
+        if self.is_at_stake() || never {
             return self.check_session(now);
         }
         if let Some(link) = self.link.as_mut().filter(|link| link.is_alive()) {

@@ -43,7 +43,7 @@ impl Session {
         }
         match fate {
             Fate::Unsent(error) => {
-                self.note_rejected(id);
+                self.note_unexecuted(id);
                 self.end_by_refusal(now, Reason::Unreachable(error));
             }
             Fate::Rejected {
@@ -61,18 +61,15 @@ impl Session {
                 }
             }
             Fate::Lost(why) => self.broken_off(now, id, why),
-            Fate::Elsewhere { status, origin } => self.elsewhere(now, id, status, &origin),
+            Fate::Elsewhere { status, why } => self.elsewhere(now, id, status, why),
         }
     }
 
-    /// The server is at another origin, as it says to this request. If that is how a session begins, there will be
-    /// none; otherwise it is the request's own affair (a login page, say), and what else is in flight goes on.
-    fn elsewhere(&mut self, now: Time, id: &Id, status: u16, origin: &str) {
+    /// The server is at an address we do not go to, as it says to this request. If that is how a session begins, there
+    /// will be none; otherwise it is the request's own affair (a login page, say), and what else is in flight goes on.
+    fn elsewhere(&mut self, now: Time, id: &Id, status: u16, why: String) {
         self.note_rejected(id);
-        let why = StartFailure::Other(format!(
-            "it redirects to {origin}, which is another origin and is not given our credentials; \
-             if that is right, use that address"
-        ));
+        let why = StartFailure::Other(why);
         let host_id = self.request_on_link(id);
         let entry = host_id.as_ref().and_then(|id| self.ledger.get(id));
         let served = self.link.as_ref().is_some_and(|link| link.served.is_some());
@@ -88,6 +85,7 @@ impl Session {
                 Error::Unavailable {
                     cause: Some(self.cause(now, Reason::Unmade(why))),
                     held: Duration::ZERO,
+                    outcome: Outcome::Rejected,
                     retry_after: None,
                 },
             ),
@@ -155,8 +153,16 @@ impl Session {
         })
     }
 
-    /// This request, by its id on the link, was certainly not executed.
+    /// This request, by its id on the link, was refused unexecuted.
     pub(super) fn note_rejected(&mut self, id: &Id) {
+        if let Some(host_id) = self.request_on_link(id) {
+            self.ledger.refused(&host_id);
+        }
+        self.note_unexecuted(id);
+    }
+
+    /// This request, by its id on the link, was certainly not executed.
+    fn note_unexecuted(&mut self, id: &Id) {
         let host_id = self.request_on_link(id);
         if let (Some(link), Some(host_id)) = (&mut self.link, host_id) {
             link.rejected.insert(host_id);
@@ -164,19 +170,19 @@ impl Session {
     }
 
     /// The server does not take a request, now or at all. If it is too busy, the request waits, and for a moment so do
-    /// the others; a long wait is the request's own.
+    /// the others; a long wait is the request's own. With [`Retry::Never`] nothing is sent a second time that a server had.
     fn rejected(&mut self, now: Time, id: &Id, status: u16, retry_after: Option<Duration>) {
-        let again = matches!(status, 429 | 503);
+        let busy = matches!(status, 429 | 503);
         let pause = retry_after.unwrap_or(BUSY).min(MOST_BUSY);
         let alone = pause > BUSY_FOR_ALL;
         if let Some(link) = &mut self.link
-            && again
+            && busy
         {
             let until = now + if alone { BUSY } else { pause };
             link.busy_until = link.busy_until.max(Some(until));
         }
         let why = format!("status {status}");
-        if again && self.is_own_handshake(id) {
+        if busy && self.is_own_handshake(id) {
             return self.end_by_refusal(now, Reason::Unreachable(why));
         }
         self.own_answer_is_lost(now, id, &why);
@@ -186,6 +192,19 @@ impl Session {
         let Some(entry) = self.ledger.get(&host_id) else {
             return;
         };
+        let asks = entry.is_listen() || self.is_greeting(entry);
+        // A proxy says 503 also of what a server behind it has executed. One that names a time for it has not.
+        if status == 503 && retry_after.is_none() && !asks {
+            if entry.superseded || !self.is_safe_here(entry) {
+                return self.broken_off(now, id, why);
+            }
+            let verify = self.is_to_be_verified(entry);
+            self.ledger.died(&host_id, entry.deaths.max(1), verify);
+        }
+        let Some(entry) = self.ledger.get(&host_id) else {
+            return;
+        };
+        let again = busy && (asks || self.retry_of(entry) != Retry::Never);
         let tries = entry.refusals + 1;
         // Nobody waits for long for what could be said now. Only a stream of notifications may wait.
         let due = self.held_due(entry, now).unwrap_or(now + self.policy.hold);
@@ -193,7 +212,7 @@ impl Session {
         if !again || tries >= MOST_REFUSALS || alone && too_late {
             return self.refuse_unexecuted(&host_id, Error::Rejected { status });
         }
-        self.ledger.refused(&host_id, tries);
+        self.ledger.put_off(&host_id, tries);
         match alone {
             true => self.send_at(now, now + pause, &host_id),
             false => self.send_later(now, &host_id),
@@ -230,7 +249,7 @@ impl Session {
         }
         if self.is_safe_here(entry) && !poison {
             // If this link ends before it is sent, the next server has to say so too.
-            let verify = entry.message.is("tools/call") && self.retry_of(entry) == Retry::Safe;
+            let verify = self.is_to_be_verified(entry);
             self.ledger.died(&host_id, deaths, verify);
             self.send_later(now, &host_id);
         } else if let Some(entry) = self.take_unanswered(&host_id) {
@@ -241,6 +260,11 @@ impl Session {
             };
             self.refuse(&entry, &error);
         }
+    }
+
+    /// Whether the list of a new server has to say that repeating this is safe.
+    pub(super) fn is_to_be_verified(&self, entry: &Entry) -> bool {
+        entry.message.is("tools/call") && self.retry_of(entry) == Retry::Safe
     }
 
     /// Whether this is the handshake by which we find out if a server is back. That it breaks off, or is put

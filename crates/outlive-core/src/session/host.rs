@@ -155,6 +155,7 @@ impl Session {
                 return Some(Error::Unavailable {
                     cause: Some(cause.clone()),
                     held: Duration::ZERO,
+                    outcome: Outcome::NotSent,
                     retry_after: Some((next - now).min(*retry_at - self.clock.outside(now))),
                 });
             }
@@ -569,6 +570,7 @@ impl Session {
                 false => Error::Unavailable {
                     cause,
                     held: now - since,
+                    outcome: entry.outcome(),
                     retry_after: self.next_try(now),
                 },
             };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::cause::{Cause, Exit, Phase, Reason};
 use crate::error::{Error, Outcome, own_output};
-use crate::event::{Direction, DropReason, Event, State, Unexecuted};
+use crate::event::{Direction, DropReason, Event, State};
 use crate::ledger::{Entry, Place, sooner};
 use crate::link::{Generation, LinkInput, LinkOrder};
 use crate::message::Id;
@@ -411,6 +411,18 @@ impl Session {
         // Not sent this time does not undo that an earlier link may have executed it.
         let unknown = sent || entry.deaths > 0;
         let safe = !unknown || listen || self.is_safe(entry);
+        let refused = link.doubted.get(id).copied();
+        if let Some(status) = refused
+            .filter(|_| !unknown && !greeting && !listen && self.retry_of(entry) == Retry::Never)
+        {
+            let entry = self.ledger.settle(id)?;
+            let error = match cause.reason {
+                Reason::SessionExpired => Error::SessionExpired,
+                _ => Error::Rejected { status },
+            };
+            self.refuse(&entry, &error);
+            return None;
+        }
         if safe && !poison && !hopeless && !probe_killed {
             let ticket = entry.ticket;
             // An attempt that found nobody does not begin the wait anew.
@@ -419,13 +431,10 @@ impl Session {
                 _ => now,
             };
             let due = self.held_due(entry, since);
-            let verify =
-                unknown && entry.message.is("tools/call") && self.retry_of(entry) == Retry::Safe;
+            let verify = unknown && self.is_to_be_verified(entry);
             self.ledger.died(id, deaths, verify);
-            match link.rejected.contains(id) {
-                true => self.ledger.unexecuted(id, Unexecuted::Refused),
-                false if !sent => self.ledger.unexecuted(id, Unexecuted::Unread),
-                false => {}
+            if !sent && !link.rejected.contains(id) {
+                self.ledger.unread(id);
             }
             let overdue = due.is_some_and(|due| due <= now);
             let due = due.filter(|_| !overdue);
@@ -456,6 +465,7 @@ impl Session {
             true => Error::Unavailable {
                 cause: Some(cause.clone()),
                 held: Duration::ZERO,
+                outcome: entry.outcome(),
                 retry_after: self.next_try(now),
             },
             false => Error::ConnectionLost {
@@ -553,6 +563,7 @@ impl Session {
             false => Error::Unavailable {
                 cause: Some(cause.clone()),
                 held,
+                outcome: entry.outcome(),
                 retry_after: self.next_try(now),
             },
         };
@@ -609,10 +620,9 @@ impl Session {
             .and_then(|served| self.supervisor.healthy_at(served));
         let busy = link.busy_until.filter(|_| !self.queue.is_empty());
         let check = link.check.as_ref().map(|check| check.until);
-        let unauthorized = link.unauthorized.map(|refused| refused.until);
-        let refused = sooner(check, unauthorized).filter(|_| link.is_alive());
+        let check = check.filter(|_| link.is_alive());
         sooner(
-            sooner(sooner(stage, refused), sooner(busy, healthy)),
+            sooner(sooner(stage, check), sooner(busy, healthy)),
             sooner(self.start_deadline(), self.pulse_deadline()),
         )
     }
@@ -648,7 +658,6 @@ impl Session {
     }
 
     pub(super) fn link_on_time(&mut self, now: Time) {
-        self.credentials_on_time(now);
         let Some(link) = &mut self.link else { return };
         if let Some(served) = link.served
             && self

@@ -58,16 +58,6 @@ pub(super) struct SessionCheck {
     pub(super) until: Time,
 }
 
-/// The server wants other credentials, and the link is kept for what is in flight on it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Unauthorized {
-    pub(super) status: u16,
-    /// A result for a frame from here on shows that the credentials will do.
-    pub(super) frame: u64,
-    /// What is in flight may finish until then.
-    pub(super) until: Time,
-}
-
 /// A request of the server that the host has not answered.
 #[derive(Clone, Debug)]
 pub(super) struct Ask {
@@ -166,9 +156,8 @@ pub(super) struct Link {
     pub(super) check: Option<SessionCheck>,
     /// It ends because of a request that may ask for a new session.
     pub(super) disowned: bool,
-    /// A request was forbidden (403), and none has had a result since.
-    pub(super) forbidden: bool,
-    pub(super) unauthorized: Option<Unauthorized>,
+    /// A request was refused for its credentials (401, 403), and none that was sent from this frame on has had a result.
+    pub(super) forbidden: Option<u64>,
     /// The server wants to be left alone until then.
     pub(super) busy_until: Option<Time>,
     /// Pages of lists we have asked for.
@@ -200,8 +189,7 @@ impl Link {
             doubted: FxHashMap::default(),
             check: None,
             disowned: false,
-            forbidden: false,
-            unauthorized: None,
+            forbidden: None,
             busy_until: None,
             pages: 0,
             pulse: Pulse {

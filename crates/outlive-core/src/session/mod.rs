@@ -264,8 +264,7 @@ impl Session {
 
     /// Whether messages just pass: nothing is coming, going or waiting that an input could set off.
     fn is_steady(&self) -> bool {
-        let open =
-            |link: &Link| link.is_open() && link.served.is_some() && link.unauthorized.is_none();
+        let open = |link: &Link| link.is_open() && link.served.is_some();
         self.ending == Ending::No && self.queue.is_empty() && self.link.as_ref().is_some_and(open)
     }
 

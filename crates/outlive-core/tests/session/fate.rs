@@ -36,10 +36,10 @@ fn rejected(status: u16, seconds: Option<u64>) -> Fate {
 
 #[test]
 fn a_busy_server_is_asked_again_when_it_says_and_nobody_overtakes() {
-    for (after, wait) in [(Some(3), 3_000), (None, 1_000)] {
+    for (status, after, wait) in [(503, Some(3), 3_000), (429, None, 1_000)] {
         let mut p = Pair::ready();
         p.call(7, "any");
-        unanswered(&mut p, 7, rejected(503, after));
+        unanswered(&mut p, 7, rejected(status, after));
         p.call(8, "any");
         assert_eq!(p.at_link(), [""; 0]);
         p.advance(wait - 1);
@@ -48,6 +48,70 @@ fn a_busy_server_is_asked_again_when_it_says_and_nobody_overtakes() {
         assert_eq!(p.at_link(), [call(7, "any"), call(8, "any")]);
         p.result(7, "{}");
         assert_eq!(p.at_host().len(), 1);
+    }
+}
+
+#[test]
+fn a_proxy_that_names_no_time_may_have_passed_the_call_on() {
+    // A call that may have been executed is not repeated, …
+    for retry in [Retry::Safe, Retry::Never] {
+        let mut p = Pair::ready_with(|policy| policy.retry = retry);
+        p.call(7, "any");
+        p.forget();
+        unanswered(&mut p, 7, rejected(503, None));
+        let failure = p.failure();
+        assert_eq!(
+            (failure.kind(), failure.outcome()),
+            ("connection_lost", "unknown")
+        );
+        p.advance(60_000);
+        assert!(!p.at_link().contains(&call(7, "any")));
+        assert_eq!(p.states(), []);
+    }
+    // … unless that is safe; then it is, with pauses, and what it may have done is not forgotten.
+    let mut p = Pair::ready();
+    p.request(7, "resources/list");
+    p.forget();
+    for _ in 0..7 {
+        unanswered(&mut p, 7, rejected(503, None));
+        assert_eq!(p.at_link(), [""; 0]);
+        p.advance(1_000);
+        assert_eq!(p.at_link(), [request(7, "resources/list")]);
+    }
+    unanswered(&mut p, 7, rejected(503, None));
+    assert_eq!(p.failure().outcome(), "unknown");
+}
+
+#[test]
+fn nothing_that_a_server_had_is_sent_again_if_nothing_is_to_be() {
+    for fate in [rejected(429, Some(1)), rejected(503, Some(1))] {
+        let mut p = Pair::ready_with(|policy| policy.retry = Retry::Never);
+        p.call(7, "any");
+        p.forget();
+        unanswered(&mut p, 7, fate);
+        let failure = p.failure();
+        assert_eq!(
+            (failure.kind(), failure.outcome()),
+            ("rejected", "rejected")
+        );
+        p.advance(60_000);
+        assert!(!p.at_link().contains(&call(7, "any")));
+    }
+    // A session that is forgotten is asked for first, and opened anew all the same.
+    for known in [true, false] {
+        let mut p = Pair::ready_with(|policy| policy.retry = Retry::Never);
+        p.call(7, "any");
+        p.forget();
+        expired(&mut p, Some(Id::Int(7)));
+        assert_eq!(p.at_link(), [ping(1, 1)]);
+        match known {
+            true => p.own_result(1, "{}"),
+            false => expired(&mut p, Some(Id::text("outlive-1-1"))),
+        }
+        let failure = p.failure();
+        let kind = if known { "rejected" } else { "session_expired" };
+        assert_eq!((failure.kind(), failure.outcome()), (kind, "rejected"));
+        assert_eq!(p.orders().is_empty(), known);
     }
 }
 
@@ -303,11 +367,27 @@ fn all_that_was_refused_with_the_link_waits_for_the_next() {
 fn credentials_that_are_refused_are_a_state_and_an_error_one_can_act_on() {
     let mut p = Pair::ready();
     p.call(7, "any");
+    p.forget();
     unanswered(&mut p, 7, rejected(401, None));
+    let failure = p.failure();
+    assert_eq!(
+        (failure.kind(), failure.outcome()),
+        ("rejected", "rejected")
+    );
+    assert!(
+        failure.message.contains("asks for other credentials"),
+        "{}",
+        failure.message
+    );
+    // It may be that tool's own affair. If a ping is refused too, it is not.
+    assert_eq!(p.at_link(), [ping(1, 1)]);
+    assert_eq!(p.states(), []);
+    p.link(LinkInput::Unanswered {
+        id: Id::text("outlive-1-1"),
+        fate: rejected(401, None),
+    });
     assert!(matches!(p.states().last(), Some(State::Failed { .. })));
-    let mut p = Pair::ready();
-    p.call(7, "any");
-    unanswered(&mut p, 7, rejected(401, None));
+    p.call(8, "any");
     let failure = p.failure();
     assert_eq!(
         (failure.kind(), failure.outcome()),
@@ -324,6 +404,20 @@ fn credentials_that_are_refused_are_a_state_and_an_error_one_can_act_on() {
         failure.message.contains("Give it valid credentials"),
         "{}",
         failure.message
+    );
+}
+
+#[test]
+fn an_initialize_that_is_refused_for_its_credentials_was_sent() {
+    let mut p = Pair::new(outlive_core::Policy::default());
+    p.up();
+    p.host(INITIALIZE);
+    p.forget();
+    unanswered(&mut p, 0, rejected(401, None));
+    let failure = p.failure();
+    assert_eq!(
+        (failure.kind(), failure.outcome()),
+        ("unavailable", "rejected")
     );
 }
 

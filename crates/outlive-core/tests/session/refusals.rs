@@ -22,7 +22,7 @@ fn rejected(status: u16, seconds: Option<u64>) -> Fate {
 fn elsewhere() -> Fate {
     Fate::Elsewhere {
         status: 302,
-        origin: "https://login.example".into(),
+        why: "it redirects to https://login.example, which is another origin".into(),
     }
 }
 
@@ -402,60 +402,61 @@ fn where_everything_is_forbidden_other_credentials_are_needed() {
 
 #[test]
 fn what_old_credentials_let_in_may_finish() {
-    let mut p = Pair::ready();
-    p.call(7, "slow");
-    p.call(8, "any");
-    p.forget();
-    unanswered(&mut p, Id::Int(8), rejected(401, None));
-    let failure = p.failure();
-    assert_eq!(
-        (failure.id.clone(), failure.kind()),
-        (8.into(), "unavailable")
-    );
-    assert_eq!(failure.outcome(), "not_sent");
-    assert!(
-        failure.message.contains("Give it valid credentials"),
-        "{}",
-        failure.message
-    );
-    assert_eq!(p.states(), []);
-    p.result(7, "{}");
-    assert_eq!(p.at_host().len(), 1);
-    assert!(p.states().iter().any(is_failed));
-    assert_eq!(p.orders(), ["terminate 1"]);
+    for status in [401, 403] {
+        let mut p = Pair::ready();
+        p.call(7, "slow");
+        p.call(8, "any");
+        p.forget();
+        unanswered(&mut p, Id::Int(8), rejected(status, None));
+        let failure = p.failure();
+        assert_eq!((failure.id.clone(), failure.kind()), (8.into(), "rejected"));
+        // However long it takes.
+        p.advance(3_600_000);
+        assert_eq!((p.at_host(), p.at_link(), p.states()), Default::default());
+        p.forget();
+        p.result(7, "{}");
+        assert_eq!(p.at_host().len(), 1);
+        // That it had a result says nothing about now.
+        assert_eq!(p.at_link(), [ping(1, 1)]);
+        unanswered(&mut p, own(1, 1), rejected(status, None));
+        assert!(p.states().iter().any(is_failed));
+        assert_eq!(p.orders(), ["terminate 1"]);
+    }
 }
 
 #[test]
-fn what_old_credentials_let_in_may_not_take_for_ever() {
-    let mut p = Pair::ready();
-    p.call(7, "slow");
-    p.call(8, "any");
-    unanswered(&mut p, Id::Int(8), rejected(401, None));
-    p.forget();
-    p.advance(29_999);
-    assert_eq!(p.at_host(), [""; 0]);
-    p.advance(1 + 1_000);
-    let failure = p.failure();
-    assert_eq!(
-        (failure.id.clone(), failure.outcome()),
-        (7.into(), "unknown")
-    );
-    assert!(p.states().iter().any(is_failed));
+fn what_runs_when_everything_is_refused_may_finish() {
+    for status in [401, 403] {
+        let mut p = Pair::ready();
+        p.call(8, "any");
+        unanswered(&mut p, Id::Int(8), rejected(status, None));
+        p.call(7, "slow");
+        p.forget();
+        unanswered(&mut p, own(1, 1), rejected(status, None));
+        p.advance(3_600_000);
+        assert_eq!((p.at_host(), p.at_link(), p.states()), Default::default());
+        p.forget();
+        // It was sent after the refusal, so its result shows that the credentials will do; the next ping has to say so.
+        p.result(7, "{}");
+        assert_eq!(p.at_host().len(), 1);
+        assert_eq!(p.at_link(), [ping(1, 2)]);
+        p.own_result(2, "{}");
+        assert_eq!(p.states(), []);
+    }
 }
 
 #[test]
-fn a_later_result_shows_that_the_credentials_will_do() {
+fn a_tool_that_wants_a_login_of_its_own_costs_nobody_else() {
     let mut p = Pair::ready();
-    p.call(7, "slow");
-    p.call(8, "one-that-wants-a-login");
-    unanswered(&mut p, Id::Int(8), rejected(401, None));
+    p.call(7, "one-that-wants-a-login");
+    p.forget();
+    unanswered(&mut p, Id::Int(7), rejected(401, None));
+    assert_eq!(p.failure().kind(), "rejected");
+    assert_eq!(p.at_link(), [ping(1, 1)]);
+    p.own_result(1, "{}");
     p.call(9, "any");
     p.result(9, "{}");
-    p.forget();
-    p.result(7, "{}");
-    assert_eq!(p.at_host().len(), 1);
     assert_eq!(p.states(), []);
-    p.advance(29_000);
     assert_eq!(p.orders(), [""; 0]);
 }
 
@@ -517,7 +518,7 @@ fn what_broke_off_and_cannot_be_repeated_in_time_may_have_run() {
         .iter()
         .map(|f| (f.id.clone(), f.outcome()))
         .collect();
-    assert_eq!(outcomes, [(7.into(), "unknown"), (8.into(), "not_sent")]);
+    assert_eq!(outcomes, [(7.into(), "unknown"), (8.into(), "rejected")]);
 }
 
 #[test]

@@ -231,6 +231,7 @@ fn every_error_has_a_kind_a_code_an_outcome_and_a_sentence() {
             Error::Unavailable {
                 cause: None,
                 held: Duration::ZERO,
+                outcome: Outcome::NotSent,
                 retry_after: None,
             },
             ("unavailable", -31002, "not_sent", true),
@@ -263,12 +264,18 @@ fn every_error_has_a_kind_a_code_an_outcome_and_a_sentence() {
         (
             Error::SessionExpired,
             ("session_expired", -31006, "rejected", true),
-            "The server has forgotten this session, so x was not executed.",
+            "The server has forgotten this session, so x was not executed. A new session is being opened; call again.",
         ),
         (
             Error::Rejected { status: 429 },
             ("rejected", -31007, "rejected", true),
             "The server refused x with status 429. It was not executed. You can send it again later.",
+        ),
+        (
+            Error::Rejected { status: 401 },
+            ("rejected", -31007, "rejected", false),
+            "The server refused x with status 401. It was not executed. The server asks for other credentials: give \
+             it valid ones, then call again.",
         ),
         (
             Error::Rejected { status: 400 },
@@ -302,7 +309,7 @@ fn every_error_has_a_kind_a_code_an_outcome_and_a_sentence() {
 fn a_refusal_is_worth_another_try_only_if_it_is_about_the_moment() {
     let retryable = |status: &u16| Error::Rejected { status: *status }.is_retryable();
     let statuses: Vec<u16> = (100..600).filter(retryable).collect();
-    assert_eq!(statuses, [408, 425, 429, 503]);
+    assert_eq!(statuses, [425, 429, 503]);
     let line = Error::Rejected { status: 413 }.to_response(b"1", "x", Generation::FIRST);
     let value: Value = serde_json::from_slice(&line).expect("JSON");
     let about = &value["error"]["data"]["outlive"];
@@ -464,7 +471,7 @@ fn every_state_and_event_has_a_name_data_and_a_line() {
                 why: Unexecuted::Refused,
             },
             json!({"event": "resent", "id": "7", "method": "ping", "generation": 2, "why": "refused"}),
-            "sent ping (id 7) again on generation 2: it had been refused, so it had not been executed",
+            "sent ping (id 7) again on generation 2: the server had refused it, so it had not been executed",
         ),
         (
             Event::Refused {

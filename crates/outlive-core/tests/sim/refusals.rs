@@ -13,6 +13,9 @@ const SOME: u64 = 5;
 /// The steps of the handshake, which most schedules begin with, are left alone.
 const BEGINNING: usize = 4;
 
+/// The way of [`Step::Unanswered`] in which a proxy is too busy and names no time.
+pub const PERHAPS_EXECUTED: u8 = 13;
+
 /// Puts refusals among the steps of the schedule of this seed.
 pub fn strew(seed: u64, schedule: &mut [Step]) {
     let mut dice = Dice::new(seed ^ SALT);
@@ -22,6 +25,11 @@ pub fn strew(seed: u64, schedule: &mut [Step]) {
     for _ in 0..1 + dice.below(SOME) {
         let at = BEGINNING + dice.below((schedule.len() - BEGINNING) as u64) as usize;
         schedule[at] = draw(&mut dice);
+    }
+    // Drawn last: the seeds above keep their meaning.
+    if dice.below(3) == 0 {
+        let at = BEGINNING + dice.below((schedule.len() - BEGINNING) as u64) as usize;
+        schedule[at] = Step::Unanswered(dice.below(6) as u8, PERHAPS_EXECUTED);
     }
 }
 

@@ -60,6 +60,7 @@ impl News {
                     return Err(Error::Unavailable {
                         cause: Some(cause),
                         held: Duration::ZERO,
+                        outcome: Outcome::NotSent,
                         retry_after: Some(retry_at.saturating_duration_since(Instant::now())),
                     });
                 }

@@ -44,9 +44,7 @@ async fn opening(session: &Session) -> Result<Channel, (String, bool)> {
     let response = match session.get(None).await {
         Ok(response) => response,
         Err(Failure::Unsent(words) | Failure::Broken(words)) => return Err((words, true)),
-        Err(Failure::Elsewhere(_, origin)) => {
-            return Err((format!("it redirects to {origin}"), false));
-        }
+        Err(Failure::Elsewhere(_, why)) => return Err((why, false)),
     };
     let passing = response.status().is_server_error();
     address(session, response)

@@ -22,7 +22,7 @@ use super::report::{self, Mark, Marks, Report, Reports};
 use super::rhythm::Rhythm;
 use super::session::{Failure, Session, Written};
 use super::sse::{Event, Events};
-use super::verdict::{Refusal, one_line, retry_after, sounds_lost};
+use super::verdict::{Refusal, has_error, is_own, one_line, retry_after, sounds_lost};
 use super::{era, listing};
 
 /// How long the words of a refusal are waited for, and how many of them are read.
@@ -56,6 +56,8 @@ enum End {
     Aside,
     /// Not answered.
     Without(LinkInput),
+    /// Answered with a refusal that may be about the session.
+    Doubtful(LinkInput),
     /// Refused as by a server that speaks HTTP+SSE.
     Refused(u16),
 }
@@ -77,6 +79,10 @@ impl Exchange {
             End::Answered => {}
             End::Aside => return,
             End::Without(input) => self.report(Report::Input(input)).await,
+            End::Doubtful(input) => {
+                self.report(Report::Input(input)).await;
+                self.report(Report::Input(LinkInput::MaybeExpired)).await;
+            }
             End::Refused(status) => {
                 let message = Box::new(self.message.clone());
                 return self
@@ -97,9 +103,9 @@ impl Exchange {
         let mut headers = headers(&self.session, &self.message);
         let mut once = self.message.is_modern() && self.message.is("tools/call");
         let response = loop {
-            let body = self.message.bytes().clone();
             let written = Written::new(self.number, &self.marks);
-            let response = match self.session.post(body, headers.clone(), written).await {
+            let posted = self.session.post(&self.message, headers.clone(), written);
+            let response = match posted.await {
                 Ok(response) => response,
                 Err(failure) => return End::Without(self.failed(id, failure)),
             };
@@ -150,22 +156,23 @@ impl Exchange {
                 });
             }
         }
-        End::Without(match refusal.verdict(id) {
-            LinkInput::Frame(Frame::Line(line)) if self.message.is("initialize") => {
-                LinkInput::Frame(Frame::Line(match Message::read(line) {
+        match refusal.verdict(&self.message) {
+            (LinkInput::Frame(Frame::Line(line)), _) if self.message.is("initialize") => {
+                End::Without(LinkInput::Frame(Frame::Line(match Message::read(line) {
                     Ok(answer) => era::explain(answer).into_bytes(),
                     Err(defect) => defect.line,
-                }))
+                })))
             }
-            verdict => verdict,
-        })
+            (input, true) => End::Doubtful(input),
+            (input, false) => End::Without(input),
+        }
     }
 
     fn failed(&self, id: &Id, failure: Failure) -> LinkInput {
         let fate = match failure {
             Failure::Unsent(words) => Fate::Unsent(words),
             Failure::Broken(words) => Fate::Lost(words),
-            Failure::Elsewhere(status, origin) => Fate::Elsewhere { status, origin },
+            Failure::Elsewhere(status, why) => Fate::Elsewhere { status, why },
         };
         LinkInput::Unanswered {
             id: id.clone(),
@@ -198,6 +205,14 @@ impl Exchange {
                 format!("status {} without an answer", response.status().as_u16()),
             );
         };
+        // Whose it is instead, nobody knows: the other has an exchange of its own.
+        if let Frame::Line(line) = &frame
+            && let Ok(message) = Message::read(line.clone())
+            && message.kind() == Kind::Response
+            && !(is_answer(&message, id) && (message.error().is_none() || has_error(&message)))
+        {
+            return lost(id, "its response was no answer to this request".into());
+        }
         match self.deliver(id, frame, true).await {
             true => End::Answered,
             false => lost(id, "its response was no answer".into()),
@@ -301,7 +316,7 @@ impl Exchange {
     }
 
     /// Passes on what the server says; tells whether that answers the request. `alone`: it is all
-    /// the server says, so whatever id it has, it is the answer.
+    /// the server says, so if it cannot be read, it is the answer all the same.
     async fn deliver(&self, id: &Id, frame: Frame, alone: bool) -> bool {
         let line = match frame {
             Frame::Line(line) => line,
@@ -323,8 +338,7 @@ impl Exchange {
                 return ours || broken && defect.id.is_some();
             }
         };
-        let ours = is_answer(&message, id) || alone && message.kind() == Kind::Response;
-        if !ours {
+        if !is_answer(&message, id) {
             self.report_said(id, message.into_bytes()).await;
             return false;
         }
@@ -392,11 +406,7 @@ impl Exchange {
 
 /// Whether a message answers the request of this id.
 fn is_answer(message: &Message, id: &Id) -> bool {
-    let theirs = message.id();
-    message.kind() == Kind::Response
-        && (theirs == Some(id)
-            || theirs == Some(&Id::Null)
-            || theirs.is_some_and(|theirs| theirs.other_type().as_ref() == Some(id)))
+    message.kind() == Kind::Response && (is_own(message, id) || message.id() == Some(&Id::Null))
 }
 
 fn lost(id: &Id, why: String) -> End {
@@ -416,7 +426,7 @@ pub(super) async fn tell(
 ) {
     let in_session = session.is_named();
     let headers = headers(&session, &message);
-    let posted = session.post(message.into_bytes(), headers, Written::unmarked());
+    let posted = session.post(&message, headers, Written::unmarked());
     let report = match timeout(ACCEPT, posted).await {
         Ok(Ok(response)) if !response.status().is_success() => {
             let refusal = refusal(response, in_session).await;

@@ -53,7 +53,7 @@ async fn pages(session: &Session, call: &Message) -> Option<()> {
         let request = json!({"jsonrpc": "2.0", "id": id, "method": "tools/list", "params": params});
         let request = Message::read(request.to_string().into()).ok()?;
         let headers = session.known.mirror().headers(&request);
-        let posted = session.post(request.into_bytes(), headers, Written::unmarked());
+        let posted = session.post(&request, headers, Written::unmarked());
         let response = posted.await.ok()?;
         let answer = answer(session, response).await?;
         session.known.mirror().learn(&answer);

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use outlive_core::protocol::header;
+use outlive_core::Message;
 use reqwest::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
 };
@@ -17,6 +18,7 @@ use tokio::time::{sleep_until, timeout};
 pub(super) use super::body::Written;
 use super::credentials::{Challenge, Keyring};
 use super::known::Known;
+use super::verdict::changes_nothing;
 
 const SESSION: HeaderName = HeaderName::from_static(header::SESSION_ID);
 const VERSION: HeaderName = HeaderName::from_static(header::PROTOCOL_VERSION);
@@ -48,8 +50,19 @@ pub(super) enum Failure {
     Unsent(String),
     /// The connection broke; the request may have arrived.
     Broken(String),
-    /// The server wants us to go to another origin, which may not have our credentials.
+    /// The server did not execute it and names an address that we do not go to; with which status, and why not.
     Elsewhere(u16, String),
+}
+
+/// What is sent with a request.
+#[derive(Clone)]
+struct Body {
+    bytes: bytes::Bytes,
+    written: Written,
+    /// It may reach a server twice.
+    harmless: bool,
+    /// A session begins with it.
+    begins: bool,
 }
 
 /// How connections are made.
@@ -211,7 +224,7 @@ impl Session {
     /// A POST with this message.
     pub(super) async fn post(
         &self,
-        body: bytes::Bytes,
+        message: &Message,
         own: HeaderMap,
         written: Written,
     ) -> Result<Response, Failure> {
@@ -222,8 +235,13 @@ impl Session {
             HeaderValue::from_static("application/json, text/event-stream"),
         );
         headers.extend(own);
-        self.send(Method::POST, headers, Some((body, written)))
-            .await
+        let body = Body {
+            bytes: message.bytes().clone(),
+            written,
+            harmless: changes_nothing(message),
+            begins: message.is("initialize"),
+        };
+        self.send(Method::POST, headers, Some(body)).await
     }
 
     /// A GET for a stream of events, behind `cursor` if it is to go on.
@@ -265,7 +283,7 @@ impl Session {
         &self,
         method: Method,
         mut headers: HeaderMap,
-        body: Option<(bytes::Bytes, Written)>,
+        body: Option<Body>,
     ) -> Result<Response, Failure> {
         let Some(keyring) = &self.wiring.keyring else {
             return self.send_once(method, headers, body).await;
@@ -291,18 +309,24 @@ impl Session {
 
     /// Sends a request, and again where the server says its endpoint has moved, as long as that is the
     /// same origin: nobody else gets our credentials.
+    ///
+    /// 307 and 308 mean that nothing was done here. 301 and 302 are also said of what was done (as 303 is, always), so
+    /// they are followed only by what does no harm twice. A session that begins so stays at the address it was led to.
     async fn send_once(
         &self,
         method: Method,
         headers: HeaderMap,
-        body: Option<(bytes::Bytes, Written)>,
+        body: Option<Body>,
     ) -> Result<Response, Failure> {
         self.quiet().await;
         let mut url = self.url();
+        let harmless = body.as_ref().is_none_or(|body| body.harmless);
+        let begins = body.as_ref().is_some_and(|body| body.begins);
+        let mut last = 0;
         for _ in 0..=MOST_REDIRECTS {
             let mut request = Request::new(method.clone(), url.clone());
             *request.headers_mut() = headers.clone();
-            *request.body_mut() = body.clone().map(|(bytes, written)| written.body(bytes));
+            *request.body_mut() = body.clone().map(|body| body.written.body(body.bytes));
             let client = self.state().client.clone();
             let response = match client.execute(request).await {
                 Ok(response) => response,
@@ -313,25 +337,33 @@ impl Session {
                 }
             };
             let status = response.status().as_u16();
-            let moved = matches!(status, 301 | 302 | 307 | 308);
+            let moved = matches!(status, 307 | 308) || matches!(status, 301 | 302) && harmless;
             let location = response.headers().get(LOCATION).filter(|_| moved);
-            let Some(location) = location.and_then(|to| to.to_str().ok()) else {
+            let location = location.and_then(|to| to.to_str().ok());
+            let Some(to) = location.and_then(|to| url.join(to).ok()) else {
+                if begins && last != 0 && last != 307 && response.status().is_success() {
+                    self.set_url(url);
+                }
                 return Ok(response);
             };
-            match url.join(location) {
-                Ok(to) if to.origin() == url.origin() => url = to,
-                Ok(to) => {
-                    return Err(Failure::Elsewhere(
-                        status,
-                        to.origin().ascii_serialization(),
-                    ));
-                }
-                Err(_) => return Ok(response),
+            if to.origin() != url.origin() {
+                let origin = to.origin().ascii_serialization();
+                return Err(Failure::Elsewhere(
+                    status,
+                    format!(
+                        "it redirects to {origin}, which is another origin and is not given our credentials; \
+                         if that is right, use that address"
+                    ),
+                ));
             }
+            url = to;
+            last = status;
         }
         Err(Failure::Elsewhere(
-            310,
-            "one address after the other".into(),
+            last,
+            format!(
+                "it redirects from one of its addresses to the next, more than {MOST_REDIRECTS} times in a row"
+            ),
         ))
     }
 

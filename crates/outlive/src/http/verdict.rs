@@ -43,20 +43,21 @@ impl Refusal {
     /// too, which is a word and no answer.
     fn error(&self) -> Option<Message> {
         let message = Message::read(one_line(&self.body)).ok()?;
-        let error: Value = serde_json::from_slice(message.error()?).ok()?;
-        (message.kind() == Kind::Response && error["code"].is_i64()).then_some(message)
+        (message.kind() == Kind::Response && has_error(&message)).then_some(message)
+    }
+
+    /// Whether it has words in it that servers have for a session they do not know.
+    fn sounds_lost(&self) -> bool {
+        let text = String::from_utf8_lossy(&self.body).to_lowercase();
+        LOST.iter().any(|words| text.contains(words))
     }
 
     /// Whether the server says that it has forgotten the session.
     pub(super) fn is_session_lost(&self) -> bool {
-        let says_so = || {
-            let text = String::from_utf8_lossy(&self.body).to_lowercase();
-            LOST.iter().any(|words| text.contains(words))
-        };
         match self.status {
             _ if !self.in_session => false,
             404 => true,
-            400 | 410 => says_so(),
+            400 | 410 => self.sounds_lost(),
             // Servers built with early versions of rmcp. Any other words in a 401 may be about a login.
             401 => self.body.ends_with(b"Session not found"),
             _ => false,
@@ -83,24 +84,32 @@ impl Refusal {
         about_it && !self.code().is_some_and(is_modern)
     }
 
-    /// What it means for the request of this id.
-    pub(super) fn verdict(self, id: &Id) -> LinkInput {
-        let id = id.clone();
+    /// What it means for this request, and whether the session is to be asked if it is still known.
+    pub(super) fn verdict(self, request: &Message) -> (LinkInput, bool) {
+        let id = request.id().cloned().unwrap_or(Id::Null);
         let status = self.status;
-        if self.is_session_lost() {
+        let lost = self.is_session_lost();
+        let error = self.error();
+        let own = error.as_ref().is_some_and(|error| is_own(error, &id));
+        // Whoever answers a request by its id has read it, and may have executed it: a tool that says 404 of what it
+        // did not find. Such an answer is passed on, and the session is asked. Servers that look for the session before
+        // they read answer without that id. Only if the words are about a session, and nothing is done by the request,
+        // is it sent again all the same, since some of them do have the id.
+        if lost && !(own && !(self.sounds_lost() && changes_nothing(request))) {
             let id = Some(id);
-            return LinkInput::Expired { id, status };
+            return (LinkInput::Expired { id, status }, false);
         }
-        let credentials = matches!(self.status, 401 | 403);
-        let later = matches!(self.status, 429 | 503);
-        if let Some(error) = self.error().filter(|_| !credentials && !later) {
+        let credentials = matches!(status, 401 | 403);
+        let busy = status == 429 || status == 503 && (self.retry_after.is_some() || !own);
+        if let Some(error) = error.filter(|_| !credentials && !busy) {
             // The id is often null or made up; whom it answers is plain.
             let error = error.with_id(id.to_json().as_bytes());
-            return LinkInput::Frame(Frame::Line(error.into_bytes()));
+            return (LinkInput::Frame(Frame::Line(error.into_bytes())), lost);
         }
-        let fate = match self.status {
-            // Whoever was behind the gateway may have executed it; and "see other" is said when it was.
-            300 | 303..=306 | 309..=399 | 500 | 502 | 504.. => {
+        let fate = match status {
+            // Whoever was behind the gateway may have executed it; a request that took too long may have, too; and
+            // what was executed is redirected with any of these, but 307 and 308.
+            300..=306 | 309..=399 | 408 | 500 | 502 | 504.. => {
                 Fate::Lost(format!("status {status}"))
             }
             status => Fate::Rejected {
@@ -108,8 +117,42 @@ impl Refusal {
                 retry_after: self.retry_after,
             },
         };
-        LinkInput::Unanswered { id, fate }
+        (LinkInput::Unanswered { id, fate }, false)
     }
+}
+
+/// Whether the `error` of a response is one of JSON-RPC.
+pub(super) fn has_error(message: &Message) -> bool {
+    let error = message.error().map(serde_json::from_slice::<Value>);
+    error.is_some_and(|error| error.is_ok_and(|error| error["code"].is_number()))
+}
+
+/// Whether a response has the id of this request, perhaps as a text instead of a number.
+pub(super) fn is_own(answer: &Message, id: &Id) -> bool {
+    answer
+        .id()
+        .is_some_and(|theirs| theirs == id || theirs.other_type().as_ref() == Some(id))
+}
+
+/// Whether it does no harm if a server has this twice.
+pub(super) fn changes_nothing(message: &Message) -> bool {
+    let method = message.method();
+    message.kind() != Kind::Request
+        || method.ends_with("/list")
+        || matches!(
+            method,
+            "initialize"
+                | "ping"
+                | "server/discover"
+                | "resources/read"
+                | "resources/subscribe"
+                | "resources/unsubscribe"
+                | "prompts/get"
+                | "completion/complete"
+                | "logging/setLevel"
+                | "tasks/get"
+                | "tasks/result"
+        )
 }
 
 /// Whether an answer sounds as if the server had forgotten the session, although its status does not say so (FM-04).
@@ -163,15 +206,25 @@ mod tests {
     }
 
     fn verdict(status: u16, body: &str, in_session: bool) -> String {
-        match refusal(status, body, in_session).verdict(&Id::Int(7)) {
+        verdict_on("tools/call", status, body, in_session)
+    }
+
+    fn verdict_on(method: &str, status: u16, body: &str, in_session: bool) -> String {
+        let request = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"{method}"}}"#);
+        let request = Message::read(request.into()).unwrap();
+        let (input, asks) = refusal(status, body, in_session).verdict(&request);
+        match input {
             LinkInput::Expired { .. } => "expired".into(),
+            LinkInput::Frame(Frame::Line(line)) if asks => {
+                format!("asks about {}", String::from_utf8_lossy(&line))
+            }
             LinkInput::Frame(Frame::Line(line)) => String::from_utf8_lossy(&line).into_owned(),
             LinkInput::Unanswered { fate, .. } => match fate {
                 Fate::Rejected { status, .. } => format!("rejected {status}"),
                 Fate::WrongEra(why) => format!("wrong era: {why}"),
                 Fate::Lost(why) => format!("lost: {why}"),
                 Fate::Unsent(why) => format!("unsent: {why}"),
-                Fate::Elsewhere { origin, .. } => format!("elsewhere: {origin}"),
+                Fate::Elsewhere { why, .. } => format!("elsewhere: {why}"),
             },
             other => format!("{other:?}"),
         }
@@ -198,6 +251,38 @@ mod tests {
     }
 
     #[test]
+    fn who_answers_a_call_by_its_id_may_have_executed_it() {
+        let says = |id: &str, words: &str| {
+            format!(
+                r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32001,"message":"{words}"}}}}"#
+            )
+        };
+        for (status, words) in [
+            (404, "no such file"),
+            (404, "Session not found"),
+            (400, "Session not found"),
+            (410, "session expired"),
+        ] {
+            for id in ["7", "\"7\""] {
+                let told = verdict(status, &says(id, words), true);
+                assert!(told.starts_with("asks about"), "{status} {words}: {told}");
+                assert!(told.contains(words), "{status} {words}: {told}");
+            }
+            for id in ["null", "\"server-error\"", "8"] {
+                assert_eq!(verdict(status, &says(id, words), true), "expired");
+            }
+            // Where nothing is done, it is sent again if that is what the words are about.
+            let listed = verdict_on("tools/list", status, &says("7", words), true);
+            assert_eq!(listed == "expired", words != "no such file", "{listed}");
+        }
+        // Without a session there is none to ask for.
+        assert_eq!(
+            verdict(404, &says("7", "no such file"), false),
+            says("7", "no such file")
+        );
+    }
+
+    #[test]
     fn an_error_of_the_server_reaches_whom_it_answers() {
         let body = "{\n \"jsonrpc\": \"2.0\", \"id\": null,\n \"error\": {\"code\": -32022, \"message\": \"no\"}}\n";
         let told = verdict(400, body, false);
@@ -220,10 +305,10 @@ mod tests {
 
     #[test]
     fn what_may_have_been_executed_is_not_called_rejected() {
-        for status in [300, 303, 304, 500, 502, 504, 520] {
+        for status in [300, 301, 302, 303, 304, 408, 500, 502, 504, 520] {
             assert_eq!(verdict(status, "", true), format!("lost: status {status}"));
         }
-        for status in [302, 307, 401, 403, 413, 429, 503, 501] {
+        for status in [307, 308, 401, 403, 413, 429, 503, 501] {
             let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"no"}}"#;
             assert_eq!(verdict(status, "", true), format!("rejected {status}"));
             if matches!(status, 401 | 403 | 429 | 503) {

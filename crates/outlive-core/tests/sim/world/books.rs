@@ -303,6 +303,11 @@ impl World {
                 asked.id
             ));
         }
+        use Method::{Discover, Initialize, Listen};
+        let counts = !matches!(asked.method, Initialize | Discover | Listen);
+        if asked.refused && counts && self.policy.retry == Retry::Never {
+            return Err(format!("4: {} was refused and sent again", asked.id));
+        }
         if asked.unknown > 0 && asked.method != Method::Listen {
             if asked.unknown >= 2 {
                 return Err(format!("4: {} was sent again after two deaths", asked.id));

@@ -46,6 +46,8 @@ struct Asked {
     /// It was left unanswered by itself, so it may follow what came later.
     again: bool,
     acknowledged: u32,
+    /// A server has refused it.
+    refused: bool,
     /// Every session refuses it.
     refused_everywhere: bool,
     /// How many sessions have refused it.

@@ -32,6 +32,7 @@ impl World {
             // (It was not, if the server was cut off before it and made progress all the same.)
             asked.unknown = asked.unknown.saturating_sub(u32::from(counted));
             asked.refused_by += 1;
+            asked.refused = true;
             asked.again = true;
             asked.sends.retain(|(on, _)| *on != generation);
         }
@@ -142,8 +143,17 @@ impl World {
         let alive =
             |server: &super::Server| Some(server.generation) == on && server.forgot.is_none();
         let here = on.is_some_and(|on| text.contains(&format!(r#""generation":{on}"#)));
-        if lost && here && text.contains(r#""status":403"#) {
-            return Err(format!("1: {} was lost for another's 403", asked.id));
+        if lost && here && text.contains(r#""kind":"unauthorized""#) {
+            return Err(format!(
+                "1: {} was lost for another's credentials",
+                asked.id
+            ));
+        }
+        if asked.refused && text.contains(r#""outcome":"not_sent""#) {
+            return Err(format!(
+                "4: {} was refused and said not to be sent",
+                asked.id
+            ));
         }
         if lost && here && text.contains("session_expired") && servers.any(alive) {
             return Err(format!("1: {} was lost for another's refusal", asked.id));

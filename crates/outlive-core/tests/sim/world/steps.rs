@@ -9,6 +9,7 @@ use outlive_core::link::Fate;
 use outlive_core::{Id, Input, LinkInput};
 
 use super::{Asked, Broken, Server, TOO_LONG, Todo, World};
+use crate::refusals::PERHAPS_EXECUTED;
 use crate::schedule::{Method, Step};
 
 impl World {
@@ -257,6 +258,7 @@ impl World {
             cursor,
             again: false,
             acknowledged: 0,
+            refused: false,
             refused_everywhere: false,
             refused_by: 0,
         });
@@ -515,9 +517,13 @@ impl World {
             8 | 9 => rejected(403, 0),
             10 => rejected(503, 3_600),
             11 => rejected(503, 12),
+            PERHAPS_EXECUTED => Fate::Rejected {
+                status: 503,
+                retry_after: None,
+            },
             12 => Fate::Elsewhere {
                 status: 302,
-                origin: "https://login.example".into(),
+                why: "it redirects to https://login.example, which is another origin".into(),
             },
             _ => Fate::Lost("reset".into()),
         };
@@ -526,7 +532,20 @@ impl World {
             // On this link it is as if it had not been sent, or it counts as one more death.
             asked.sends.retain(|(on, _)| *on != generation);
             asked.again = true;
-            asked.unknown += u32::from(matches!(fate, Fate::Lost(_)));
+            match fate {
+                Fate::Lost(_) => asked.unknown += 1,
+                // Perhaps a proxy, behind which it was executed; of a greeting nobody asks that.
+                Fate::Rejected {
+                    status: 503,
+                    retry_after: None,
+                } if matches!(asked.method, Method::Initialize | Method::Discover) => {}
+                Fate::Rejected {
+                    status: 503,
+                    retry_after: None,
+                } => asked.unknown = asked.unknown.max(1),
+                Fate::Unsent(_) => {}
+                _ => asked.refused = true,
+            }
         }
         self.note(|| format!("server leaves {} unanswered: {fate:?}", todo.id));
         self.feed(Input::Link(generation, LinkInput::Unanswered { id, fate }))
