@@ -158,3 +158,26 @@ fn the_last_words_of_a_dead_server_are_not_answered() {
         ],
     );
 }
+
+/// Seed 833,106: a request is forbidden, and then the question whether that was meant for all. A call that runs beside
+/// it, for longer than a moment, was lost.
+#[test]
+fn a_call_that_was_let_in_is_not_lost_for_what_is_forbidden() {
+    let world = World::with(Policy::default(), true, 7);
+    holds(
+        world,
+        &[
+            Up,
+            Request(Method::Discover, 0),
+            AnswerAll,
+            Request(Method::Read, 9),
+            Step::Unanswered(1, 9),
+            Request(Method::Discover, 1),
+            Request(CallSafe, 7),
+            Step::Unanswered(2, 9),
+            Step::HostBlocked(true),
+            Tick,
+            Tick,
+        ],
+    );
+}

@@ -210,11 +210,10 @@ fn credentials_are_read_again() {
     let mut host = Host::ready(setup.server(&[&web.url()]));
     *valid.lock().unwrap() = "Bearer second-secret".into();
     let refused = host.ask("echo", json!({}));
-    assert_eq!(
-        refused.refused("unavailable")["cause"]["kind"],
-        "unauthorized"
-    );
-    assert!(refused.message().contains("Give it valid credentials"));
+    assert_eq!(refused.refused("rejected")["status"], 401);
+    assert!(refused.message().contains("asks for other credentials"));
+    let failed = host.event("the loss", |e| e["state"] == "failed");
+    assert_eq!(failed["cause"]["kind"], "unauthorized");
     std::fs::write(&file, "Authorization: Bearer second-secret\n").unwrap();
     host.event("ready again", |e| {
         e["state"] == "ready" && e["generation"] != 1

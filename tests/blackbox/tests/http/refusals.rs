@@ -396,12 +396,9 @@ fn fm_27_a_token_that_expires_costs_no_call_in_flight() {
     let beside = slow.call(&mut host);
     denied.store(true, Ordering::SeqCst);
     let refused = host.ask("echo", json!({}));
-    assert_eq!(
-        refused.refused("unavailable")["cause"]["kind"],
-        "unauthorized"
-    );
+    assert_eq!(refused.refused("rejected")["outcome"], "rejected");
     assert!(
-        refused.message().contains("Give it valid credentials"),
+        refused.message().contains("asks for other credentials"),
         "{}",
         refused.message()
     );
@@ -458,5 +455,273 @@ fn fm_52_a_long_retry_after_holds_up_nobody_else() {
     host.answer(later).result();
     let tries = web.wait_for(2, "two tries", |request| request.tool() == "later");
     assert!(tries[1].at - tries[0].at >= Duration::from_secs(7));
+    assert_eq!(web.asked("initialize").len(), 1);
+}
+
+/// A server whose tool, `tool`, counts its runs and then says this.
+fn counting(
+    tool: &'static str,
+    says: impl Fn(&Request) -> Reply + Send + Sync + 'static,
+) -> (Web, Arc<AtomicUsize>) {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let count = runs.clone();
+    let web = Web::start(move |request| {
+        (request.tool() == tool).then(|| {
+            count.fetch_add(1, Ordering::SeqCst);
+            says(request)
+        })
+    });
+    (web, runs)
+}
+
+/// FM-04: a tool's own error, with the id of its call, is that call's answer, whatever status it comes with.
+#[test]
+fn fm_04_an_error_with_the_id_of_its_call_is_its_answer() {
+    for (status, words) in [
+        (404, "There is no document of that name"),
+        (404, "Session not found"),
+        (400, "Invalid session: browser session 7 does not exist"),
+        (410, "session expired"),
+    ] {
+        let (web, runs) = counting("find", move |request| {
+            response(status, &JSON, &error(request, -32001, words).to_string())
+        });
+        let mut host = host(&web.url());
+        let answer = host.ask("find", json!({}));
+        assert_eq!(answer.message(), words, "{status}");
+        assert_eq!(answer.error()["code"], -32001);
+        // The session was asked, and lives.
+        web.wait_for(1, "a ping", |request| request.rpc() == "ping");
+        host.ask("echo", json!({})).result();
+        assert_eq!(
+            runs.load(Ordering::SeqCst),
+            1,
+            "{status} {words}: executed once"
+        );
+        assert_eq!(web.asked("initialize").len(), 1);
+        never_down(&host);
+    }
+}
+
+/// FM-04: a server that has forgotten the session and says so with the id of each request is found out: the call is answered with that,
+/// once, and the next one works. A list, which does nothing, is simply asked for again.
+#[test]
+fn fm_04_a_session_denied_by_id_is_opened_anew() {
+    for method in ["tools/call", "tools/list"] {
+        let forgotten = Arc::new(AtomicBool::new(false));
+        let forget = forgotten.clone();
+        let web = Web::start(move |request| {
+            if request.rpc() == "initialize" {
+                forget.store(false, Ordering::SeqCst);
+            }
+            let denied = forget.load(Ordering::SeqCst) && request.body["id"] != Value::Null;
+            let says = error(request, -32001, "Session not found").to_string();
+            denied.then(|| response(404, &JSON, &says))
+        });
+        let mut host = host(&web.url());
+        forgotten.store(true, Ordering::SeqCst);
+        match method {
+            "tools/call" => {
+                assert_eq!(host.ask("echo", json!({})).message(), "Session not found");
+            }
+            _ => {
+                let id = host.request("tools/list", json!({}));
+                host.answer(id).result();
+            }
+        }
+        host.ready_event(2);
+        host.ask("echo", json!({})).result();
+        assert_eq!(web.asked("initialize").len(), 2, "{method}");
+    }
+}
+
+/// FM-52: a proxy that is too busy and names no time may have passed the call on, and so may one that waited for too long.
+#[test]
+fn fm_52_a_call_that_a_proxy_may_have_passed_on_is_not_repeated() {
+    for (status, headers) in [
+        (503, &[][..]),
+        (503, &[("retry-after", "soon")]),
+        (408, &[]),
+    ] {
+        for retry in ["safe", "never"] {
+            let (web, runs) = counting("deploy", move |_| response(status, headers, "<html>"));
+            let setup = Setup::new().flags(&["--retry", retry]);
+            let mut host = Host::ready(setup.server(&[&web.url()]));
+            let lost = host.ask("deploy", json!({}));
+            assert_eq!(lost.refused("connection_lost")["outcome"], "unknown");
+            host.ask("echo", json!({})).result();
+            assert_eq!(runs.load(Ordering::SeqCst), 1, "{status} {retry}");
+            never_down(&host);
+        }
+    }
+}
+
+/// FM-52: with `--retry never` a call is not sent a second time, even if the server says when.
+#[test]
+fn fm_52_nothing_is_sent_twice_if_nothing_is_to_be() {
+    for status in [429, 503] {
+        let (web, runs) = counting("deploy", move |_| {
+            response(status, &[("retry-after", "0")], "")
+        });
+        let setup = Setup::new().flags(&["--retry", "never"]);
+        let mut host = Host::ready(setup.server(&[&web.url()]));
+        let refused = host.ask("deploy", json!({}));
+        assert_eq!(refused.refused("rejected")["outcome"], "rejected");
+        assert_eq!(refused.refused("rejected")["retryable"], true);
+        host.ask("echo", json!({})).result();
+        assert_eq!(runs.load(Ordering::SeqCst), 1, "{status}");
+    }
+}
+
+/// FM-04: with `--retry never` a call that a forgotten session refused is not sent in the next one; that is opened all the same.
+#[test]
+fn fm_04_a_call_of_a_forgotten_session_is_not_repeated_if_nothing_is_to_be() {
+    let (web, runs) = counting("deploy", |_| response(404, &[], ""));
+    let denies = Web::start({
+        let forgotten = AtomicBool::new(false);
+        move |request| {
+            if request.tool() == "forget" {
+                forgotten.store(true, Ordering::SeqCst);
+            }
+            if request.rpc() == "initialize" {
+                forgotten.store(false, Ordering::SeqCst);
+            }
+            forgotten
+                .load(Ordering::SeqCst)
+                .then(|| response(404, &[], ""))
+        }
+    });
+    let never = || Setup::new().flags(&["--retry", "never"]);
+    // The tool's own: the session lives.
+    let mut host = Host::ready(never().server(&[&web.url()]));
+    host.ask("deploy", json!({})).refused("rejected");
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+    never_down(&host);
+    // The session's.
+    let mut host = Host::ready(never().server(&[&denies.url()]));
+    host.ask("forget", json!({})).refused("session_expired");
+    host.ask("echo", json!({})).result();
+    assert_eq!(denies.asked("initialize").len(), 2);
+    let sent = denies.wait_for(1, "the call", |request| request.tool() == "forget");
+    assert_eq!(sent.len(), 1);
+}
+
+/// FM-52: a call that is redirected with 301 or 302 may have been executed, as one with 303. With 307 and 308 it was not.
+#[test]
+fn fm_52_a_redirected_call_is_sent_again_only_if_it_was_not_executed() {
+    for status in [301, 302, 307, 308] {
+        let runs = Arc::new(AtomicUsize::new(0));
+        let count = runs.clone();
+        let web = Web::start(move |request| {
+            if request.tool() == "deploy" {
+                count.fetch_add(1, Ordering::SeqCst);
+                if request.path == "/mcp" {
+                    return Some(response(status, &[("location", "/mcp/")], ""));
+                }
+            }
+            None
+        });
+        let mut host = host(&web.url());
+        let answer = host.ask("deploy", json!({}));
+        match status {
+            301 | 302 => {
+                assert_eq!(answer.refused("connection_lost")["outcome"], "unknown");
+                assert_eq!(runs.load(Ordering::SeqCst), 1, "{status}");
+            }
+            _ => {
+                answer.result();
+                assert_eq!(
+                    runs.load(Ordering::SeqCst),
+                    2,
+                    "{status}: asked at both addresses"
+                );
+            }
+        }
+        never_down(&host);
+    }
+}
+
+/// A server that has moved within its origin says so to `initialize`, and the session stays where it was led to; one whose addresses
+/// lead in a circle is told of in words.
+#[test]
+fn a_session_that_is_led_elsewhere_stays_there() {
+    for status in [301, 302, 308] {
+        let web = Web::start(move |request| {
+            (request.path == "/mcp").then(|| response(status, &[("location", "/mcp/")], ""))
+        });
+        let mut host = host(&web.url());
+        host.ask("echo", json!({})).result();
+        let calls = web.asked("tools/call");
+        assert!(
+            calls.iter().all(|request| request.path == "/mcp/"),
+            "{status}"
+        );
+    }
+    let web = Web::start(|_| Some(response(307, &[("location", "/mcp")], "")));
+    let mut host = Setup::new().server(&[&web.url()]).start();
+    let id = host.request("initialize", json!({}));
+    let answer = host.answer(id);
+    answer.refused("unavailable");
+    assert!(
+        answer
+            .message()
+            .contains("from one of its addresses to the next"),
+        "{}",
+        answer.message()
+    );
+}
+
+/// FM-27: a tool that wants a login of its own (401) costs nobody else anything, with nothing running or with something.
+#[test]
+fn fm_27_a_tool_that_wants_a_login_costs_no_session() {
+    let slow = Slow::default();
+    let web = start(&slow, |request| {
+        (request.tool() == "private").then(|| response(401, &[], ""))
+    });
+    let mut host = host(&web.url());
+    let refused = host.ask("private", json!({}));
+    assert_eq!(refused.refused("rejected")["outcome"], "rejected");
+    assert_eq!(refused.refused("rejected")["status"], 401);
+    web.wait_for(1, "a ping", |request| request.rpc() == "ping");
+    let beside = slow.call(&mut host);
+    host.ask("private", json!({})).refused("rejected");
+    slow.finishes(&mut host, beside);
+    host.ask("echo", json!({})).result();
+    assert_eq!(web.asked("initialize").len(), 1);
+    never_down(&host);
+}
+
+/// Invariant 1: an answer with the id of another call is neither's, and so is an error that is none of JSON-RPC.
+#[test]
+fn invariant_01_an_answer_to_another_call_is_nobodys() {
+    let slow = Slow::default();
+    let beside = Arc::new(std::sync::Mutex::new(Value::Null));
+    let other = beside.clone();
+    let web = start(&slow, move |request| match request.tool() {
+        "mixed" => {
+            let mut answer = result(request, "not mine");
+            answer["id"] = other.lock().unwrap().clone();
+            Some(message(&answer))
+        }
+        "gateway" => Some(message(&json!({"error": "invalid_request"}))),
+        "odd" => Some(message(
+            &json!({"jsonrpc": "2.0", "id": request.body["id"], "error": "boom"}),
+        )),
+        _ => None,
+    });
+    let mut host = host(&web.url());
+    let running = slow.call(&mut host);
+    let calls = web.wait_for(1, "the call", |request| request.tool() == "slow");
+    *beside.lock().unwrap() = calls[0].body["id"].clone();
+    for tool in ["mixed", "gateway", "odd"] {
+        let lost = host.ask(tool, json!({}));
+        assert_eq!(
+            lost.refused("connection_lost")["outcome"],
+            "unknown",
+            "{tool}"
+        );
+    }
+    assert_eq!(host.answers(running), 0, "it still runs");
+    slow.finishes(&mut host, running);
     assert_eq!(web.asked("initialize").len(), 1);
 }

@@ -48,6 +48,7 @@ impl Answer {
             "unavailable" => -31002,
             "timeout" => -31003,
             "shutting_down" => -31005,
+            "session_expired" => -31006,
             "rejected" => -31007,
             "too_large" => -31008,
             "protocol" => self.0["error"]["code"].as_i64().unwrap_or_default(),
