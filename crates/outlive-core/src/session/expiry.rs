@@ -16,8 +16,8 @@ use std::time::Duration;
 use crate::cause::Reason;
 use crate::error::Error;
 use crate::message::Id;
-use crate::protocol::Era;
 use crate::policy::Retry;
+use crate::protocol::Era;
 use crate::time::Time;
 
 use super::Session;

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 use outlive_core::link::Fate;
 use outlive_core::message::Kind;
 use outlive_core::protocol::code;
+use outlive_core::protocol::method;
 use outlive_core::{Frame, Id, LinkInput, Message};
 use serde_json::Value;
 
@@ -136,23 +137,7 @@ pub(super) fn is_own(answer: &Message, id: &Id) -> bool {
 
 /// Whether it does no harm if a server has this twice.
 pub(super) fn changes_nothing(message: &Message) -> bool {
-    let method = message.method();
-    message.kind() != Kind::Request
-        || method.ends_with("/list")
-        || matches!(
-            method,
-            "initialize"
-                | "ping"
-                | "server/discover"
-                | "resources/read"
-                | "resources/subscribe"
-                | "resources/unsubscribe"
-                | "prompts/get"
-                | "completion/complete"
-                | "logging/setLevel"
-                | "tasks/get"
-                | "tasks/result"
-        )
+    message.kind() != Kind::Request || method::is_read_only(message.method())
 }
 
 /// Whether an answer sounds as if the server had forgotten the session, although its status does not say so (FM-04).
