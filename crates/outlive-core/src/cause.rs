@@ -196,18 +196,18 @@ impl Cause {
             Reason::Unmade(why) => format!("could not be started: {why}"),
             Reason::Exited(exit) => format!("{exit}{during}"),
             Reason::Eof => {
-                format!("closed its output{during} while its process went on running")
+                format!("closed its output{during} (its process had not exited)")
             }
             Reason::WriteFailed(error) => format!("stopped taking input{during} ({error})"),
             Reason::Disconnected(None) => format!("closed the connection{during}"),
             Reason::Disconnected(Some(error)) => {
                 format!("was disconnected{during} ({error})")
             }
-            Reason::Unreachable(error) => format!("could not be reached: {error}"),
+            Reason::Unreachable(error) => format!("could not be reached ({error})"),
             Reason::Unauthorized(status) => {
-                format!("asks for other credentials (status {status})")
+                format!("refused the credentials it was given (status {status})")
             }
-            Reason::SessionExpired => "has forgotten the session".into(),
+            Reason::SessionExpired => "forgot the session".into(),
             Reason::Unanswered(why) => format!("left it without an answer ({why})"),
             Reason::SlowHandshake(after) => format!(
                 "did not answer `initialize` within {} and was stopped",
@@ -216,9 +216,7 @@ impl Cause {
             Reason::Unresponsive(after) => {
                 format!("answered nothing for {} and was stopped", seconds(*after))
             }
-            Reason::Stopped => {
-                "was suspended by the operating system (stopped) and was killed".into()
-            }
+            Reason::Stopped => "was found suspended (stopped) and was killed".into(),
             Reason::HandshakeRefused(words) => format!("refused `initialize`: {words}"),
             Reason::VersionChanged { held, offered } => format!(
                 "came back speaking protocol version {offered}, but this session was opened with {held}"

@@ -240,22 +240,20 @@ impl Error {
                 outcome,
                 poison,
             } => {
+                let unknown = "may have taken effect, so it was not repeated. \
+                               Calling again is safe only if doing it twice is.";
                 let then = if *poison {
-                    "It was in flight at two such ends in a row, so it was not sent again."
-                } else if matches!(cause.reason, Reason::Unanswered(_)) {
-                    "The call may have taken effect, so it was not repeated. \
-                     Calling again is safe only if doing it twice is."
-                } else if *outcome == Outcome::Unknown {
-                    "The server is being restarted; the call may have taken effect, so it was not repeated. \
-                     Calling again is safe only if doing it twice is."
+                    "It was in flight at two such ends in a row, so it was not sent again.".into()
+                } else if *outcome != Outcome::Unknown {
+                    "You can send it again.".into()
+                } else if is_restarted(cause) {
+                    format!("The server is being restarted; the call {unknown}")
                 } else {
-                    "The request had not been sent. You can send it again."
+                    format!("The call {unknown}")
                 };
-                format!(
-                    "The server {} while running {what}. {then}{}",
-                    cause.predicate(),
-                    own_output(cause)
-                )
+                let sent = *poison || *outcome == Outcome::Unknown;
+                let happened = lost_with(cause, what, sent);
+                format!("{happened}. {then}{}", own_output(cause))
             }
             Error::Unavailable {
                 cause,
@@ -309,7 +307,10 @@ impl Error {
             Error::CancelledByPeer {
                 reason: Some(reason),
             } => {
-                format!("The server gave up {what}: {reason}.")
+                format!(
+                    "The server gave up {what}: {}.",
+                    reason.trim_end_matches('.')
+                )
             }
             Error::CancelledByPeer { reason: None } => format!("The server gave up {what}."),
             Error::ShuttingDown {
@@ -446,6 +447,36 @@ impl Refusal {
 /// much at once. Any other refusal is about the request itself.
 fn is_temporary(status: u16) -> bool {
     matches!(status, 425 | 429 | 503)
+}
+
+/// What became of a server, and of a request that was lost with it or, if not `sent`, never reached it.
+fn lost_with(cause: &Cause, what: &str, sent: bool) -> String {
+    let predicate = cause.predicate();
+    match &cause.reason {
+        _ if !sent => format!("The server {predicate} before {what} was sent to it"),
+        Reason::Unanswered(why) => format!("The server left {what} without an answer ({why})"),
+        // Such a server has run nothing: the one before has.
+        Reason::Unmade(_)
+        | Reason::SlowHandshake(_)
+        | Reason::HandshakeRefused(_)
+        | Reason::VersionChanged { .. } => {
+            format!("The server was lost while running {what}, and the next one {predicate}")
+        }
+        // It may have been sent to this one, or to the one before.
+        _ if cause.phase == Phase::Handshake => {
+            format!("The server {predicate}, with {what} in flight")
+        }
+        _ => format!("The server {predicate} while running {what}"),
+    }
+}
+
+/// Whether it goes without saying that another server is started. After many failures in a row it may not be.
+fn is_restarted(cause: &Cause) -> bool {
+    let again = !matches!(
+        cause.reason,
+        Reason::Unanswered(_) | Reason::Unauthorized(_) | Reason::Requested | Reason::Closing
+    );
+    again && cause.phase == Phase::Service
 }
 
 /// What the server wrote itself, quoted: readers, and models above all, must not take it for advice of ours. It stands

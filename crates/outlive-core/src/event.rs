@@ -457,7 +457,12 @@ impl fmt::Display for Event {
                 }
             ),
             Event::Refused { id, method, kind } => {
-                write!(f, "answered {method} (id {id}) with {kind}")
+                let what = if method.is_empty() {
+                    "a request"
+                } else {
+                    method
+                };
+                write!(f, "answered {what} (id {id}) with {kind}")
             }
             Event::Dropped {
                 direction,

@@ -422,16 +422,14 @@ impl Ledger {
         }
     }
 
-    /// Takes note of how far a request is. False if the host must not be told, because it was told as much
-    /// of an earlier attempt: progress must increase.
+    /// Takes note of how far a request is. False if the host must not be told, because it was told of more, or of as much
+    /// by an earlier attempt: progress must increase. A stream that is resumed too early repeats itself.
     pub(crate) fn progresses(&mut self, id: &Id, progress: Option<f64>) -> bool {
         let (Some(entry), Some(progress)) = (self.entries.get_mut(id), progress) else {
             return true;
         };
-        if entry
-            .progress_before
-            .is_some_and(|before| progress <= before)
-        {
+        let repeats = entry.progress_before.is_some_and(|told| progress <= told);
+        if repeats || entry.progress.is_some_and(|told| progress < told) {
             return false;
         }
         entry.progress = Some(entry.progress.map_or(progress, |told| told.max(progress)));

@@ -10,6 +10,7 @@ pub(crate) mod arbitrary;
 mod block;
 mod envelope;
 mod id;
+mod salvage;
 mod scan;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use std::borrow::Cow;
 use bytes::{Buf, Bytes};
 
 pub use self::id::Id;
+pub use self::salvage::{Salvage, salvage};
 pub use self::scan::MAX_DEPTH;
 
 use self::envelope::{Envelope, member};

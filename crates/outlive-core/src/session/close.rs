@@ -5,11 +5,13 @@ use std::time::Duration;
 use crate::cause::{Cause, Phase, Reason};
 use crate::error::{Error, Outcome};
 use crate::event::{Event, State};
-use crate::link::LinkOrder;
+use crate::ledger::Entry;
+use crate::link::{Generation, LinkInput, LinkOrder};
+use crate::message::Id;
 use crate::meter;
 use crate::time::Time;
 
-use super::life::{KILL_PATIENCE, cancelled_by_us};
+use super::life::{KILL_PATIENCE, cancelled_by_us, is_on};
 use super::link::{Stage, StopStep};
 use super::{Ending, Output, Session};
 
@@ -88,18 +90,24 @@ impl Session {
             self.finish(now);
         }
         if self.ending == Ending::Stopping && self.remains.is_none() {
+            self.forget_rest();
             self.ending = Ending::Closed;
             self.set_state(State::Closed);
             self.out.push_back(Output::Closed);
         }
     }
 
-    /// Settles everything and begins to stop the server.
+    /// Settles everything and begins to stop the server. A host that has left may still read: what it asked for is
+    /// cancelled, but if the server answers it before it is gone, the host is told.
     fn finish(&mut self, now: Time) {
         self.ending = Ending::Stopping;
         self.queue.clear();
         self.note_bytes = 0;
         for id in self.ledger.in_order(|_| true) {
+            if self.host_gone && self.may_be_answered(&id) {
+                self.cancel_last(now, &id);
+                continue;
+            }
             let Some(entry) = self.ledger.settle(&id) else {
                 continue;
             };
@@ -134,6 +142,47 @@ impl Session {
         self.bury(now, &link, &cause);
         if link.stage == Stage::Making {
             self.kill_remains(now);
+        }
+        if self.ledger.len() > 0 {
+            self.link = Some(link.leaving(now, &self.policy.limits));
+        }
+    }
+
+    /// Whether the server in service is at work on a request and could still answer it while it leaves.
+    fn may_be_answered(&self, id: &Id) -> bool {
+        let Some(link) = &self.link else { return false };
+        let running = |entry: &Entry| is_on(entry, link.generation) && !entry.is_listen();
+        let speaks = !link.exited && !link.is_condemned() && !link.rejected.contains(id);
+        self.ledger.get(id).is_some_and(running) && speaks
+    }
+
+    /// The server leaves. What it answers reaches the host until it is gone.
+    pub(super) fn on_leaving_link(&mut self, now: Time, generation: Generation, input: LinkInput) {
+        match input {
+            LinkInput::Frame(frame) => self.on_server(now, frame),
+            LinkInput::FrameOf(id, frame) => {
+                self.about = Some(id);
+                self.on_server(now, frame);
+                self.about = None;
+            }
+            LinkInput::Exited { .. }
+            | LinkInput::Orphaned { .. }
+            | LinkInput::Disconnected { .. } => {
+                self.forget_rest();
+                self.on_old_link(generation, input);
+            }
+            _ => {}
+        }
+    }
+
+    /// The last server is gone: what it has not answered nobody will, and nobody waits for it.
+    fn forget_rest(&mut self) {
+        self.link = None;
+        for id in self.ledger.in_order(|_| true) {
+            if let Some(entry) = self.ledger.settle(&id) {
+                self.tally.ended(entry.message.method(), meter::ABANDONED);
+                self.over(&id);
+            }
         }
     }
 

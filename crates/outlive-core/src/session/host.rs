@@ -419,6 +419,29 @@ impl Session {
             return;
         }
         link.tombstones.insert(alias.as_ref().unwrap_or(id).clone());
+        self.cancel_on_link(now, id, entry, words);
+    }
+
+    /// The server is to give up a request, but its result is still welcome.
+    pub(super) fn cancel_last(&mut self, now: Time, id: &Id) {
+        let told = |session: &Session| session.link.as_ref().map_or(0, |link| link.frames);
+        let before = told(self);
+        let Some(entry) = self.ledger.get(id).cloned() else {
+            return;
+        };
+        self.cancel_on_link(now, id, &entry, None);
+        if told(self) > before
+            && let (Some(link), Place::InFlight { alias, .. }) = (&mut self.link, &entry.place)
+        {
+            link.tombstones.insert(alias.as_ref().unwrap_or(id).clone());
+        }
+    }
+
+    /// Tells the link in service, which has this request, that it is no longer waited for.
+    fn cancel_on_link(&mut self, now: Time, id: &Id, entry: &Entry, words: Option<Message>) {
+        let (Some(link), Place::InFlight { alias, .. }) = (&self.link, &entry.place) else {
+            return;
+        };
         // `initialize` must not be cancelled (2025-11-25, cancellation).
         if !link.is_alive() || entry.message.is("initialize") {
             return;

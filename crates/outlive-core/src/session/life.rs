@@ -35,6 +35,9 @@ impl Session {
             return self.on_old_link(generation, input);
         }
         let Some(link) = &mut self.link else { return };
+        if link.is_leaving() {
+            return self.on_leaving_link(now, generation, input);
+        }
         match input {
             LinkInput::Up => self.link_up(now),
             LinkInput::Unmade(why) => {
@@ -159,7 +162,7 @@ impl Session {
     }
 
     /// Whatever a replaced link still says is ignored, but for the end of its process.
-    fn on_old_link(&mut self, generation: Generation, input: LinkInput) {
+    pub(super) fn on_old_link(&mut self, generation: Generation, input: LinkInput) {
         match input {
             LinkInput::Orphaned { .. } => {
                 // Nobody asks any more what was read. What it left behind goes too (FM-09).
@@ -613,7 +616,7 @@ impl Session {
             Stage::Restoring { until } | Stage::Retiring { until } | Stage::Dying { until, .. } => {
                 Some(*until)
             }
-            Stage::Making | Stage::Handshaking | Stage::Open => None,
+            Stage::Making | Stage::Handshaking | Stage::Open | Stage::Leaving => None,
         };
         let healthy = link
             .served
@@ -695,7 +698,7 @@ impl Session {
         self.pulse_on_time(now);
     }
 
-    /// The user wants a new server under the same session.
+    /// The user wants a new server under the same session. While one is about to be replaced, saying so again changes nothing.
     pub(super) fn restart(&mut self, now: Time) {
         if self.ending != Ending::No {
             return;
@@ -706,6 +709,9 @@ impl Session {
                     until: now + self.policy.drain,
                 };
             }
+            Some(link) if link.is_retiring() => {}
+            // It is replaced in any case, and at once.
+            Some(link) if matches!(link.stage, Stage::Dying { .. }) => self.supervisor.reset(),
             Some(_) => self.lose(now, Reason::Requested),
             None => {
                 self.supervisor.reset();

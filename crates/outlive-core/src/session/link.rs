@@ -31,6 +31,8 @@ pub(super) enum Stage {
     Open,
     /// To be replaced: what is in flight may finish until then, new requests wait for the next.
     Retiring { until: Time },
+    /// The last one, told to leave: what it still answers reaches the host.
+    Leaving,
     /// Known dead; waiting a moment for the exit status, which tells more.
     Dying { reason: Reason, until: Time },
 }
@@ -243,6 +245,8 @@ impl Link {
         let since = match reason {
             // We ended it.
             Reason::Requested | Reason::Closing => return Vec::new(),
+            // All it has written is about its start, and that is not why somebody else ended it.
+            _ if self.served.is_none() && is_killed(reason) => return Vec::new(),
             Reason::Exited(_) if is_killed(reason) => now - JUST_BEFORE,
             Reason::Stopped => self.pulse.heard - JUST_BEFORE,
             // It has never been in service: all it wrote is about its start.
@@ -278,6 +282,21 @@ impl Link {
     /// Whether it is to be replaced, and still serves what is in flight on it.
     pub(super) fn is_retiring(&self) -> bool {
         matches!(self.stage, Stage::Retiring { .. })
+    }
+
+    /// What is kept of the last link while it is told to leave: all it takes to know which request an answer is for.
+    pub(super) fn leaving(self, now: Time, limits: &Limits) -> Link {
+        Link {
+            stage: Stage::Leaving,
+            aliases: self.aliases,
+            tombstones: self.tombstones,
+            ..Link::new(self.generation, now, limits)
+        }
+    }
+
+    /// Whether it is the last one and is told to leave.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.stage == Stage::Leaving
     }
 
     /// Whether it has been killed for being stopped: it has nothing to say any more.

@@ -8,7 +8,7 @@ use crate::framer::{Frame, TooLong};
 use crate::ledger::{Entry, Place};
 use crate::link::Generation;
 use crate::memory::promise_list_changed;
-use crate::message::{Defect, DefectKind, Id, Kind, Message, read_batch};
+use crate::message::{Defect, DefectKind, Id, Kind, Message, read_batch, salvage};
 use crate::time::Time;
 
 use super::Session;
@@ -79,7 +79,9 @@ impl Session {
         {
             return self.own_answer(now, &id, own, message);
         }
-        if let Some(host_id) = self.find_request(&id, message.is_error()) {
+        // The error of a server that leaves is most likely about our cancellation, which the host has not asked for.
+        let unwanted = link.is_leaving() && message.is_error() && link.tombstones.contains(&id);
+        if !unwanted && let Some(host_id) = self.find_request(&id, message.is_error()) {
             return self.answer(now, &host_id, message);
         }
         let late = self.note_late(&id);
@@ -243,7 +245,20 @@ impl Session {
 
     /// A line that is no message. It is never forwarded and never answered; but if it was meant
     /// as the answer to a request, that request must not wait for another one.
-    fn server_defect(&mut self, now: Time, defect: Defect) {
+    fn server_defect(&mut self, now: Time, mut defect: Defect) {
+        if matches!(defect.what, DefectKind::NotAMessage | DefectKind::NotUtf8) {
+            let found = salvage(&defect.line);
+            if self.take_salvaged(now, found.messages, &defect) {
+                return;
+            }
+            // The log shows the line as it was.
+            let line = defect.line.clone();
+            defect = found
+                .broken
+                .filter(|_| defect.id.is_none())
+                .unwrap_or(defect);
+            defect.line = line;
+        }
         let meant = defect.id.as_ref().filter(|_| defect.looks_like_rpc);
         if let Some(id) = meant {
             let error = Error::Protocol {
@@ -264,6 +279,27 @@ impl Session {
         }
         let detail = format!("{}: {}", defect.detail, excerpt(&defect.line));
         self.dropped(Direction::ToHost, DropReason::NotAMessage, detail);
+    }
+
+    /// Takes the answers among other text on a line, if somebody waits for them. Nothing else is taken: servers
+    /// write what they were asked, and what they have said, into their logs.
+    fn take_salvaged(&mut self, now: Time, messages: Vec<Message>, line: &Defect) -> bool {
+        let mut taken = false;
+        for message in messages {
+            let Some(id) = message.id().filter(|_| message.kind() == Kind::Response) else {
+                continue;
+            };
+            let ours = |link: &Link| link.own.contains_key(id);
+            if self.link.as_ref().is_some_and(ours) || self.request_on_link(id).is_some() {
+                taken = true;
+                self.server_message(now, message);
+            }
+        }
+        if taken {
+            let detail = format!("text beside an answer: {}", excerpt(&line.line));
+            self.dropped(Direction::ToHost, DropReason::NotAMessage, detail);
+        }
+        taken
     }
 
     fn server_too_long(&mut self, now: Time, line: TooLong) {
@@ -358,7 +394,7 @@ impl Session {
                     false => self.dropped(
                         Direction::ToHost,
                         DropReason::LateProgress,
-                        "the host was told as much before the request was sent again",
+                        "the host was told of more before",
                     ),
                 }
             }

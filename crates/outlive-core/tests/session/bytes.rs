@@ -504,3 +504,68 @@ fn a_last_line_without_its_end_is_told_once_however_long_it_is() {
         assert_eq!(framer.finish().map(|_| len), None);
     }
 }
+
+/// A tool prints a dot without a line end, and its answer stands behind it (FM-11).
+#[test]
+fn an_answer_among_other_text_is_found() {
+    let answer = r#"{"jsonrpc":"2.0","id":7,"result":{"a":{"b":"}"}}}"#;
+    for (before, after) in [
+        (".", ""),
+        ("", "."),
+        ("50% {done} ", ""),
+        ("\u{1b}[0m", "\0"),
+    ] {
+        let mut p = Pair::ready();
+        p.call(7, "any");
+        p.forget();
+        p.server(&format!("{before}{answer}{after}"));
+        assert_eq!(p.at_host(), [answer]);
+        let drops = p.drops();
+        assert_eq!(drops.len(), 1, "it is counted");
+        assert_eq!(drops[0].1, DropReason::NotAMessage);
+        assert!(
+            drops[0].2.starts_with("text beside an answer: "),
+            "{drops:?}"
+        );
+    }
+}
+
+#[test]
+fn two_answers_on_one_line_are_two_answers() {
+    let mut p = Pair::ready();
+    p.call(7, "any");
+    p.call(8, "any");
+    p.forget();
+    let [one, two] = [7, 8].map(|id| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
+    p.server(&format!("{one}{two}"));
+    assert_eq!(p.at_host(), [one, two]);
+}
+
+/// The line holds the id of a call, and nothing that could be passed on: the call must not wait for another answer.
+#[test]
+fn what_is_left_of_an_answer_behind_other_text_settles_its_call() {
+    let mut p = Pair::ready();
+    p.call(7, "any");
+    p.forget();
+    p.server(r#"..{"jsonrpc":"2.0","id":7,"result":{"a"#);
+    let failure = p.failure();
+    assert_eq!((failure.kind(), failure.outcome()), ("protocol", "done"));
+}
+
+/// Servers write what they were asked and what they say into their logs. Only an answer that is waited for is taken.
+#[test]
+fn a_log_line_with_a_message_in_it_stays_a_log_line() {
+    for message in [
+        call(7, "any"),
+        call(9, "other"),
+        r#"{"jsonrpc":"2.0","id":8,"result":{}}"#.into(),
+        r#"{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{}}"#.into(),
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#.into(),
+    ] {
+        let mut p = Pair::ready();
+        p.call(7, "any");
+        p.forget();
+        p.server(&format!("DEBUG got {message}"));
+        assert_eq!(p.all(), ["dropped"], "{message}");
+    }
+}

@@ -2,6 +2,7 @@
 
 use outlive_core::cause::Exit;
 use outlive_core::event::{Direction, DropReason};
+use outlive_core::policy::Cancel;
 use outlive_core::{Event, Input, LinkInput, Policy, State};
 
 use crate::pair::*;
@@ -79,6 +80,66 @@ fn a_host_that_has_left_is_told_nothing_when_its_time_is_up() {
         ],
         "and no ping: the server is leaving anyway"
     );
+}
+
+/// The server is stopped, and answers while it is: the host, which may read on, is told, once.
+#[test]
+fn what_a_server_answers_while_it_leaves_reaches_the_host() {
+    let mut p = Pair::ready();
+    p.call(7, "any");
+    p.call(8, "any");
+    p.call(9, "any");
+    p.feed(Input::HostClosed);
+    p.advance(1_000);
+    p.forget();
+    p.result(7, "{}");
+    p.result(7, "{}");
+    p.server(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#);
+    // Servers of mcp 1.x answer a cancellation, which was ours, with an error.
+    p.server(r#"{"jsonrpc":"2.0","id":8,"error":{"code":0,"message":"Request cancelled"}}"#);
+    p.server(r#"{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{}}"#);
+    assert_eq!(
+        p.at_host(),
+        [
+            r#"{"jsonrpc":"2.0","id":7,"result":{}}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#
+        ]
+    );
+    p.advance(2_000);
+    assert_eq!(p.orders(), ["terminate 1"]);
+    p.result(9, "{}");
+    assert_eq!(p.at_host(), [r#"{"jsonrpc":"2.0","id":9,"result":{}}"#]);
+    p.forget();
+    p.die(Exit::Code(0));
+    assert_eq!(p.all(), ["kill 1", "state closed", "closed"]);
+    assert_eq!(p.session.sizes().ledger, (0, 0));
+}
+
+/// Where cancellations are kept from the server, its error is an answer like any other.
+#[test]
+fn an_error_of_a_leaving_server_that_was_told_of_no_cancellation_reaches_the_host() {
+    let mut p = Pair::ready_with(|policy| policy.cancel = Cancel::Absorb);
+    p.call(7, "any");
+    p.feed(Input::HostClosed);
+    p.advance(1_000);
+    p.forget();
+    let error = r#"{"jsonrpc":"2.0","id":7,"error":{"code":-1,"message":"no"}}"#;
+    p.server(error);
+    assert_eq!(p.at_host(), [error]);
+}
+
+/// A server that nothing ends is waited for no longer, and nothing follows.
+#[test]
+fn a_session_ends_although_its_last_server_does_not() {
+    let mut p = Pair::ready();
+    p.call(7, "any");
+    p.feed(Input::HostClosed);
+    p.advance(7_000);
+    assert_eq!(p.orders().last().map(String::as_str), Some("closed"));
+    p.forget();
+    p.result(7, "{}");
+    assert_eq!(p.all(), [""; 0]);
+    assert_eq!(p.session.sizes().ledger, (0, 0));
 }
 
 #[test]

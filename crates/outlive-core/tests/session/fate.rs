@@ -195,9 +195,8 @@ fn an_exchange_that_breaks_off_is_settled_by_its_outcome_alone() {
     );
     assert_eq!(
         failure.message,
-        "The server left it without an answer (the stream ended) while running tool \"risky\". The \
-         call may have taken effect, so it was not repeated. Calling again is safe only if doing it \
-         twice is."
+        "The server left tool \"risky\" without an answer (the stream ended). The call may have taken \
+         effect, so it was not repeated. Calling again is safe only if doing it twice is."
     );
     unanswered(&mut p, 8, lost());
     assert_eq!(p.at_link(), [call(8, "safe")]);
@@ -396,7 +395,7 @@ fn credentials_that_are_refused_are_a_state_and_an_error_one_can_act_on() {
     assert!(
         failure
             .message
-            .contains("asks for other credentials (status 401)"),
+            .contains("refused the credentials it was given (status 401)"),
         "{}",
         failure.message
     );

@@ -653,6 +653,28 @@ fn a_server_that_somebody_ended_has_last_words_only_if_it_was_just_speaking() {
 }
 
 #[test]
+fn a_server_that_somebody_ended_in_its_handshake_has_no_last_words() {
+    for (exit, told) in [
+        (Exit::Signal(9), false),
+        (Exit::Signal(15), false),
+        (Exit::Signal(11), true),
+    ] {
+        let mut p = Pair::new(Policy::default());
+        p.up();
+        p.host(INITIALIZE);
+        p.stderr("Update available: pip install --upgrade server");
+        p.forget();
+        p.die(exit);
+        let lost = p.events().into_iter().find_map(|event| match event {
+            Event::Lost { cause, .. } => Some(cause),
+            _ => None,
+        });
+        let words = lost.expect("it is lost").stderr_tail;
+        assert_eq!(!words.is_empty(), told, "{exit:?}");
+    }
+}
+
+#[test]
 fn a_banner_is_left_out_where_there_are_later_words() {
     for later in [&[][..], &["Traceback"]] {
         let mut p = Pair::new(Policy::default());

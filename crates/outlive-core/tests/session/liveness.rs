@@ -193,7 +193,7 @@ fn a_stopped_server_is_killed_after_two_seconds() {
     p.die(Exit::Signal(9));
     assert_eq!(
         p.failure().message,
-        "The server was suspended by the operating system (stopped) and was killed while running \
+        "The server was found suspended (stopped) and was killed while running \
          tool \"risky\". The server is being restarted; the call may have taken effect, so it was \
          not repeated. Calling again is safe only if doing it twice is."
     );

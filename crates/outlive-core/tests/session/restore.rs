@@ -343,14 +343,22 @@ fn a_host_that_never_shook_hands_is_served_by_the_next_server_as_by_the_first() 
 }
 
 #[test]
-fn a_second_restart_does_not_wait() {
+fn a_second_restart_changes_nothing_while_the_first_waits() {
     let mut p = Pair::ready();
     p.call(7, "any");
     p.feed(Input::Restart);
+    p.advance(400);
     p.forget();
     p.feed(Input::Restart);
+    p.advance(599);
+    assert_eq!(p.all(), [""; 0], "what runs may finish");
+    p.advance(1);
     assert_eq!(p.failure().about["cause"]["kind"], "requested");
-    assert_eq!(p.orders(), ["close input 1"]);
+    assert_eq!(
+        p.orders(),
+        ["close input 1"],
+        "no later than was said first"
+    );
 }
 
 #[test]

@@ -432,7 +432,7 @@ fn the_end_of_the_output_waits_a_moment_for_the_reason() {
     let failure = p.failure();
     assert_eq!(failure.about["cause"]["kind"], "eof");
     assert!(failure.message.starts_with(
-        "The server closed its output while its process went on running while running tool"
+        "The server closed its output (its process had not exited) while running tool"
     ));
     assert_eq!(p.orders(), ["terminate 1"]);
     p.advance(499);
@@ -578,12 +578,19 @@ fn progress_of_a_repeated_call_goes_on_from_where_it_was() {
             r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":"t","progress":{value}}}}}"#
         ));
     };
+    let values = |told: Vec<String>| -> Vec<String> {
+        told.iter()
+            .filter_map(|line| line.split_once(r#""progress":"#))
+            .map(|(_, rest)| rest.trim_end_matches('}').to_string())
+            .collect()
+    };
     p.forget();
-    // What a server says of a call that was sent once is its own affair.
-    for value in ["1", "0.5", "2.5", "2.5"] {
+    // A stream that is resumed too early repeats itself. Who says the same twice has perhaps other words for it.
+    for value in ["1", "0.5", "2.5", "2.5", "NaN", "2"] {
         tell(&mut p, value);
     }
-    assert_eq!(p.at_host().len(), 4);
+    assert_eq!(values(p.at_host()), ["1", "2.5", "2.5", "NaN"]);
+    assert_eq!(p.drops().len(), 2);
     p.die(Exit::Code(1));
     p.revive();
     p.own_result(2, TOOLS);
@@ -591,13 +598,7 @@ fn progress_of_a_repeated_call_goes_on_from_where_it_was() {
     for value in ["1", "2.5", "null", "2.51", "2"] {
         tell(&mut p, value);
     }
-    let told: Vec<String> = p.at_host();
-    let values: Vec<&str> = told
-        .iter()
-        .filter_map(|line| line.split_once(r#""progress":"#))
-        .map(|(_, rest)| rest.trim_end_matches('}'))
-        .collect();
-    assert_eq!(values, ["null", "2.51"]);
+    assert_eq!(values(p.at_host()), ["null", "2.51"]);
     let reasons: Vec<_> = p.drops().into_iter().map(|(_, reason, _)| reason).collect();
     assert_eq!(reasons, [DropReason::LateProgress; 3]);
 }

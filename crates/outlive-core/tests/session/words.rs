@@ -98,7 +98,7 @@ fn every_cause_has_a_kind_a_sentence_and_data() {
         ),
         (
             cause(Reason::Eof, Phase::Handshake),
-            "closed its output during the handshake while its process went on running",
+            "closed its output during the handshake (its process had not exited)",
             json!({"kind": "eof", "phase": "handshake", "command": "cmd --x"}),
         ),
         (
@@ -121,7 +121,7 @@ fn every_cause_has_a_kind_a_sentence_and_data() {
         ),
         (
             cause(Reason::Stopped, Phase::Service),
-            "was suspended by the operating system (stopped) and was killed",
+            "was found suspended (stopped) and was killed",
             json!({"kind": "stopped", "phase": "service", "command": "cmd --x"}),
         ),
         (
@@ -192,8 +192,7 @@ fn every_error_has_a_kind_a_code_an_outcome_and_a_sentence() {
         (
             unsent,
             ("connection_lost", -31001, "not_sent", true),
-            "The server exited with code 1 while running x. The request had not been sent. You can \
-             send it again.",
+            "The server exited with code 1 before x was sent to it. You can send it again.",
         ),
         (
             Error::ConnectionLost {
@@ -202,8 +201,7 @@ fn every_error_has_a_kind_a_code_an_outcome_and_a_sentence() {
                 poison: false,
             },
             ("connection_lost", -31001, "rejected", true),
-            "The server exited with code 1 while running x. The request had not been sent. You can \
-             send it again.",
+            "The server exited with code 1 before x was sent to it. You can send it again.",
         ),
         (
             Error::ConnectionLost {
@@ -641,4 +639,105 @@ fn a_cause_has_the_status_of_a_server_that_wants_credentials() {
         (&cause["kind"], &cause["status"]),
         (&json!("unauthorized"), &json!(403))
     );
+}
+
+/// No sentence says that a server ran what it did not, says "while" twice, or promises a restart that may not come.
+#[test]
+fn a_lost_call_is_told_in_one_plain_sentence() {
+    let secs = Duration::from_secs;
+    let words = || "no".to_string();
+    let cases = [
+        (
+            Reason::Eof,
+            Phase::Service,
+            "closed its output (its process had not exited) while running x. The server is",
+        ),
+        (
+            Reason::WriteFailed(words()),
+            Phase::Service,
+            "stopped taking input (no) while running x. The server is",
+        ),
+        (
+            Reason::Disconnected(None),
+            Phase::Service,
+            "closed the connection while running x. The server is",
+        ),
+        (
+            Reason::Disconnected(Some(words())),
+            Phase::Service,
+            "was disconnected (no) while running x. The server is",
+        ),
+        (
+            Reason::Unreachable(words()),
+            Phase::Service,
+            "could not be reached (no) while running x. The server is",
+        ),
+        (
+            Reason::Unauthorized(401),
+            Phase::Service,
+            "refused the credentials it was given (status 401) while running x. The call",
+        ),
+        (
+            Reason::SessionExpired,
+            Phase::Service,
+            "forgot the session while running x. The server is",
+        ),
+        (
+            Reason::Unanswered(words()),
+            Phase::Service,
+            "left x without an answer (no). The call",
+        ),
+        (
+            Reason::Unresponsive(secs(9)),
+            Phase::Service,
+            "answered nothing for 9 s and was stopped while running x. The server is",
+        ),
+        (
+            Reason::Stopped,
+            Phase::Service,
+            "was found suspended (stopped) and was killed while running x. The server is",
+        ),
+        (
+            Reason::Requested,
+            Phase::Service,
+            "was restarted on request while running x. The call",
+        ),
+        (
+            Reason::Exited(Exit::Code(1)),
+            Phase::Handshake,
+            "exited with code 1 during the handshake, with x in flight. The call",
+        ),
+        (
+            Reason::Unmade(StartFailure::NoFile),
+            Phase::Spawn,
+            "was lost while running x, and the next one could not be started: there is no such file. The call",
+        ),
+        (
+            Reason::SlowHandshake(secs(60)),
+            Phase::Handshake,
+            "was lost while running x, and the next one did not answer `initialize` within 60 s and was stopped. The call",
+        ),
+        (
+            Reason::HandshakeRefused(words()),
+            Phase::Handshake,
+            "was lost while running x, and the next one refused `initialize`: no. The call",
+        ),
+    ];
+    for (reason, phase, told) in cases {
+        let error = Error::ConnectionLost {
+            cause: cause(reason, phase),
+            outcome: Outcome::Unknown,
+            poison: false,
+        };
+        let sentence = error.sentence("x");
+        assert!(
+            sentence.starts_with(&format!("The server {told}")),
+            "{sentence}"
+        );
+        assert!(sentence.contains("may have taken effect"), "{sentence}");
+    }
+    let given_up = Error::CancelledByPeer {
+        reason: Some("too busy.".into()),
+    };
+    assert_eq!(given_up.sentence("x"), "The server gave up x: too busy.");
 }

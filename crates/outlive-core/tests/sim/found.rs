@@ -181,3 +181,43 @@ fn a_call_that_was_let_in_is_not_lost_for_what_is_forbidden() {
         ],
     );
 }
+
+/// Seeds 29 and 83,465: the second of two requests to restart ended the calls that the first had given time to finish.
+#[test]
+fn a_second_restart_ends_no_call() {
+    holds_after(
+        [0, 0],
+        &[
+            Request(CallUnsafe, 3),
+            Restart,
+            Step::Wait(500),
+            Restart,
+            AnswerAll,
+        ],
+    );
+}
+
+/// Seed 271: what the last server answered while it was being stopped was dropped.
+#[test]
+fn the_last_answers_reach_a_host_that_has_left() {
+    holds_after(
+        [0, 0],
+        &[
+            Request(CallUnsafe, 3),
+            Request(CallUnsafe, 4),
+            Step::HostCloses,
+            Tick,
+            Tick,
+            Step::LastAnswer(0),
+            Tick,
+            Step::LastAnswer(0),
+        ],
+    );
+}
+
+/// Seed 10,713: a stream that was resumed too early told of progress that the host had been told of.
+#[test]
+fn progress_that_is_repeated_does_not_go_backwards() {
+    let twice = [Progress(0), Progress(0), Step::ProgressAgain(0)];
+    holds_after([0, 0], &[&[Request(CallUnsafe, 3)], &twice[..]].concat());
+}

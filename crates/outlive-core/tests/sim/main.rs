@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::thread;
 
-use schedule::{Dice, Step, add_fragile, draw, shrink};
+use schedule::{Dice, Step, add_fragile, add_late, draw, shrink};
 use world::{Broken, World};
 
 const STEPS: usize = 40;
@@ -36,6 +36,15 @@ fn prepare(seed: u64) -> (World, Vec<Step>, u64) {
         false => refusals::strew(seed, &mut schedule),
     }
     sweeps::strew(seed, &mut schedule);
+    let mut apart = Dice::new(seed ^ 0x1a7e_0001);
+    if apart.below(2) == 0 {
+        add_late(&mut apart, &mut schedule);
+    }
+    // The last ending is two: the session is stopped, or its host leaves.
+    let ending = match ending {
+        2 => 2 + apart.below(2),
+        ending => ending,
+    };
     (world, schedule, ending)
 }
 
@@ -47,6 +56,7 @@ fn run(world: &mut World, schedule: &[Step], ending: u64) -> Result<(), Broken> 
     match ending {
         0 => world.end_dead()?,
         1 => world.end_well()?,
+        3 => return world.end_left(),
         _ => {}
     }
     world.end_stop()

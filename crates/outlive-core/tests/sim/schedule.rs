@@ -58,6 +58,8 @@ pub enum Step {
     TakeBack(u8),
     /// The server reports progress on the n-th newest of all requests there ever were.
     Progress(u8),
+    /// The server says again what it has said about the n-th newest, as a stream does that is resumed too early.
+    ProgressAgain(u8),
     /// The server sends a notification, a line of junk, or something on standard error.
     ServerNotification,
     ServerJunk,
@@ -98,6 +100,8 @@ pub enum Step {
     WrapperExits(u8, u8),
     /// A process that was told to end does so.
     OldExit,
+    /// The last server, which is being stopped, answers the n-th of what it was sent before it ends.
+    LastAnswer(u8),
     /// A replaced link still says something.
     OldFrame,
     /// The server is found stopped, or not.
@@ -261,6 +265,26 @@ pub fn add_fragile(dice: &mut Dice, schedule: &mut Vec<Step>) {
         let at = dice.below(schedule.len() as u64 + 1) as usize;
         let step = beside(dice);
         schedule.insert(at, step);
+    }
+}
+
+/// Puts into a schedule what was added to the world later, each now and then: what is said twice, a second request to
+/// restart, a host that leaves, and what its last server still answers. Drawn apart, as above.
+pub fn add_late(dice: &mut Dice, schedule: &mut Vec<Step>) {
+    for _ in 0..dice.below(6) {
+        let at = dice.below(schedule.len() as u64 + 1) as usize;
+        let n = dice.below(4) as u8;
+        let steps = match dice.below(8) {
+            0..=2 => vec![Step::Progress(n), Step::ProgressAgain(n)],
+            3..=4 => vec![
+                Step::Restart,
+                Step::Wait(dice.below(900) as u16),
+                Step::Restart,
+            ],
+            5 => vec![Step::HostCloses],
+            _ => vec![Step::LastAnswer(n)],
+        };
+        schedule.splice(at..at, steps);
     }
 }
 

@@ -132,4 +132,29 @@ impl World {
             None => Ok(()),
         }
     }
+
+    /// The host closes its side and reads on. Its last server answers what it can before it ends.
+    pub fn end_left(&mut self) -> Result<(), Broken> {
+        if !self.host_closed {
+            self.step(Step::HostCloses)?;
+        }
+        let from = self.now;
+        for _ in 0..200 {
+            if self.closed {
+                break;
+            }
+            self.step(Step::LastAnswer(0))?;
+            self.tick()?;
+        }
+        let policy = &self.policy;
+        let drain = policy.drain.max(policy.hold);
+        let bound = drain + policy.stop_grace + policy.term_grace + Duration::from_secs(3);
+        match self.closed {
+            false => Err("10: a session whose host has left does not end".into()),
+            true if self.now - from > bound => {
+                Err(format!("10: the end took {:?}", self.now - from))
+            }
+            true => Ok(()),
+        }
+    }
 }

@@ -15,6 +15,7 @@ mod absent;
 mod books;
 mod endings;
 mod fragile;
+mod leaving;
 mod lists;
 mod notes;
 mod reading;
@@ -39,8 +40,11 @@ struct Asked {
     unknown: u32,
     /// The host was told that it was not sent.
     denied: bool,
-    /// The highest progress the host was told of.
+    /// How often it was sent.
+    attempts: u32,
+    /// The highest progress the host was told of, and at which attempt.
     progress: u64,
+    told_at: u32,
     /// The page a list was asked from: none for the first.
     cursor: Option<usize>,
     /// It was left unanswered by itself, so it may follow what came later.
@@ -75,6 +79,8 @@ struct Server {
     /// Its process runs.
     runs: bool,
     killed: bool,
+    /// It is the last of its session and is being stopped.
+    last: bool,
     /// It takes no input any more, but may still speak.
     deaf: bool,
     /// What had not been written to it when it was found dead will not be.
@@ -140,6 +146,8 @@ pub struct World {
     /// When the host left.
     left: Time,
     stop_asked: bool,
+    /// The server that was to be replaced last, and since when.
+    restarting: Option<(Generation, Time)>,
     /// What the host believes to have.
     greeted: bool,
     initialized: bool,
@@ -227,6 +235,7 @@ impl World {
             host_closed: false,
             left: Time::ZERO,
             stop_asked: false,
+            restarting: None,
             greeted: false,
             initialized: false,
             level: false,
@@ -371,6 +380,7 @@ impl World {
             dead: false,
             runs: false,
             killed: false,
+            last: false,
             deaf: false,
             cut_off: false,
             ended: None,
@@ -428,6 +438,8 @@ impl World {
                 }
             }
             server.dead = true;
+            server.last = self.is_closing();
+            self.owe_only_what_is_running(&server);
             self.old.push(server);
         }
         for server in self.old.iter_mut().filter(|s| s.generation == generation) {

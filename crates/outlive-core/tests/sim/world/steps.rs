@@ -12,6 +12,10 @@ use super::{Asked, Broken, Server, TOO_LONG, Todo, World};
 use crate::refusals::PERHAPS_EXECUTED;
 use crate::schedule::{Method, Step};
 
+/// The answer to `initialize`.
+pub(super) const WELCOME: &str =
+    r#"{"protocolVersion":"v1","capabilities":{"tools":{}},"serverInfo":{"name":"s"}}"#;
+
 impl World {
     /// Carries out a step; one that does not apply does nothing.
     pub fn step(&mut self, step: Step) -> Result<(), Broken> {
@@ -70,7 +74,8 @@ impl World {
                 }
                 self.server_line(cancel_line(&id))
             }
-            Step::Progress(n) => self.progress(n),
+            Step::Progress(n) => self.progress(n, false),
+            Step::ProgressAgain(n) => self.progress(n, true),
             Step::ServerNotification => self.server_line(
                 r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#.into(),
             ),
@@ -117,8 +122,10 @@ impl World {
             Step::WorkEnds => self.work_ends(),
             Step::FragileExits => self.fragile_exits(),
             Step::OldExit => self.old_exit(),
+            Step::LastAnswer(n) => self.last_answer(n),
             Step::OldFrame => {
-                let Some(generation) = self.old.last().map(|s| s.generation) else {
+                let replaced = self.old.iter().rfind(|s| !s.last);
+                let Some(generation) = replaced.map(|s| s.generation) else {
                     return Ok(());
                 };
                 let line = Bytes::from_static(br#"{"id":1,"result":{"stale":true}}"#);
@@ -138,11 +145,7 @@ impl World {
                 self.blocked = blocked;
                 self.feed(Input::HostBlocked(blocked))
             }
-            Step::Restart => {
-                // What waits is for the next server.
-                self.notes.clear();
-                self.feed(Input::Restart)
-            }
+            Step::Restart => self.restart(),
             Step::Stop => {
                 self.stopping = true;
                 self.stop_asked = true;
@@ -255,6 +258,8 @@ impl World {
             unknown: 0,
             denied: false,
             progress: 0,
+            told_at: 0,
+            attempts: 0,
             cursor,
             again: false,
             acknowledged: 0,
@@ -366,8 +371,7 @@ impl World {
         let result = match todo.method.as_str() {
             "initialize" => {
                 server.greeted |= ok;
-                r#"{"protocolVersion":"v1","capabilities":{"tools":{}},"serverInfo":{"name":"s"}}"#
-                    .to_string()
+                WELCOME.to_string()
             }
             "server/discover" => r#"{"supportedVersions":["m1"],"capabilities":{}}"#.to_string(),
             "tools/list" => match self.tools_page(generation, todo.page) {
@@ -401,6 +405,11 @@ impl World {
                 todo.id
             ));
         }
+        let line = match todo.frame % 7 {
+            // Something was printed before it, without a line end.
+            6 => format!("..{line}"),
+            _ => line,
+        };
         server.done.push(todo);
         self.server_line(line)
     }
@@ -420,7 +429,8 @@ impl World {
         ))
     }
 
-    pub(super) fn progress(&mut self, n: u8) -> Result<(), Broken> {
+    /// The server reports progress: more than before, or, again, the least that it has reported.
+    pub(super) fn progress(&mut self, n: u8, again: bool) -> Result<(), Broken> {
         let len = self.asked.len();
         if len == 0 {
             return Ok(());
@@ -436,9 +446,18 @@ impl World {
         if open && frame.is_none() {
             return Ok(());
         }
+        if again && !server.progress.contains_key(&index) {
+            return Ok(());
+        }
         server.taken = server.taken.max(frame.map_or(0, |frame| frame + 1));
         let progress = server.progress.entry(index).or_default();
-        *progress += 1;
+        let progress = match again {
+            true => 1,
+            false => {
+                *progress += 1;
+                *progress
+            }
+        };
         let line = format!(
             r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{index},"progress":{progress}}}}}"#
         );
@@ -567,6 +586,29 @@ impl World {
                 sent,
             },
         ))
+    }
+
+    /// The user wants a new server. What is running may finish, however often that is said.
+    fn restart(&mut self) -> Result<(), Broken> {
+        // What waits is for the next server.
+        self.notes.clear();
+        let serving = self.live().map(|s| s.generation);
+        let before = self.restarting.filter(|(on, _)| Some(*on) == serving);
+        self.feed(Input::Restart)?;
+        let still = self.live().map(|s| s.generation);
+        if let Some((generation, since)) = before
+            && still != serving
+            && self.now - since < self.policy.drain
+        {
+            return Err(format!(
+                "1: a second restart ended what {generation} was given time for"
+            ));
+        }
+        self.restarting = match still {
+            Some(_) if before.is_some() => before,
+            still => still.map(|generation| (generation, self.now)),
+        };
+        Ok(())
     }
 
     pub(super) fn tick(&mut self) -> Result<(), Broken> {

@@ -482,6 +482,10 @@ fn answer_as(server: &Server, call: &Call, how: &str) -> Outcome {
             );
             server.output.raw(line.as_bytes());
         }
+        "behind" => {
+            let line = json!({ "jsonrpc": "2.0", "id": call.id, "result": result });
+            server.output.raw(format!("..{line}\n").as_bytes());
+        }
         "both" => server
             .send(json!({ "jsonrpc": "2.0", "id": call.id, "result": result, "error": error })),
         _ => server.reply(&json!("nobody-asked"), result),
