@@ -119,7 +119,8 @@ impl RemoteSettings {
                 EraSetting::Legacy => remote.era(client::Era::Legacy),
                 EraSetting::Modern => remote.era(client::Era::Modern),
             };
-            remote.check().map(|()| remote)
+            remote.check().map_err(|error| error.to_string())?;
+            Ok(remote)
         })
     }
 }

@@ -54,7 +54,7 @@ pub fn run(settings: &ServeSettings) -> Result<ExitCode, String> {
     let http = settings
         .apply(gateway.http())?
         .notices(move |note| told.log.note(note, "files", json!({ "note": note })));
-    http.check_files()?;
+    http.check_files().map_err(|error| error.to_string())?;
     make_room();
     let listening = |local| {
         announce(&watch.log, settings, local);

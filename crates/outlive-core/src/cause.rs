@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::error::Names;
+
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -227,12 +229,15 @@ impl Cause {
     }
 
     /// What to look at when a server does not even start.
-    pub(crate) fn advice(&self) -> &'static str {
+    pub(crate) fn advice(&self, names: Names) -> &'static str {
         match (&self.reason, self.phase) {
             (Reason::Exited(Exit::Code(0)), Phase::Handshake) => {
                 " It ended without an answer: is it an MCP server that talks over stdio?"
             }
-            (Reason::SlowHandshake(_), _) => " --start-timeout gives it longer.",
+            (Reason::SlowHandshake(_), _) => match names {
+                Names::Flags => " --start-timeout gives it longer.",
+                Names::Library => " `connect_timeout` and `Policy::start_hard` give it longer.",
+            },
             (Reason::Unauthorized(_), _) => {
                 " Give it valid credentials; they are read again at the next attempt."
             }

@@ -61,6 +61,135 @@ pub enum Bound {
     Total,
 }
 
+/// A bound that is reached: how much it is, and which setting makes it more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    most: usize,
+    /// What there are too many of.
+    what: &'static str,
+    setting: &'static str,
+    flag: Option<&'static str>,
+}
+
+impl Limit {
+    /// Requests held while there is no server.
+    pub const fn held(most: usize) -> Limit {
+        Limit {
+            most,
+            what: "requests are already waiting for the server",
+            setting: "policy::Limits::held",
+            flag: Some("--max-held"),
+        }
+    }
+
+    /// Bytes of messages held while there is no server.
+    pub const fn held_bytes(most: usize) -> Limit {
+        Limit {
+            most,
+            what: "bytes of requests are already waiting for the server",
+            setting: "policy::Limits::held_bytes",
+            flag: Some("--max-held-bytes"),
+        }
+    }
+
+    /// Calls of a client that its session has not taken in.
+    pub const fn calls(most: usize) -> Limit {
+        Limit {
+            most,
+            what: "calls are already waiting for the server",
+            setting: "policy::Limits::in_flight and policy::Limits::held",
+            flag: Some("--max-in-flight"),
+        }
+    }
+
+    /// Requests of a server that its client has not answered.
+    pub const fn asks(most: usize) -> Limit {
+        Limit {
+            most,
+            what: "requests are already waiting for the client",
+            setting: "policy::Limits::asks",
+            flag: None,
+        }
+    }
+
+    /// Questions of a server of ours that its client has not answered.
+    pub const fn questions(most: usize) -> Limit {
+        Limit {
+            most,
+            what: "questions are already waiting for the client",
+            setting: "server::Builder::max_questions",
+            flag: None,
+        }
+    }
+
+    /// Bytes of these questions.
+    pub const fn question_bytes(most: usize) -> Limit {
+        Limit {
+            most,
+            what: "bytes of questions are already waiting for the client",
+            setting: "server::Builder::queue",
+            flag: None,
+        }
+    }
+
+    /// Handlers that wait for a modern client to come back.
+    pub const fn parked(most: usize) -> Limit {
+        Limit {
+            most,
+            what: "handlers are already waiting for clients to come back",
+            setting: "server::Builder::max_parked",
+            flag: None,
+        }
+    }
+
+    /// How much it is.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
+    /// The setting that makes it more, by its name in the library.
+    pub fn setting(&self) -> &'static str {
+        self.setting
+    }
+
+    /// "Too many … (the limit is 8, set by …)".
+    fn words(&self, names: Names) -> String {
+        let Limit { most, what, .. } = self;
+        match (names, self.flag) {
+            (Names::Flags, Some(flag)) => format!("Too many {what} (the limit is {most}: {flag})"),
+            (Names::Flags, None) => format!("Too many {what} (the limit is {most})"),
+            (Names::Library, _) => {
+                format!("Too many {what} (the limit is {most}: `{}`)", self.setting)
+            }
+        }
+    }
+}
+
+/// "Too many calls are already waiting for the server (the limit is 8: …)".
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words(Names::Library))
+    }
+}
+
+/// What settings are called where a sentence is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// By whoever runs `outlive`.
+    Flags,
+    /// By whoever uses the library.
+    Library,
+}
+
+impl Names {
+    fn message_limit(self) -> &'static str {
+        match self {
+            Names::Flags => "--message-limit",
+            Names::Library => "`policy::Limits::message`",
+        }
+    }
+}
+
 /// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -85,8 +214,11 @@ pub enum Error {
         /// After this time it is tried again: by itself, or for whoever calls then.
         retry_after: Option<Duration>,
     },
-    /// More requests are waiting for a server than may be held.
-    Overloaded,
+    /// More requests are waiting than may be held.
+    Overloaded {
+        /// The limit that is reached.
+        limit: Limit,
+    },
     /// The request took longer than its bound.
     Timeout {
         /// The bound.
@@ -101,7 +233,7 @@ pub enum Error {
         /// Its reason, if it told one.
         reason: Option<String>,
     },
-    /// The session is ending.
+    /// The session is ending, or the server says that it shuts down.
     ShuttingDown {
         /// Whether the request may have been executed.
         outcome: Outcome,
@@ -135,6 +267,19 @@ pub enum Error {
         /// What shows it.
         why: String,
     },
+    /// The client cannot be set up as it was told to.
+    Misconfigured {
+        /// What is wrong.
+        why: String,
+    },
+    /// The server asked the client something before it could answer, and got no answer: the client has no handler for
+    /// it, or the handler failed.
+    HandlerFailed {
+        /// What it asked, such as `elicitation/create`.
+        method: String,
+        /// How, as the part of a sentence after "but".
+        why: String,
+    },
     /// The server answered with an error of its own.
     Remote {
         /// Its code.
@@ -147,10 +292,19 @@ pub enum Error {
 }
 
 impl Error {
-    /// The error in an answer of the server's, given its JSON-RPC error object.
+    /// The error in an answer of the server's, given its JSON-RPC error object: [`Remote`](Error::Remote), or
+    /// [`ShuttingDown`](Error::ShuttingDown) if it says so in the words of this crate.
     pub fn remote(object: &[u8]) -> Error {
         let raw = Bytes::copy_from_slice(object);
         let fields: Value = serde_json::from_slice(object).unwrap_or_default();
+        let about = &fields["data"]["outlive"];
+        if about["kind"] == "shutting_down" {
+            let outcome = match about["outcome"].as_str() {
+                Some("not_sent" | "rejected") => Outcome::Rejected,
+                _ => Outcome::Unknown,
+            };
+            return Error::ShuttingDown { outcome };
+        }
         let code = &fields["code"];
         // Some languages write 1.0.
         let code = code.as_i64().or(code.as_f64().map(|code| code as i64));
@@ -165,7 +319,7 @@ impl Error {
     pub fn kind(&self) -> &'static str {
         match self {
             Error::ConnectionLost { .. } => "connection_lost",
-            Error::Unavailable { .. } | Error::Overloaded => "unavailable",
+            Error::Unavailable { .. } | Error::Overloaded { .. } => "unavailable",
             Error::Timeout { .. } => "timeout",
             Error::CancelledByCaller => "cancelled_by_caller",
             Error::CancelledByPeer { .. } => "cancelled_by_peer",
@@ -175,6 +329,8 @@ impl Error {
             Error::TooLarge { .. } => "too_large",
             Error::Protocol { .. } => "protocol",
             Error::Unsupported { .. } => "unsupported",
+            Error::Misconfigured { .. } => "misconfigured",
+            Error::HandlerFailed { .. } => "handler_failed",
             Error::Remote { .. } => "remote",
         }
     }
@@ -183,7 +339,7 @@ impl Error {
     pub fn code(&self) -> i64 {
         match self {
             Error::ConnectionLost { .. } => -31001,
-            Error::Unavailable { .. } | Error::Overloaded => -31002,
+            Error::Unavailable { .. } | Error::Overloaded { .. } => -31002,
             Error::Timeout { .. } => -31003,
             Error::CancelledByCaller | Error::CancelledByPeer { .. } => -31004,
             Error::ShuttingDown { .. } => -31005,
@@ -197,6 +353,7 @@ impl Error {
                 unreadable: false, ..
             } => code::INVALID_REQUEST,
             Error::Unsupported { .. } => code::METHOD_NOT_FOUND,
+            Error::Misconfigured { .. } | Error::HandlerFailed { .. } => code::INTERNAL_ERROR,
             Error::Remote { code, .. } => *code,
         }
     }
@@ -209,13 +366,13 @@ impl Error {
             | Error::Protocol { outcome, .. }
             | Error::ShuttingDown { outcome } => *outcome,
             Error::Timeout { .. } | Error::CancelledByCaller => Outcome::Unknown,
-            Error::Overloaded => Outcome::NotSent,
+            Error::Overloaded { .. } | Error::Misconfigured { .. } => Outcome::NotSent,
             Error::TooLarge { answer: true, .. } | Error::Remote { .. } => Outcome::Done,
             Error::TooLarge { answer: false, .. } => Outcome::NotSent,
             Error::SessionExpired | Error::Rejected { .. } | Error::Unsupported { .. } => {
                 Outcome::Rejected
             }
-            Error::CancelledByPeer { .. } => Outcome::Unknown,
+            Error::CancelledByPeer { .. } | Error::HandlerFailed { .. } => Outcome::Unknown,
         }
     }
 
@@ -225,15 +382,19 @@ impl Error {
             Error::ConnectionLost {
                 outcome, poison, ..
             } => !poison && matches!(outcome, Outcome::NotSent | Outcome::Rejected),
-            Error::Unavailable { .. } | Error::Overloaded | Error::SessionExpired => true,
+            Error::Unavailable { .. } | Error::Overloaded { .. } | Error::SessionExpired => true,
             Error::Rejected { status } => is_temporary(*status),
             _ => false,
         }
     }
 
     /// What happened, what was done about it, and what the reader can do. `what` is the request,
-    /// as in "tool \"crash\"" or "resources/read".
+    /// as in "tool \"crash\"" or "resources/read". Settings have the names of the library.
     pub fn sentence(&self, what: &str) -> String {
+        self.words(what, Names::Library)
+    }
+
+    fn words(&self, what: &str, names: Names) -> String {
         match self {
             Error::ConnectionLost {
                 cause,
@@ -286,14 +447,14 @@ impl Error {
                     _ => ". Call again to try the server again.".to_string(),
                 };
                 if let Some(cause) = cause {
-                    text += cause.advice();
+                    text += cause.advice(names);
                     text += &own_output(cause);
                 }
                 text
             }
-            Error::Overloaded => format!(
-                "Too many requests are already waiting for the server, so {what} was not \
-                 accepted. It was not executed; call again later."
+            Error::Overloaded { limit } => format!(
+                "{}, so {what} was not accepted. It was not executed; call again later.",
+                limit.words(names)
             ),
             Error::Timeout { after, bound } => format!(
                 "{} of {what} within {}. It was cancelled; it may have taken effect.",
@@ -319,7 +480,7 @@ impl Error {
             Error::ShuttingDown {
                 outcome: Outcome::Rejected,
             } => format!(
-                "The session is ending, so {what} was not sent again after the server refused it."
+                "The session or its server is ending, so {what} was refused and not sent again. It was not executed."
             ),
             Error::ShuttingDown { .. } => {
                 format!(
@@ -344,14 +505,15 @@ impl Error {
                 answer: true,
             } => format!(
                 "The server's answer to {what} is longer than the limit of {limit} bytes and was dropped. \
-                 Ask for less, or raise --message-limit."
+                 Ask for less, or raise {}.",
+                names.message_limit()
             ),
             Error::TooLarge {
                 limit,
                 answer: false,
             } => format!(
-                "The request is longer than the limit of {limit} bytes and was not sent. Send less, or \
-                 raise --message-limit."
+                "The request is longer than the limit of {limit} bytes and was not sent. Send less, or raise {}.",
+                names.message_limit()
             ),
             Error::Protocol {
                 what: words,
@@ -364,13 +526,18 @@ impl Error {
                 format!("The request was not sent: {words}.")
             }
             Error::Unsupported { why } => format!("Method not found: {what}. {why}"),
+            Error::Misconfigured { why } => format!("The client cannot be set up: {why}."),
+            Error::HandlerFailed { method, why } => format!(
+                "The server asked for {method} before it could answer {what}, but {why}. The server was not answered; \
+                 what it had done until then stands."
+            ),
             Error::Remote { code, message, .. } => {
                 format!("The server answered {what} with error {code}: {message}")
             }
         }
     }
 
-    /// The JSON-RPC error response for the request with this id.
+    /// The JSON-RPC error response for the request with this id. Settings have the names of the flags of `outlive`.
     pub fn to_response(&self, id_json: &[u8], what: &str, generation: Generation) -> Bytes {
         let mut about = json!({
             "kind": self.kind(),
@@ -387,6 +554,7 @@ impl Error {
             }
             Error::Timeout { after, .. } => about["after_ms"] = json!(after.as_millis() as u64),
             Error::TooLarge { limit, .. } => about["limit"] = json!(limit),
+            Error::Overloaded { limit } => about["limit"] = json!(limit.most),
             Error::Rejected { status } => about["status"] = json!(status),
             _ => {}
         }
@@ -399,7 +567,7 @@ impl Error {
         }
         let error: Value = json!({
             "code": self.code(),
-            "message": self.sentence(what),
+            "message": self.words(what, Names::Flags),
             "data": { "outlive": about },
         });
         let error = error.to_string();

@@ -426,7 +426,9 @@ mod tests {
             assert!(CAUSES.contains(&cause(reason).kind()));
         }
         for error in [
-            Error::Overloaded,
+            Error::Overloaded {
+                limit: crate::error::Limit::held(1),
+            },
             Error::SessionExpired,
             Error::Rejected { status: 429 },
             Error::CancelledByCaller,

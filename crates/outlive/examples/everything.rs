@@ -112,7 +112,7 @@ async fn ask(ctx: Ctx, (): ()) -> Result<String, ToolError> {
         .await;
     match answer {
         Ok(answer) => Ok(format!("{:?}", answer.action)),
-        Err(error) => Err(ToolError::new(error.sentence("elicitation/create"))),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -15,6 +15,12 @@ use crate::secrets::Secrets;
 use crate::warden::Warden;
 
 /// Where a server is found: a [`Command`] that starts it, a [`Guarded`] one, a [`Connect`], or a `Remote`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no server to connect to",
+    label = "nobody has said where the server is",
+    note = "before `.connect()` write `.command(Command::new(…))`, `.url(…)` (feature `http`), `.server(&server)` or \
+            `.connector(…)`"
+)]
 pub trait Address: sealed::Address {}
 
 impl<S: sealed::Address> Address for S {}
@@ -69,6 +75,11 @@ pub(crate) mod sealed {
         /// What the server is called in errors.
         fn label(&self) -> String;
 
+        /// What is wrong with it, as far as that can be told without connecting.
+        fn check(&self) -> Result<(), String> {
+            Ok(())
+        }
+
         /// Runs a session with it until the host leaves.
         fn run<D: Downstream + Send>(
             self,
@@ -102,6 +113,10 @@ pub(crate) mod sealed {
     impl Address for Remote {
         fn label(&self) -> String {
             Remote::label(self)
+        }
+
+        fn check(&self) -> Result<(), String> {
+            self.check_words()
         }
 
         async fn run<D: Downstream + Send>(self, host: D, policy: Policy, seed: u64) {

@@ -55,6 +55,10 @@
 //! Dropping the future of a call is the caller's cancellation; the server is told once. No failure looks
 //! like it. [`client`] has the rest: state, events, progress, timeouts, questions of the server's.
 //!
+//! Arguments are anything that serializes, and the data of a result is read as a type with
+//! [`structured_as`](model::CallResult::structured_as). [`connect_timeout`](client::Builder::connect_timeout) bounds
+//! the first start, which may take five minutes otherwise.
+//!
 //! # A server that cannot be crashed
 //!
 #![cfg_attr(
@@ -85,6 +89,9 @@ async fn main() -> std::io::Result<()> {
 "#
 )]
 //!
+//! What tools share is given to `Builder::state` and had from `Ctx::state`; `Ctx::elicit_as` asks the person for a
+//! type; `Client::builder().server(&server)` connects to a server in the same process, for tests.
+//!
 //! A request is answered exactly once, by type; a client that leaves, cancels or talks nonsense harms nobody;
 //! neither does a handler that panics, blocks its thread or prints. See `outlive::server`.
 //!
@@ -99,12 +106,14 @@ async fn main() -> std::io::Result<()> {
 //! | [`Timeout`](Error::Timeout) | `timeout` | it took longer than its bound and was cancelled | it may have run |
 //! | [`CancelledByCaller`](Error::CancelledByCaller) | `cancelled_by_caller` | a [`Canceller`](client::Canceller) of yours was used | it may have run |
 //! | [`CancelledByPeer`](Error::CancelledByPeer) | `cancelled_by_peer` | the other side gave it up | it may have run |
-//! | [`ShuttingDown`](Error::ShuttingDown) | `shutting_down` | the client or server is closing | no |
+//! | [`ShuttingDown`](Error::ShuttingDown) | `shutting_down` | the client is closing, or the server says that it shuts down | no |
 //! | [`SessionExpired`](Error::SessionExpired) | `session_expired` | a remote server has forgotten the session | you can |
 //! | [`Rejected`](Error::Rejected) | `rejected` | a remote server refused it unexecuted | you can |
 //! | [`TooLarge`](Error::TooLarge) | `too_large` | a message is longer than the limit | no |
 //! | [`Protocol`](Error::Protocol) | `protocol` | a message breaks the protocol or its type | no |
 //! | [`Unsupported`](Error::Unsupported) | `unsupported` | the server does not take `server/discover` | no |
+//! | [`HandlerFailed`](Error::HandlerFailed) | `handler_failed` | the server asked this client something, and its handler failed | it may have run |
+//! | [`Misconfigured`](Error::Misconfigured) | `misconfigured` | the client cannot be set up: its address is none | no |
 //! | [`Remote`](Error::Remote) | `remote` | the server answered with an error of its own | as it says |
 //!
 //! [`Error::outcome`] says whether the request may have been executed, [`Error::is_retryable`] whether sending
@@ -143,6 +152,7 @@ mod command;
 mod connector;
 mod downstream;
 mod driver;
+mod finite;
 #[cfg(feature = "gateway")]
 pub mod gateway;
 mod heap;
@@ -156,6 +166,7 @@ pub mod memory;
 pub mod model;
 mod outbox;
 mod process;
+mod reading;
 #[cfg(feature = "rmcp")]
 pub mod rmcp;
 mod run;
@@ -180,7 +191,7 @@ pub use connector::Connector;
 #[cfg(feature = "gateway")]
 pub use gateway::Gateway;
 #[cfg(feature = "http")]
-pub use http::{Challenge, Credentials, Remote, Transport};
+pub use http::{Challenge, Credentials, Remote, RemoteError, Transport};
 pub use outlive_core::{Cause, Error, cause, error, policy};
 #[cfg(feature = "http")]
 pub use run::run_remote;

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use crate::bounded::RecentSet;
-use crate::error::{Bound, Error, Outcome};
+use crate::error::{Bound, Error, Limit, Outcome};
 use crate::event::DropReason;
 use crate::message::{Id, Message};
 use crate::protocol::{Era, code};
@@ -22,7 +22,7 @@ use super::handshake::lacking;
 use super::request::{Peer, Ticket};
 use super::result;
 use super::timers::Due;
-use super::{Output, RpcError, Server};
+use super::{Output, RpcError, Server, ServerPolicy};
 
 /// One request of ours to the client. The driver chooses the number and never uses it twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -180,10 +180,16 @@ impl Server {
                 outcome: Outcome::NotSent,
             });
         }
-        let full =
-            self.asks.len() >= self.policy.asks || self.asks.bytes() >= self.policy.queue_bytes;
-        if full {
-            return Err(Error::Overloaded);
+        let ServerPolicy {
+            asks, queue_bytes, ..
+        } = self.policy;
+        if self.asks.len() >= asks {
+            let limit = Limit::questions(asks);
+            return Err(Error::Overloaded { limit });
+        }
+        if self.asks.bytes() >= queue_bytes {
+            let limit = Limit::question_bytes(queue_bytes);
+            return Err(Error::Overloaded { limit });
         }
         let (era, peer, channel) = match within {
             Some(ticket) => {

@@ -118,7 +118,13 @@ impl Refusal {
              executed; call again later.",
             short(what)
         );
-        Refusal::known(&Error::Overloaded, Outcome::Rejected, sentence)
+        let error = Error::Unavailable {
+            cause: None,
+            held: Duration::ZERO,
+            outcome: Outcome::Rejected,
+            retry_after: None,
+        };
+        Refusal::known(&error, Outcome::Rejected, sentence)
     }
 
     pub(crate) fn shutting_down(what: &str, started: bool) -> Refusal {

@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use crate::error::Error;
+use crate::error::{Error, Limit};
 use crate::message::Message;
 use crate::protocol::method;
 use crate::time::Time;
@@ -112,7 +112,8 @@ impl Server {
         }
         // One that is parked already takes no other place.
         if entry.place == Place::Running && self.table.parked() >= self.policy.parked {
-            return Err(Error::Overloaded);
+            let limit = Limit::parked(self.policy.parked);
+            return Err(Error::Overloaded { limit });
         }
         let mut key = match &ask.key {
             Some(key) => key.to_string(),

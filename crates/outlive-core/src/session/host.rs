@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::cause::seconds;
-use crate::error::{Bound, Error, Outcome};
+use crate::error::{Bound, Error, Limit, Outcome};
 use crate::event::{Direction, DropReason, State};
 use crate::framer::Frame;
 use crate::ledger::{Entry, Place, sooner};
@@ -171,9 +171,14 @@ impl Session {
             false => 1,
         };
         let most = limits.held_bytes.max(limits.message);
-        let over = held >= room * limits.held
-            || bytes + self.note_bytes + message.bytes().len() > room * most;
-        (over && !self.can_send(now)).then_some(Error::Overloaded)
+        let limit = match held >= room * limits.held {
+            true => Limit::held(limits.held),
+            false if bytes + self.note_bytes + message.bytes().len() > room * most => {
+                Limit::held_bytes(most)
+            }
+            false => return None,
+        };
+        (!self.can_send(now)).then_some(Error::Overloaded { limit })
     }
 
     /// Somebody waits for a server and none is on its way: bring the next attempt forward.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::error::{Error, Outcome};
+use crate::error::{Error, Limit, Outcome};
 use crate::event::{Direction, DropReason, State};
 use crate::framer::{Frame, TooLong};
 use crate::ledger::{Entry, Place};
@@ -339,8 +339,10 @@ impl Session {
         let Some(link) = self.link.as_mut().filter(|link| link.is_alive()) else {
             return;
         };
-        if link.asks.len() >= self.policy.limits.asks {
-            return self.answer_server(now, message.id_json(), &Error::Overloaded);
+        let most = self.policy.limits.asks;
+        if link.asks.len() >= most {
+            let limit = Limit::asks(most);
+            return self.answer_server(now, message.id_json(), &Error::Overloaded { limit });
         }
         if message.id_json().len() > LONGEST_ID {
             return self.answer_server(now, message.id_json(), &long_id());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outlive_core::error::{Error, Outcome};
+use outlive_core::error::{Error, Limit, Outcome};
 use outlive_core::event::DropReason;
 use outlive_core::server::{AskId, Input, Peer, RpcError};
 
@@ -281,7 +281,8 @@ fn questions_are_bounded() {
     for id in 1..=3 {
         p.ask(None, id);
     }
-    assert_eq!(p.asked(), [(3, Err(Error::Overloaded))]);
+    let limit = Limit::questions(2);
+    assert_eq!(p.asked(), [(3, Err(Error::Overloaded { limit }))]);
     assert_eq!(p.sent().len(), 2);
     p.client(&answer("{}"));
     p.ask(None, 4);

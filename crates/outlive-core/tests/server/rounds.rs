@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use outlive_core::error::Error;
+use outlive_core::error::{Error, Limit};
 use outlive_core::server::{Ask, AskId, Input, Server, Ticket};
 use serde_json::{Value, json};
 
@@ -343,7 +343,8 @@ fn a_parked_handler_takes_no_place_and_is_bounded() {
     assert_eq!(p.orders(), ["start 1"]);
     let second = p.newest();
     p.ask(Some(second), 2);
-    assert_eq!(p.asked(), [(2, Err(Error::Overloaded))]);
+    let limit = Limit::parked(1);
+    assert_eq!(p.asked(), [(2, Err(Error::Overloaded { limit }))]);
     assert_eq!(p.all(), [""; 0], "its request is not answered with nothing");
     p.client(&again(3, &state, r#"{"ask-1":{}}"#));
     assert_eq!(p.orders(), ["asked 1 ok"], "it goes on at once");
@@ -372,7 +373,8 @@ fn what_has_to_be_kept_to_ask_again_is_bounded_by_bytes() {
         Some(ticket),
         &[(1, "roots/list", &long), (2, "roots/list", "")],
     );
-    assert_eq!(p.asked(), [(2, Err(Error::Overloaded))]);
+    let limit = Limit::question_bytes(300);
+    assert_eq!(p.asked(), [(2, Err(Error::Overloaded { limit }))]);
     assert_eq!(p.server.sizes().asks, (1, long.len() + "ask-1".len()));
     p.feed(Input::Unask(AskId(1)));
     assert_eq!(p.server.sizes().asks, (0, 0));

@@ -88,12 +88,12 @@ fn more_than_the_limit_is_refused() {
     assert_eq!(failure.id, 9);
     assert_eq!(
         failure.message,
-        "Too many requests are already waiting for the server, so tools/call was not \
+        "Too many requests are already waiting for the server (the limit is 2: --max-held), so tools/call was not \
          accepted. It was not executed; call again later."
     );
     assert_eq!(
         failure.about,
-        json!({"kind": "unavailable", "outcome": "not_sent", "generation": 2, "retryable": true})
+        json!({"kind": "unavailable", "outcome": "not_sent", "generation": 2, "retryable": true, "limit": 2})
     );
     assert_eq!(p.session.sizes().held.0, 2);
     // Once there is a server, there is no limit to what it is sent at once.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outlive_core::cause::{Cause, Exit, Phase, Reason, StartFailure};
-use outlive_core::error::{Bound, Error, Outcome};
+use outlive_core::error::{Bound, Error, Limit, Outcome};
 use outlive_core::event::{Direction, DropReason, Unexecuted};
 use outlive_core::protocol::List;
 use outlive_core::{Event, Generation, State, Time};
@@ -237,10 +237,44 @@ fn every_error_has_a_kind_a_code_an_outcome_and_a_sentence() {
              again.",
         ),
         (
-            Error::Overloaded,
+            Error::Overloaded {
+                limit: Limit::held(8),
+            },
             ("unavailable", -31002, "not_sent", true),
-            "Too many requests are already waiting for the server, so x was not \
+            "Too many requests are already waiting for the server (the limit is 8: `policy::Limits::held`), so x was not \
              accepted. It was not executed; call again later.",
+        ),
+        (
+            Error::ShuttingDown {
+                outcome: Outcome::Rejected,
+            },
+            ("shutting_down", -31005, "rejected", false),
+            "The session or its server is ending, so x was refused and not sent again. It was not executed.",
+        ),
+        (
+            Error::TooLarge {
+                limit: 9,
+                answer: false,
+            },
+            ("too_large", -31008, "not_sent", false),
+            "The request is longer than the limit of 9 bytes and was not sent. Send less, or raise \
+             `policy::Limits::message`.",
+        ),
+        (
+            Error::Misconfigured {
+                why: "the address is none".into(),
+            },
+            ("misconfigured", -32603, "not_sent", false),
+            "The client cannot be set up: the address is none.",
+        ),
+        (
+            Error::HandlerFailed {
+                method: "roots/list".into(),
+                why: "this client has no handler for it".into(),
+            },
+            ("handler_failed", -32603, "unknown", false),
+            "The server asked for roots/list before it could answer x, but this client has no handler for it. The \
+             server was not answered; what it had done until then stands.",
         ),
         (
             Error::CancelledByCaller,
@@ -626,9 +660,26 @@ fn the_error_of_a_server_has_a_code_whatever_it_wrote() {
 }
 
 #[test]
+fn a_server_that_says_it_shuts_down_is_understood() {
+    for (outcome, read) in [
+        ("rejected", Outcome::Rejected),
+        ("not_sent", Outcome::Rejected),
+        ("unknown", Outcome::Unknown),
+    ] {
+        let about = json!({"outlive": {"kind": "shutting_down", "outcome": outcome}});
+        let object = json!({"code": -31005, "message": "bye", "data": about}).to_string();
+        let error = Error::remote(object.as_bytes());
+        assert_eq!(error, Error::ShuttingDown { outcome: read });
+    }
+}
+
+#[test]
 fn an_error_reads_as_its_sentence() {
-    let words = Error::Overloaded.to_string();
-    assert_eq!(words, Error::Overloaded.sentence("the call"));
+    let error = Error::Overloaded {
+        limit: Limit::calls(1),
+    };
+    let words = error.to_string();
+    assert_eq!(words, error.sentence("the call"));
     assert!(words.contains("the call"), "{words}");
 }
 

@@ -1,6 +1,6 @@
 //! How much is let in.
 
-use outlive_core::error::{Error, Outcome, Refusal};
+use outlive_core::error::{Error, Limit, Outcome, Refusal};
 use outlive_core::switch::{Input, Limits, Output, Sharing};
 use outlive_core::{Generation, Id};
 use serde_json::{Value, json};
@@ -15,6 +15,12 @@ fn is_refused(outputs: &[Output], code: i64) -> bool {
 
 fn limited(limits: Limits) -> Desk {
     Desk::limited(Sharing::Legacy, limits).welcoming(&[A, B])
+}
+
+fn overloaded() -> Error {
+    Error::Overloaded {
+        limit: Limit::held(1),
+    }
 }
 
 #[test]
@@ -118,7 +124,7 @@ fn a_subscription_the_session_refuses_takes_no_room() {
     let Output::Call(id, _) = &outputs[0] else {
         panic!("{outputs:?}");
     };
-    let outputs = desk.feed(refusal(id, Error::Overloaded));
+    let outputs = desk.feed(refusal(id, overloaded()));
     assert!(is_refused(&outputs, -31002));
     assert_eq!(desk.switch.sizes().subscriptions, 0);
 }
@@ -139,7 +145,7 @@ fn a_stream_is_refused_with_an_error_and_ended_without() {
     let ending = Error::ShuttingDown {
         outcome: Outcome::NotSent,
     };
-    for (error, ends) in [(Error::Overloaded, false), (ending, true)] {
+    for (error, ends) in [(overloaded(), false), (ending, true)] {
         let mut desk = Desk::new(Sharing::Modern);
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",

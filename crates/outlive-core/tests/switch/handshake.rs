@@ -1,7 +1,7 @@
 //! One handshake for all, and modern requests for modern servers only.
 
 use outlive_core::Generation;
-use outlive_core::error::{Error, Refusal};
+use outlive_core::error::{Error, Limit, Refusal};
 use outlive_core::switch::{Client, Input, Output, Sharing};
 use serde_json::{Value, json};
 
@@ -203,7 +203,9 @@ fn without_a_server_the_question_is_put_again() {
     let refusal = Refusal {
         id_json: id.to_json().into(),
         what: "server/discover".into(),
-        error: Error::Overloaded,
+        error: Error::Overloaded {
+            limit: Limit::held(1),
+        },
         generation: Generation::FIRST,
     };
     let outputs = desk.feed(Input::Refused(refusal.into()));

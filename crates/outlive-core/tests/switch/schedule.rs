@@ -1,7 +1,7 @@
 //! Random steps of clients, server and session.
 
 use outlive_core::Frame;
-use outlive_core::error::Error;
+use outlive_core::error::{Error, Limit};
 use outlive_core::server::Channel;
 use outlive_core::switch::{Client, Input, Sharing};
 use serde_json::{Value, json};
@@ -353,7 +353,10 @@ fn refuse(world: &mut World) {
     }
     match world.dice.roll(3) {
         0 => world.refuse(at, shutting_down()),
-        _ => world.refuse(at, Error::Overloaded),
+        _ => {
+            let limit = Limit::held(1);
+            world.refuse(at, Error::Overloaded { limit });
+        }
     }
 }
 

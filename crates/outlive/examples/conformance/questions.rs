@@ -2,8 +2,7 @@
 //! by way of the answer. The handlers are the same.
 
 use bytes::Bytes;
-use outlive::Error;
-use outlive::server::{Builder, Ctx, ToolError};
+use outlive::server::{AskError, Builder, Ctx, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -49,7 +48,7 @@ fn sampling(prompt: &str) -> Value {
     json!({ "messages": [message], "maxTokens": 100 })
 }
 
-fn told(answer: Result<Bytes, Error>) -> Result<String, ToolError> {
+fn told(answer: Result<Bytes, AskError>) -> Result<String, ToolError> {
     let answer = answer?;
     Ok(format!(
         "The client answered: {}",
@@ -185,7 +184,7 @@ fn rounds(server: Builder) -> Builder {
                 let fields = json!({ "context": { "type": "string" } });
                 let form = form("What is the context?", fields);
                 let answer = ctx.request_named("user_context", ELICIT, form).await?;
-                Ok::<_, Error>(format!("The context: {}", String::from_utf8_lossy(&answer)))
+                Ok::<_, AskError>(format!("The context: {}", String::from_utf8_lossy(&answer)))
             },
         )
 }

@@ -4,6 +4,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
+use outlive_core::cause::{Cause, Phase, Reason};
 use outlive_core::error::{Error, Outcome};
 use outlive_core::policy::Policy;
 use outlive_core::protocol::version::{LEGACY, MODERN};
@@ -12,16 +13,20 @@ use tokio::runtime::{self, Handle as Runtime};
 
 use super::desk::Desk;
 use super::handler::{Elicitation, Handlers, Roots, Sampling};
-use super::{Client, Era, Handle, Peer, Shared, wire};
+use super::{Client, Era, Handle, Peer, Shared, State, wire};
 use crate::address::{Address, Connect, Guarded};
 use crate::command::Command;
 use crate::connector::Connector;
 #[cfg(feature = "http")]
 use crate::http::Remote;
+#[cfg(feature = "server")]
+use crate::memory;
 use crate::model::{
     DiscoverResult, Implementation, InitializeParams, InitializeResult, RpcError,
     SubscriptionFilter, meta,
 };
+#[cfg(feature = "server")]
+use crate::server::Server;
 use crate::warden::Warden;
 
 /// Builds a [`Client`].
@@ -32,6 +37,7 @@ pub struct Builder<S = ()> {
     policy: Policy,
     /// In place of the policy's, in whatever order they are given.
     bounds: (Option<Duration>, Option<Duration>),
+    connect_timeout: Option<Duration>,
     info: Implementation,
     era: Option<Era>,
     lingers: bool,
@@ -45,6 +51,7 @@ impl Builder {
             label: None,
             policy: Policy::default(),
             bounds: (None, None),
+            connect_timeout: None,
             info: Implementation::new("outlive", env!("CARGO_PKG_VERSION")),
             era: None,
             lingers: true,
@@ -57,21 +64,49 @@ impl Builder {
     /// too (on Linux), but what it has started behind a wrapper such as `sh -c` or `npx` may live on, unless there is a
     /// [`warden`](Builder::warden).
     pub fn command(self, command: impl Into<Command>) -> Builder<Command> {
-        self.server(command.into())
+        self.at(command.into())
     }
 
     /// The server is reached over streams of bytes that `connector` makes.
     pub fn connector<C: Connector>(self, connector: C) -> Builder<Connect<C>> {
-        self.server(Connect::new(connector))
+        self.at(Connect::new(connector))
     }
 
     /// The server is reached over HTTP: an address, or a [`Remote`] with headers and more.
     #[cfg(feature = "http")]
     pub fn url(self, server: impl Into<Remote>) -> Builder<Remote> {
-        self.server(server.into())
+        self.at(server.into())
     }
 
-    fn server<S>(self, server: S) -> Builder<S> {
+    /// The server is in this process, and reached over memory: for tests, and for programs that have both. It is served
+    /// in the runtime of the connection.
+    ///
+    /// ```
+    /// use outlive::{Client, Server};
+    /// use serde_json::json;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), outlive::Error> {
+    /// let server = Server::builder("greeter", "1.0.0")
+    ///     .tool("greet", "Greets.", |_, (): ()| async { "Hello!" })
+    ///     .build();
+    /// let client = Client::builder().server(&server).connect().await?;
+    /// assert_eq!(client.call("greet", json!({})).await?.text(), "Hello!");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "server")]
+    pub fn server(self, server: &Server) -> Builder<impl Address + use<>> {
+        let server = server.clone();
+        self.connector(move || {
+            let (ours, theirs) = memory::pair();
+            let server = server.clone();
+            tokio::spawn(async move { server.serve(theirs).await });
+            async { Ok::<_, std::io::Error>(ours) }
+        })
+    }
+
+    fn at<S>(self, server: S) -> Builder<S> {
         self.map(|()| server)
     }
 }
@@ -91,6 +126,7 @@ impl<S> Builder<S> {
             label: self.label,
             policy: self.policy,
             bounds: self.bounds,
+            connect_timeout: self.connect_timeout,
             info: self.info,
             era: self.era,
             lingers: self.lingers,
@@ -114,6 +150,13 @@ impl<S> Builder<S> {
     /// Any call fails that takes longer than this, progress or not; a call may say otherwise.
     pub fn timeout(mut self, total: Duration) -> Self {
         self.bounds.1 = Some(total);
+        self
+    }
+
+    /// Gives up [`connect`](Builder::connect) after this time (5 minutes, because a first start may download packages:
+    /// [`Policy::start_hard`]).
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = Some(timeout);
         self
     }
 
@@ -163,17 +206,24 @@ impl<S> Builder<S> {
     }
 }
 
-impl<S: Address> Builder<S> {
+impl<S> Builder<S> {
     /// Connects and shakes hands. Fails if the server does not come up; afterwards it may come and go.
     ///
     /// The connection is owned by one task of the tokio runtime this is called in, which must have its
     /// I/O and time drivers enabled; outside of one, by a thread of its own. The client that is
-    /// returned can be used anywhere.
-    pub async fn connect(self) -> Result<Client, Error> {
+    /// returned can be used anywhere, as long as that runtime runs. One of a single thread runs only inside its
+    /// `block_on`: outside of it nothing happens to a call, and its timeout does not pass either.
+    pub async fn connect(self) -> Result<Client, Error>
+    where
+        S: Address,
+    {
+        let misconfigured = |why| Error::Misconfigured { why };
+        self.server.check().map_err(misconfigured)?;
         let mut policy = self.policy;
         policy.request_timeout = self.bounds.0.or(policy.request_timeout);
         policy.request_ceiling = self.bounds.1.or(policy.request_ceiling);
         policy.label = self.label.unwrap_or_else(|| self.server.label()).into();
+        let label = policy.label.clone();
         let shared = Arc::new(Shared::new(&policy));
         let (server, handlers, lingers) = (self.server, self.handlers, self.lingers);
         let seed = RandomState::new().build_hasher().finish();
@@ -199,19 +249,37 @@ impl<S: Address> Builder<S> {
             }),
         };
         let greeting = Greeting {
-            client: &client,
+            client: client.clone(),
             info: self.info,
         };
-        let peer = match self.era {
-            Some(Era::Legacy) => greeting.initialize().await?,
-            Some(Era::Modern) => greeting.discover().await?.ok_or_else(|| no_version(&[]))?,
-            None => match greeting.discover().await? {
-                Some(peer) => peer,
-                None => greeting.initialize().await?,
-            },
+        let peer = match self.connect_timeout {
+            None => greeting.greet(self.era).await?,
+            Some(after) => {
+                let greeted = client.until(after, greeting.greet(self.era)).await;
+                greeted.unwrap_or_else(|| Err(too_late(&client, label, after)))?
+            }
         };
         client.greeted(peer);
         Ok(client)
+    }
+}
+
+/// The server has not been greeted in time: why, as far as that is known.
+fn too_late(client: &Client, label: Arc<str>, after: Duration) -> Error {
+    let cause = match client.state() {
+        State::Down { cause, .. } | State::Failed { cause, .. } => cause,
+        State::Connecting { .. } | State::Ready { .. } | State::Closed => Cause {
+            reason: Reason::SlowHandshake(after),
+            phase: Phase::Handshake,
+            label,
+            stderr_tail: Arc::default(),
+        },
+    };
+    Error::Unavailable {
+        cause: Some(cause),
+        held: after,
+        outcome: Outcome::NotSent,
+        retry_after: None,
     }
 }
 
@@ -275,12 +343,24 @@ fn theirs(error: &Error) -> Vec<String> {
 }
 
 /// Getting to know the server.
-struct Greeting<'a> {
-    client: &'a Client,
+struct Greeting {
+    client: Client,
     info: Implementation,
 }
 
-impl Greeting<'_> {
+impl Greeting {
+    /// Greets it in this era, or in the one it speaks.
+    async fn greet(self, era: Option<Era>) -> Result<Peer, Error> {
+        match era {
+            Some(Era::Legacy) => self.initialize().await,
+            Some(Era::Modern) => self.discover().await?.ok_or_else(|| no_version(&[])),
+            None => match self.discover().await? {
+                Some(peer) => Ok(peer),
+                None => self.initialize().await,
+            },
+        }
+    }
+
     /// The members of `_meta` that a request of the modern era has, without the braces.
     fn modern_meta(&self) -> String {
         let capabilities = &self.client.handle.handlers.capabilities;

@@ -1,13 +1,14 @@
 //! One call.
 //!
-//! A [`Call`] is a call that has not been made; awaiting it makes it. A [`Running`] is one that has,
-//! and is the future of its result. Dropping it is the caller's cancellation: the server is told so,
-//! once, in the background, and the connection is none the worse for it. Nothing else looks like
+//! A [`Call`] is a call that has not been made; awaiting or polling it makes it. A [`Running`] is one that
+//! has been made, and is the future of its result. Dropping it is the caller's cancellation: the server is
+//! told so, once, in the background, and the connection is none the worse for it. Nothing else looks like
 //! that, and no failure looks like a cancellation.
 
 use std::collections::BTreeMap;
-use std::future::{Future, IntoFuture};
+use std::future::Future;
 use std::marker::PhantomData;
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -29,7 +30,8 @@ use super::handler::Answering;
 use super::inbox::Command;
 use super::ticket::Ticket;
 use super::wire::{self, Meta};
-use crate::model::{InputRequired, Object, Progress};
+use crate::model::{InputRequired, Object, Progress, RpcError};
+use crate::reading;
 
 /// How much progress a caller may fall behind.
 const PROGRESS: usize = 256;
@@ -38,9 +40,32 @@ const PROGRESS: usize = 256;
 const ROUNDS: u32 = 16;
 
 /// A call that has not been made. Await it, or [`start`](Call::start) it.
+///
+/// It is the future of its result, so it can be spawned and joined like any other:
+///
+/// ```no_run
+/// # async fn example(client: outlive::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let call = tokio::spawn(client.call("build", serde_json::json!({})));
+/// println!("{}", call.await??.text());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "a call is made when it is awaited or started"]
-pub struct Call<R> {
+pub struct Call<R>(Stage<R>);
+
+/// How far a call is.
+#[derive(Debug)]
+enum Stage<R> {
+    Planned(Plan<R>),
+    Made(Running<R>),
+    /// On its way from one to the other.
+    Moving,
+}
+
+/// What is to be called, and on what terms.
+#[derive(Debug)]
+struct Plan<R> {
     client: Client,
     method: String,
     params: Result<Vec<u8>, String>,
@@ -50,9 +75,19 @@ pub struct Call<R> {
     result: PhantomData<fn() -> R>,
 }
 
+impl<R> Call<R> {
+    fn plan(mut self, change: impl FnOnce(&mut Plan<R>)) -> Self {
+        // One that was made has its terms already.
+        if let Stage::Planned(plan) = &mut self.0 {
+            change(plan);
+        }
+        self
+    }
+}
+
 impl<R: DeserializeOwned> Call<R> {
     pub(super) fn new(client: Client, method: impl Into<String>, params: impl Serialize) -> Self {
-        Call {
+        Call(Stage::Planned(Plan {
             client,
             method: method.into(),
             params: wire::params(params),
@@ -60,45 +95,64 @@ impl<R: DeserializeOwned> Call<R> {
             progress: false,
             meta: None,
             result: PhantomData,
-        }
+        }))
     }
 
     /// Asks the server to report progress, which starts the time of [`idle`](Call::idle) anew, and can
     /// be read while the call runs: see [`Running::progress`].
-    pub fn progress(mut self) -> Self {
-        self.progress = true;
-        self
+    pub fn progress(self) -> Self {
+        self.plan(|plan| plan.progress = true)
     }
 
     /// Fails if the call takes longer than this, progress or not. Time in which a person answers a
     /// question of the server's is not counted.
-    pub fn timeout(mut self, total: Duration) -> Self {
-        self.terms.total = Some(total);
-        self
+    ///
+    /// The clock is that of the connection, which runs where the client was [connected](super::Builder::connect): if
+    /// that runtime does not run, neither does the clock.
+    pub fn timeout(self, total: Duration) -> Self {
+        self.plan(|plan| plan.terms.total = Some(total))
     }
 
     /// Fails if there is neither an answer nor progress for this long.
-    pub fn idle(mut self, idle: Duration) -> Self {
-        self.terms.idle = Some(idle);
-        self
+    pub fn idle(self, idle: Duration) -> Self {
+        self.plan(|plan| plan.terms.idle = Some(idle))
     }
 
     /// Whether the call is sent again if the server dies and may have executed it.
-    pub fn retry(mut self, retry: Retry) -> Self {
-        self.terms.retry = Some(retry);
-        self
+    pub fn retry(self, retry: Retry) -> Self {
+        self.plan(|plan| plan.terms.retry = Some(retry))
     }
 
     /// Adds a field to the metadata of the call.
-    pub fn meta(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
-        let meta = self.meta.get_or_insert_default();
-        meta.insert(name.into(), value.into());
-        self
+    pub fn meta(self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.plan(|plan| {
+            let meta = plan.meta.get_or_insert_default();
+            meta.insert(name.into(), value.into());
+        })
     }
 
     /// The result as it arrives, for those who only pass it on.
     pub fn raw(self) -> Call<Box<RawValue>> {
-        Call {
+        Call(match self.0 {
+            Stage::Planned(plan) => Stage::Planned(plan.into_type()),
+            Stage::Made(running) => Stage::Made(running.into_type()),
+            Stage::Moving => Stage::Moving,
+        })
+    }
+
+    /// Makes the call.
+    pub fn start(self) -> Running<R> {
+        match self.0 {
+            Stage::Planned(plan) => plan.start(),
+            Stage::Made(running) => running,
+            Stage::Moving => unreachable!("only while it is polled"),
+        }
+    }
+}
+
+impl<R> Plan<R> {
+    fn into_type<T>(self) -> Plan<T> {
+        Plan {
             client: self.client,
             method: self.method,
             params: self.params,
@@ -109,8 +163,7 @@ impl<R: DeserializeOwned> Call<R> {
         }
     }
 
-    /// Makes the call.
-    pub fn start(self) -> Running<R> {
+    fn start(self) -> Running<R> {
         let progress = self.progress.then(|| Arc::new(Feed::new(PROGRESS)));
         let mut running = Running {
             progress_listen: progress
@@ -129,12 +182,20 @@ impl<R: DeserializeOwned> Call<R> {
     }
 }
 
-impl<R: DeserializeOwned> IntoFuture for Call<R> {
+impl<R: DeserializeOwned> Future for Call<R> {
     type Output = Result<R, Error>;
-    type IntoFuture = Running<R>;
 
-    fn into_future(self) -> Running<R> {
-        self.start()
+    /// Makes the call when it is polled first.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Stage::Planned(_) = self.0
+            && let Stage::Planned(plan) = mem::replace(&mut self.0, Stage::Moving)
+        {
+            self.0 = Stage::Made(plan.start());
+        }
+        match &mut self.0 {
+            Stage::Made(running) => Pin::new(running).poll(cx),
+            Stage::Planned(_) | Stage::Moving => Poll::Pending,
+        }
     }
 }
 
@@ -142,7 +203,7 @@ impl<R: DeserializeOwned> IntoFuture for Call<R> {
 #[derive(Debug)]
 #[must_use = "dropping a call cancels it"]
 pub struct Running<R> {
-    call: Call<R>,
+    call: Plan<R>,
     ticket: Arc<Ticket>,
     progress: Option<Arc<Feed<Progress>>>,
     progress_listen: Option<Listen<Progress>>,
@@ -184,6 +245,28 @@ struct Given {
 }
 
 impl<R> Running<R> {
+    fn into_type<T>(mut self) -> Running<T> {
+        // What is dropped here is over already, and cancels nothing.
+        Running {
+            call: Plan {
+                client: self.call.client.clone(),
+                method: mem::take(&mut self.call.method),
+                params: mem::replace(&mut self.call.params, Ok(Vec::new())),
+                terms: self.call.terms,
+                progress: self.call.progress,
+                meta: self.call.meta.take(),
+                result: PhantomData,
+            },
+            ticket: self.ticket.clone(),
+            progress: self.progress.take(),
+            progress_listen: self.progress_listen.take(),
+            round: self.round,
+            sent: self.sent,
+            spent: self.spent,
+            state: mem::replace(&mut self.state, Waiting::Over),
+        }
+    }
+
     /// The progress the server reports. Empty unless it was asked for with [`Call::progress`]; ends
     /// with the call, or when a server of the modern era first asks for something: it goes on only
     /// when the call is awaited. It can be taken once.
@@ -304,17 +387,15 @@ impl<R> Running<R> {
             return Err(unusable(format!("it asked for something {ROUNDS} times")));
         }
         let handle = &self.call.client.handle;
-        let answers: Vec<(String, Answering)> = asked
+        let answers: Vec<(String, String, Answering)> = asked
             .input_requests
             .unwrap_or_default()
             .into_iter()
             .map(|(name, request)| {
                 let params = request.params.map(|params| params.to_string());
                 let params = params.unwrap_or_else(|| "{}".into());
-                (
-                    name,
-                    handle.handlers.answer(&request.method, params.as_bytes()),
-                )
+                let answer = handle.handlers.answer(&request.method, params.as_bytes());
+                (name, request.method, answer)
             })
             .collect();
         let runtime = handle.runtime.clone();
@@ -326,23 +407,26 @@ impl<R> Running<R> {
             // All at once, each as a task of its own: one that panics harms nobody.
             let tasks: Vec<_> = answers
                 .into_iter()
-                .map(|(name, answer)| (name, Task(tokio::spawn(answer))))
+                .map(|(name, method, answer)| (name, method, Task(tokio::spawn(answer))))
                 .collect();
-            for (name, mut task) in tasks {
-                let result = (&mut task.0).await.map_err(|_| {
-                    unusable(format!(
-                        "the handler for {name:?}, which it asked for, panicked"
-                    ))
-                })?;
-                let json = result.map_err(|error| {
-                    unusable(format!(
-                        "it asked for {name:?}, which cannot be had: {error}"
-                    ))
+            for (name, method, mut task) in tasks {
+                let failed = |why: String| Error::HandlerFailed {
+                    method: method.clone(),
+                    why,
+                };
+                let result = (&mut task.0)
+                    .await
+                    .map_err(|_| failed("this client's handler panicked".into()))?;
+                let json = result.map_err(|error| match error.code {
+                    RpcError::METHOD_NOT_FOUND => {
+                        failed("this client has no handler for it".into())
+                    }
+                    _ => failed(format!("this client's handler refused: {error}")),
                 })?;
                 let raw = String::from_utf8(json)
                     .ok()
                     .and_then(|json| RawValue::from_string(json).ok())
-                    .ok_or_else(|| unusable(format!("the answer for {name:?} is not JSON")))?;
+                    .ok_or_else(|| failed("this client's handler answered no JSON".into()))?;
                 responses.insert(name, raw);
             }
             Ok(Given { responses, state })
@@ -368,7 +452,7 @@ impl<R> Running<R> {
 }
 
 /// A task that is ended when nobody waits for it.
-struct Task<T>(tokio::task::JoinHandle<T>);
+pub(super) struct Task<T>(pub(super) tokio::task::JoinHandle<T>);
 
 impl<T> Drop for Task<T> {
     fn drop(&mut self) {
@@ -468,7 +552,7 @@ impl<R: DeserializeOwned> Future for Running<R> {
                 }
             }
             let read = serde_json::from_slice(result);
-            return Poll::Ready(read.map_err(|error| unusable(error.to_string())));
+            return Poll::Ready(read.map_err(|error| unusable(reading::why::<R>(result, &error))));
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use outlive_core::error::{Error, Outcome};
+use outlive_core::error::{Error, Limit, Outcome};
 use outlive_core::policy::{Limits, Terms};
 
 use super::desk::Pending;
@@ -142,9 +142,15 @@ impl<W: Wish> Inbox<W> {
         }
         if let Some(size) = wish.call() {
             // One call always fits.
-            let full = inside.calls >= self.most || inside.bytes + size > self.most_bytes;
-            if full && inside.calls > 0 {
-                return Err(Error::Overloaded);
+            let limit = match inside.calls >= self.most {
+                true => Some(Limit::calls(self.most)),
+                false if inside.bytes + size > self.most_bytes => {
+                    Some(Limit::held_bytes(self.most_bytes))
+                }
+                false => None,
+            };
+            if let Some(limit) = limit.filter(|_| inside.calls > 0) {
+                return Err(Error::Overloaded { limit });
             }
             inside.calls += 1;
             inside.bytes += size;

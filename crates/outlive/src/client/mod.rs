@@ -71,6 +71,7 @@ pub use outlive_core::event::DropReason;
 pub use outlive_core::protocol::Era;
 pub use tool::Tool;
 
+use call::Task;
 use desk::Pending;
 use handler::Handlers;
 use inbox::{Command, Inbox};
@@ -462,18 +463,24 @@ impl Client {
         after: Duration,
         what: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {
+        let bound = Bound::Total;
+        let ended = self.until(after, what).await;
+        ended.unwrap_or(Err(Error::Timeout { after, bound }))
+    }
+
+    /// The same; `None` if it took longer.
+    async fn until<T: Send + 'static>(
+        &self,
+        after: Duration,
+        what: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Option<Result<T, Error>> {
         // On the connection's runtime: whoever waits may have no clock.
-        let waiting = async move { tokio::time::timeout(after, what).await };
-        match self.handle.runtime.spawn(waiting).await {
-            Ok(Ok(result)) => result,
-            Ok(Err(_)) => Err(Error::Timeout {
-                after,
-                bound: Bound::Total,
-            }),
-            Err(_) => Err(Error::ShuttingDown {
-                outcome: Outcome::Unknown,
-            }),
-        }
+        let waiting = async move { tokio::time::timeout(after, what).await.ok() };
+        let mut task = Task(self.handle.runtime.spawn(waiting));
+        let ended = (&mut task.0).await;
+        ended.unwrap_or(Some(Err(Error::ShuttingDown {
+            outcome: Outcome::Unknown,
+        })))
     }
 
     /// Tells no longer of changes of a resource.

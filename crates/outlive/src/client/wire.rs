@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::task::JoinError;
 
+use crate::finite;
 use crate::model::{Object, RpcError, meta};
 
 /// What goes into `_meta` of a request.
@@ -51,7 +52,7 @@ const ORDINARY: usize = 256;
 /// Parameters as JSON on one line; nothing for what serialises to nothing.
 pub(super) fn params(params: impl Serialize) -> Result<Vec<u8>, String> {
     let mut json = Vec::with_capacity(ORDINARY);
-    serde_json::to_writer(&mut json, &params).map_err(|error| error.to_string())?;
+    finite::write(&mut json, &params).map_err(|error| error.to_string())?;
     match json.first() {
         Some(b'{') => {}
         _ if json == b"null" => json.clear(),

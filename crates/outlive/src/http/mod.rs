@@ -51,4 +51,4 @@ mod verdict;
 
 pub use credentials::{Challenge, Credentials};
 pub(crate) use remote::Sessions;
-pub use remote::{Remote, Transport};
+pub use remote::{Remote, RemoteError, Transport};

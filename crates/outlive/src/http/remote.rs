@@ -1,6 +1,8 @@
 //! A server somewhere else.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -37,7 +39,13 @@ pub enum Transport {
 
 /// A server that is reached over HTTP, by its address.
 ///
-/// What is wrong with it is told by [`check`](Remote::check), or else when it is connected to.
+/// What is wrong with it is told by [`check`](Remote::check), or else when it is connected to. Parsing it from text
+/// fails at once:
+///
+/// ```
+/// let error = "example.com/mcp".parse::<outlive::Remote>().unwrap_err();
+/// assert_eq!(error.to_string(), "that is no address: relative URL without a base");
+/// ```
 #[derive(Clone, Debug)]
 pub struct Remote {
     url: Result<Url, String>,
@@ -128,11 +136,18 @@ impl Remote {
     }
 
     /// What is wrong with it, as far as that can be told without connecting.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), RemoteError> {
         if let Some(why) = &self.header_problem {
-            return Err(why.clone());
+            return Err(RemoteError(why.clone()));
         }
-        self.session(Arc::default(), 1).map(drop)
+        let session = self.session(Arc::default(), 1);
+        session.map(drop).map_err(RemoteError)
+    }
+
+    /// What is wrong with what was written: nothing outside is looked at, which may be mended meanwhile.
+    pub(crate) fn check_words(&self) -> Result<(), String> {
+        self.url.as_ref().map_err(String::clone)?;
+        self.header_problem.clone().map_or(Ok(()), Err)
     }
 
     /// The address as it may be shown: without credentials and without the values of its query.
@@ -174,6 +189,30 @@ impl Remote {
             keyring: self.keyring.clone(),
         };
         Session::new(url, headers, wiring, known, limit)
+    }
+}
+
+/// Why a server cannot be reached the way it was told: its address, a header or a file cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteError(String);
+
+impl fmt::Display for RemoteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for RemoteError {}
+
+impl FromStr for Remote {
+    type Err = RemoteError;
+
+    fn from_str(url: &str) -> Result<Remote, RemoteError> {
+        let remote = Remote::new(url);
+        match &remote.url {
+            Ok(_) => Ok(remote),
+            Err(why) => Err(RemoteError(why.clone())),
+        }
     }
 }
 
@@ -263,9 +302,9 @@ impl Upstream for Sessions {
         let remote = &self.remote;
         // Credentials may have been exchanged since the last time.
         self.secrets = remote.secrets();
-        let session = remote
-            .check()
-            .and_then(|()| remote.session(self.known.clone(), self.message_limit));
+        let failed = |error: RemoteError| StartFailure::Other(error.0);
+        remote.check().map_err(failed)?;
+        let session = remote.session(self.known.clone(), self.message_limit);
         let session = session.map_err(StartFailure::Other)?;
         let link = HttpLink::new(generation, session, remote.transport);
         Ok(match remote.era {
@@ -331,7 +370,7 @@ mod tests {
             ("example.com/mcp", "no address"),
             ("http:///x y", "no address"),
         ] {
-            let why = Remote::new(url).check().unwrap_err();
+            let why = Remote::new(url).check().unwrap_err().to_string();
             assert!(why.contains(word), "{url}: {why}");
         }
         let nameless = Remote::new("http://localhost/").header("no header");

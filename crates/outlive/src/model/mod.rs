@@ -71,7 +71,7 @@ pub use sampling::{
     SamplingResult, ToolChoice,
 };
 pub use subscription::{ListenParams, SubscriptionFilter};
-pub use tool::{CallParams, CallResult, Tool, ToolAnnotations};
+pub use tool::{CallParams, CallResult, StructuredError, Tool, ToolAnnotations};
 
 /// A JSON object whose fields are not ours to name: metadata, arguments, unknown fields.
 pub type Object = serde_json::Map<String, serde_json::Value>;

@@ -1,9 +1,13 @@
 //! Tools and what comes of calling them.
 
+use std::fmt;
+
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Content, Icon, Listed, Object, lenient};
+use crate::reading;
 
 /// A tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -219,6 +223,74 @@ impl CallResult {
         texts.join("\n")
     }
 }
+
+impl CallResult {
+    /// The data of the answer, as a type.
+    ///
+    /// Data that is no object, such as a number, travels as the field `result` of one; it is found there.
+    ///
+    /// ```no_run
+    /// # async fn example(client: outlive::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// #[derive(serde::Deserialize)]
+    /// struct Weather {
+    ///     degrees: f64,
+    /// }
+    ///
+    /// let result = client.call("weather", serde_json::json!({ "city": "Oslo" })).await?;
+    /// let weather: Weather = result.structured_as()?;
+    /// println!("{} °C", weather.degrees);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn structured_as<T: DeserializeOwned>(&self) -> Result<T, StructuredError> {
+        if self.is_error() {
+            return Err(StructuredError::ToolFailed(self.text()));
+        }
+        let Some(data) = &self.structured_content else {
+            return Err(StructuredError::Missing);
+        };
+        if let Ok(read) = T::deserialize(data) {
+            return Ok(read);
+        }
+        if let Value::Object(fields) = data
+            && fields.len() == 1
+            && let Some(result) = fields.get("result")
+            && let Ok(read) = T::deserialize(result)
+        {
+            return Ok(read);
+        }
+        let why = reading::of_value::<T>(data.clone());
+        Err(StructuredError::Unreadable(why.unwrap_or_default()))
+    }
+}
+
+/// Why the data of a result cannot be had. See [`CallResult::structured_as`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StructuredError {
+    /// The tool failed, with these words.
+    ToolFailed(String),
+    /// The result has content, but no data.
+    Missing,
+    /// The data is not of the type: which field, and what was expected.
+    Unreadable(String),
+}
+
+impl fmt::Display for StructuredError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StructuredError::ToolFailed(words) => write!(f, "The tool failed: {words}"),
+            StructuredError::Missing => f.write_str(
+                "The result has no structured content. Its text can be had with `CallResult::text`.",
+            ),
+            StructuredError::Unreadable(why) => {
+                write!(f, "The structured content is not of the type that was asked for: {why}.")
+            }
+        }
+    }
+}
+
+impl std::error::Error for StructuredError {}
 
 impl<T: Into<Content>> From<T> for CallResult {
     fn from(content: T) -> CallResult {

@@ -1,5 +1,6 @@
 //! How a server is put together.
 
+use std::any::type_name;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::ctx::Ctx;
 use super::prompt::{self, IntoCompletion, IntoPromptResult};
-use super::registry::{Declared, Registry, Tables};
+use super::registry::{Declared, Registry, States, Tables};
 use super::resource::{self, IntoReadResult, ResourceUri};
 use super::responder::Responder;
 use super::tool::{self, IntoToolResult};
@@ -26,6 +27,7 @@ pub struct Builder {
     info: Implementation,
     instructions: Option<String>,
     tables: Tables,
+    states: States,
     policy: ServerPolicy,
     declared: Declared,
     page: usize,
@@ -64,6 +66,7 @@ impl Builder {
             info: Implementation::new(name, version),
             instructions: None,
             tables: Tables::default(),
+            states: States::default(),
             policy,
             declared: Declared::default(),
             page: 0,
@@ -83,6 +86,43 @@ impl Builder {
     #[must_use]
     pub fn instructions(mut self, instructions: impl Into<String>) -> Builder {
         self.instructions = Some(instructions.into());
+        self
+    }
+
+    /// Shares a value with all handlers, which have it from [`Ctx::state`]: one of each type.
+    ///
+    /// A handler runs many times, so it cannot own what it captures, and a clone for each closure and each call is
+    /// tedious. What is shared here needs none:
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    ///
+    /// use outlive::Server;
+    /// use outlive::server::Ctx;
+    ///
+    /// #[derive(Default)]
+    /// struct Counter(AtomicU64);
+    ///
+    /// async fn count(ctx: Ctx, (): ()) -> String {
+    ///     let counter: &Counter = ctx.state();
+    ///     (counter.0.fetch_add(1, Ordering::Relaxed) + 1).to_string()
+    /// }
+    ///
+    /// let server = Server::builder("counter", "1.0.0")
+    ///     .state(Counter::default())
+    ///     .tool("count", "Counts.", count)
+    ///     .tool("look", "Looks at the count.", |ctx: Ctx, (): ()| async move {
+    ///         ctx.state::<Counter>().0.load(Ordering::Relaxed).to_string()
+    ///     })
+    ///     .build();
+    /// # let _ = server;
+    /// ```
+    #[must_use]
+    pub fn state<T: Send + Sync + 'static>(mut self, state: T) -> Builder {
+        if !self.states.put(state) {
+            let words = format!("there are two states of the type {}", type_name::<T>());
+            self.wrong.get_or_insert(BuildError(words));
+        }
         self
     }
 
@@ -379,6 +419,20 @@ impl Builder {
         self
     }
 
+    /// Questions that one client has not answered (1024). A handler that asks more gets an error.
+    #[must_use]
+    pub fn max_questions(mut self, most: usize) -> Builder {
+        self.policy.asks = most;
+        self
+    }
+
+    /// Handlers that wait for a client of 2026-07-28 to come back (256). One more that asks gets an error.
+    #[must_use]
+    pub fn max_parked(mut self, most: usize) -> Builder {
+        self.policy.parked = most;
+        self
+    }
+
     /// How long a handler waits for a client of 2026-07-28 to come back with what it was asked for
     /// (10 min). Nothing tells the server that it never will, so there is no waiting for ever.
     #[must_use]
@@ -391,7 +445,7 @@ impl Builder {
     ///
     /// # Panics
     ///
-    /// If two things of a kind have the same name, or a URI template cannot be matched; see
+    /// If two things of a kind have the same name, two states the same type, or a URI template cannot be matched; see
     /// [`try_build`](Builder::try_build).
     pub fn build(self) -> Server {
         match self.try_build() {
@@ -409,6 +463,7 @@ impl Builder {
         self.policy.instructions = self.instructions.as_ref().map(definition);
         let mut registry = Registry::new(self.tables, self.policy, self.declared, self.page);
         registry.lingers = self.lingers;
+        registry.states = self.states;
         Ok(Server {
             registry: Arc::new(registry),
         })

@@ -1,5 +1,6 @@
 //! What a handler knows and may do besides its arguments.
 
+use std::any::type_name;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -8,17 +9,45 @@ use outlive_core::error::Outcome;
 use outlive_core::protocol::Era;
 use outlive_core::server::{AskId, CancelReason, Input, Level, Peer};
 use outlive_core::{Error, Id};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::sync::oneshot;
 
+use super::ask::AskError;
 use super::call::Call;
 use super::connection::{Asked, Connection, Question};
 use super::handle::ServerHandle;
+use super::schema;
 use crate::model::{
-    ElicitRequest, ElicitResult, Implementation, LogLevel, Object, Root, RootsResult,
+    ElicitAction, ElicitRequest, ElicitResult, Implementation, LogLevel, Object, Root, RootsResult,
     SamplingRequest, SamplingResult,
 };
+use crate::{finite, reading};
+
+const ELICIT: &str = "elicitation/create";
+
+/// What a person did with a form. See [`Ctx::elicit_as`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Elicited<T> {
+    /// They filled it in.
+    Accepted(T),
+    /// They said no.
+    Declined,
+    /// They looked away, or their client did something this crate does not know.
+    Cancelled,
+}
+
+impl<T> Elicited<T> {
+    /// What was filled in, if it was.
+    pub fn accepted(self) -> Option<T> {
+        match self {
+            Elicited::Accepted(form) => Some(form),
+            Elicited::Declined | Elicited::Cancelled => None,
+        }
+    }
+}
 
 /// The request a handler works on: who asked, whether they still wait, and what they can be told
 /// and asked meanwhile. Cheap to clone.
@@ -121,18 +150,83 @@ impl Ctx {
         }
     }
 
+    /// What all handlers share, as it was given to [`Builder::state`](super::Builder::state).
+    ///
+    /// # Panics
+    ///
+    /// If nothing of this type was given. The client is told of the panic, and the server lives; see
+    /// [`try_state`](Ctx::try_state).
+    pub fn state<T: Send + Sync + 'static>(&self) -> &T {
+        self.try_state().unwrap_or_else(|| {
+            let name = type_name::<T>();
+            panic!("there is no state of the type {name}: give it to `Server::builder(…).state(…)`")
+        })
+    }
+
+    /// What all handlers share, if something of this type was given to [`Builder::state`](super::Builder::state).
+    pub fn try_state<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.call.connection.registry.states.get()
+    }
+
     /// Lets the client ask its model.
-    pub async fn sample(&self, request: &SamplingRequest) -> Result<SamplingResult, Error> {
+    pub async fn sample(&self, request: &SamplingRequest) -> Result<SamplingResult, AskError> {
         self.request("sampling/createMessage", request).await
     }
 
     /// Lets the client ask the person.
-    pub async fn elicit(&self, request: &ElicitRequest) -> Result<ElicitResult, Error> {
-        self.request("elicitation/create", request).await
+    pub async fn elicit(&self, request: &ElicitRequest) -> Result<ElicitResult, AskError> {
+        self.request(ELICIT, request).await
+    }
+
+    /// Lets the client ask the person to fill in a form, whose fields are those of `T`: text, numbers, truth values,
+    /// and enums without data. The protocol allows no fields within fields.
+    ///
+    /// ```
+    /// use outlive::Server;
+    /// use outlive::server::{Ctx, Elicited, ToolError};
+    /// use schemars::JsonSchema;
+    /// use serde::Deserialize;
+    ///
+    /// #[derive(Deserialize, JsonSchema)]
+    /// struct Address {
+    ///     /// Where the parcel goes.
+    ///     street: String,
+    ///     zip: Option<String>,
+    /// }
+    ///
+    /// let server = Server::builder("parcels", "1.0.0")
+    ///     .tool("send", "Sends a parcel.", |ctx: Ctx, (): ()| async move {
+    ///         match ctx.elicit_as::<Address>("Where does it go?").await? {
+    ///             Elicited::Accepted(address) => Ok(format!("On its way to {}.", address.street)),
+    ///             _ => Err(ToolError::new("Nobody said where to.")),
+    ///         }
+    ///     })
+    ///     .build();
+    /// # let _ = server;
+    /// ```
+    pub async fn elicit_as<T: DeserializeOwned + JsonSchema>(
+        &self,
+        message: impl Into<String>,
+    ) -> Result<Elicited<T>, AskError> {
+        let form = ElicitRequest::form(message, schema::of_form::<T>());
+        let answer = self.elicit(&form).await?;
+        match answer.action {
+            ElicitAction::Accept => {
+                let content = Value::Object(answer.content.unwrap_or_default());
+                let read = serde_json::from_value(content.clone());
+                let read = read.map_err(|error| {
+                    let why = reading::of_value::<T>(content);
+                    AskError::unusable(ELICIT, why.unwrap_or_else(|| error.to_string()))
+                })?;
+                Ok(Elicited::Accepted(read))
+            }
+            ElicitAction::Decline => Ok(Elicited::Declined),
+            _ => Ok(Elicited::Cancelled),
+        }
     }
 
     /// Asks the client for the places it lets us work in.
-    pub async fn roots(&self) -> Result<Vec<Root>, Error> {
+    pub async fn roots(&self) -> Result<Vec<Root>, AskError> {
         let result: RootsResult = self.request("roots/list", Object::new()).await?;
         Ok(result.roots)
     }
@@ -147,9 +241,11 @@ impl Ctx {
         &self,
         method: impl Into<Cow<'static, str>>,
         params: impl Serialize,
-    ) -> Result<T, Error> {
-        let json = self.request_json(method, params).await?;
-        serde_json::from_slice(&json).map_err(|error| unusable(&error.to_string()))
+    ) -> Result<T, AskError> {
+        let method = method.into();
+        let json = self.ask_one(None, method.clone(), &params).await?;
+        serde_json::from_slice(&json)
+            .map_err(|error| AskError::unusable(&method, reading::why::<T>(&json, &error)))
     }
 
     /// Sends the client a request and waits for its result as JSON.
@@ -157,7 +253,7 @@ impl Ctx {
         &self,
         method: impl Into<Cow<'static, str>>,
         params: impl Serialize,
-    ) -> Result<Bytes, Error> {
+    ) -> Result<Bytes, AskError> {
         self.ask_one(None, method.into(), &params).await
     }
 
@@ -168,7 +264,7 @@ impl Ctx {
         key: impl Into<Cow<'static, str>>,
         method: impl Into<Cow<'static, str>>,
         params: impl Serialize,
-    ) -> Result<Bytes, Error> {
+    ) -> Result<Bytes, AskError> {
         self.ask_one(Some(key.into()), method.into(), &params).await
     }
 
@@ -177,17 +273,18 @@ impl Ctx {
         key: Option<Cow<'static, str>>,
         method: Cow<'static, str>,
         params: &impl Serialize,
-    ) -> Asked {
-        let params = json(params)?;
+    ) -> Result<Bytes, AskError> {
+        let failed = |error| AskError::new(&method, error);
         let mut answers = self.ask([Question {
             key,
-            method,
-            params,
+            method: method.clone(),
+            params: json(params).map_err(failed)?,
         }]);
-        match answers.pop() {
+        let answer = match answers.pop() {
             Some(answer) => answer.wait().await,
             None => Err(gone()),
-        }
+        };
+        answer.map_err(failed)
     }
 
     /// Sends the client several requests at once and waits for all results.
@@ -197,22 +294,26 @@ impl Ctx {
     pub async fn request_all<M, P>(
         &self,
         requests: impl IntoIterator<Item = (M, P)>,
-    ) -> Vec<Result<Bytes, Error>>
+    ) -> Vec<Result<Bytes, AskError>>
     where
         M: Into<Cow<'static, str>>,
         P: Serialize,
     {
+        let mut methods = Vec::new();
         let mut questions = Vec::new();
         for (method, params) in requests {
+            let method = method.into();
+            methods.push(method.clone());
             questions.push(Question {
                 key: None,
-                method: method.into(),
+                method,
                 params: json_or_null(&params),
             });
         }
         let mut results = Vec::new();
-        for answer in self.ask(questions) {
-            results.push(answer.wait().await);
+        for (answer, method) in self.ask(questions).into_iter().zip(methods) {
+            let answer = answer.wait().await;
+            results.push(answer.map_err(|error| AskError::new(&method, error)));
         }
         results
     }
@@ -306,16 +407,9 @@ fn gone() -> Error {
     }
 }
 
-fn unusable(what: &str) -> Error {
-    Error::Protocol {
-        what: what.to_owned(),
-        unreadable: false,
-        outcome: Outcome::Done,
-    }
-}
-
 fn json(value: &impl Serialize) -> Result<Bytes, Error> {
-    let json = serde_json::to_vec(value).map_err(|error| Error::Protocol {
+    let mut json = Vec::new();
+    finite::write(&mut json, value).map_err(|error| Error::Protocol {
         what: format!("the parameters cannot be written as JSON: {error}"),
         unreadable: false,
         outcome: Outcome::NotSent,

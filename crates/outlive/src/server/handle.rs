@@ -170,8 +170,11 @@ impl ServerHandle {
     /// Ends every connection: nothing new is accepted, handlers are told
     /// [`CancelReason::Shutdown`](super::CancelReason::Shutdown) and dropped after their grace. A
     /// second time: at once.
+    ///
+    /// It is for good, and may come early: a server that is served afterwards turns its client away and
+    /// [`serve`](super::Server::serve) returns.
     pub fn shutdown(&self) {
-        self.registry.tell_all(Input::Shutdown);
+        self.registry.shut_down();
     }
 }
 

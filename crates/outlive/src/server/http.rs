@@ -177,15 +177,14 @@ impl Http {
 
     /// Reads its token file and its certificate, and says what is wrong with them. [`bind`](Http::bind) does so too, but
     /// there the fault may as well be the address's.
-    pub fn check_files(&self) -> Result<(), String> {
-        let wrong = |wrong: Vec<String>| wrong.join("; ");
-        Files::of(&self.guard).read().map_err(wrong)
+    pub fn check_files(&self) -> Result<(), FilesError> {
+        Files::of(&self.guard).read().map_err(FilesError)
     }
 
     /// Listens at this address. Clients can connect from now on, and are answered once it is
     /// [served](HttpServer::serve). A token file or certificate that cannot be used is an error.
     pub async fn bind(self, address: impl ToSocketAddrs) -> io::Result<HttpServer> {
-        let wrong = |sentence| io::Error::new(io::ErrorKind::InvalidData, sentence);
+        let wrong = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         self.check_files().map_err(wrong)?;
         let listener = TcpListener::bind(address).await?;
         let local = listener.local_addr()?;
@@ -199,6 +198,18 @@ impl Http {
         })
     }
 }
+
+/// Why a token file or a certificate cannot be used. See [`Http::check_files`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilesError(Vec<String>);
+
+impl fmt::Display for FilesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join("; "))
+    }
+}
+
+impl std::error::Error for FilesError {}
 
 impl fmt::Debug for Http {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

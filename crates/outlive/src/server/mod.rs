@@ -55,6 +55,7 @@
 //! of every revision at one address. There the threads that read serve all clients, and all share
 //! the threads for handlers.
 
+mod ask;
 mod builder;
 mod call;
 mod connection;
@@ -93,12 +94,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::oneshot;
 
+pub use ask::{AskError, Unanswered};
 pub use builder::{BuildError, Builder};
-pub use ctx::Ctx;
+pub use ctx::{Ctx, Elicited};
 pub use failure::ToolError;
 pub use handle::ServerHandle;
 #[cfg(feature = "http-server")]
-pub use http::{Http, HttpServer};
+pub use http::{FilesError, Http, HttpServer};
 pub use outlive_core::protocol::Era;
 pub use outlive_core::server::{CancelReason, Peer};
 pub use prompt::{IntoCompletion, IntoPromptResult};

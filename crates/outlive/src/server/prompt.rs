@@ -20,9 +20,16 @@ use crate::model::{
     CompleteParams, CompleteResult, Completion, GetPromptResult, Prompt, PromptArgument,
     PromptMessage, RpcError,
 };
+use crate::reading;
 
 /// What a prompt may return: text (which the person says), a [`PromptMessage`] or several, a whole
 /// [`GetPromptResult`], or a `Result` of any of these.
+#[diagnostic::on_unimplemented(
+    message = "a prompt cannot return `{Self}`",
+    label = "no result of a prompt",
+    note = "return text (`String`, `&'static str`), a `PromptMessage`, a `Vec` of them, a `GetPromptResult`, or a \
+            `Result` of any of these"
+)]
 pub trait IntoPromptResult {
     /// The prompt with everything filled in.
     fn into_prompt_result(self) -> Result<GetPromptResult, RpcError>;
@@ -136,6 +143,11 @@ fn fields(schema: &Value) -> Vec<PromptArgument> {
 }
 
 /// What a completion may return: a list of proposals, a [`Completion`], or a `Result` of either.
+#[diagnostic::on_unimplemented(
+    message = "a completion cannot return `{Self}`",
+    label = "no proposals",
+    note = "return a `Vec` of text, a `Completion`, or a `Result` of either"
+)]
 pub trait IntoCompletion {
     /// The proposals.
     fn into_completion(self) -> Result<Completion, RpcError>;
@@ -173,7 +185,8 @@ where
         let ctx = Ctx::new(call.clone());
         call.work(async move {
             let params = serde_json::from_slice(ctx.params()).map_err(|error| {
-                RpcError::invalid_params(format!("The parameters are wrong: {error}."))
+                let why = reading::why::<CompleteParams>(ctx.params(), &error);
+                RpcError::invalid_params(format!("The parameters are wrong: {why}."))
             })?;
             let mut result = CompleteResult::default();
             result.completion = function(ctx, params).await.into_completion()?;

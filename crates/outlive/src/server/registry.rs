@@ -3,8 +3,9 @@
 //! The tables are copied when they change, which is rare, and shared when they are read, which is
 //! for every request. A handler at work keeps what it was found in.
 
+use std::any::{Any, TypeId};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use bytes::Bytes;
 use outlive_core::protocol::List;
@@ -117,6 +118,21 @@ pub(crate) struct Tables {
     pub(crate) methods: HashMap<String, Plain>,
 }
 
+/// What the handlers of a server share: one value of each type.
+#[derive(Clone, Default)]
+pub(crate) struct States(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
+
+impl States {
+    /// False if there was one of this type before.
+    pub(crate) fn put<T: Send + Sync + 'static>(&mut self, state: T) -> bool {
+        self.0.insert(TypeId::of::<T>(), Arc::new(state)).is_none()
+    }
+
+    pub(crate) fn get<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.0.get(&TypeId::of::<T>())?.downcast_ref()
+    }
+}
+
 /// A server: what it offers, how it behaves, who is connected.
 pub(crate) struct Registry {
     tables: RwLock<Arc<Tables>>,
@@ -128,7 +144,17 @@ pub(crate) struct Registry {
     pub(crate) page: usize,
     /// What clients say next may be looked for.
     pub(crate) lingers: bool,
-    connections: Mutex<Vec<Weak<Connection>>>,
+    /// What handlers share.
+    pub(crate) states: States,
+    connected: Mutex<Connected>,
+}
+
+/// Who is connected.
+#[derive(Default)]
+struct Connected {
+    each: Vec<Weak<Connection>>,
+    /// The server was shut down: whoever connects from now on is turned away.
+    shut_down: bool,
 }
 
 /// Kinds of things a server may come to offer.
@@ -137,6 +163,13 @@ pub(crate) struct Declared {
     pub(crate) tools: bool,
     pub(crate) resources: bool,
     pub(crate) prompts: bool,
+}
+
+impl Connected {
+    fn alive(&mut self) -> Vec<Arc<Connection>> {
+        self.each.retain(|connection| connection.strong_count() > 0);
+        self.each.iter().filter_map(Weak::upgrade).collect()
+    }
 }
 
 impl Registry {
@@ -152,7 +185,8 @@ impl Registry {
             declared,
             page,
             lingers: true,
-            connections: Mutex::default(),
+            states: States::default(),
+            connected: Mutex::default(),
         }
     }
 
@@ -177,10 +211,15 @@ impl Registry {
         changed
     }
 
-    /// Tells the machine of every connection.
-    pub(crate) fn tell_all(&self, input: Input) {
-        for connection in self.connections() {
-            connection.feed(input.clone());
+    /// Ends every connection, those that are there and those to come.
+    pub(crate) fn shut_down(&self) {
+        let connections = {
+            let mut connected = self.lock();
+            connected.shut_down = true;
+            connected.alive()
+        };
+        for connection in connections {
+            connection.feed(Input::Shutdown);
         }
     }
 
@@ -193,24 +232,31 @@ impl Registry {
 
     /// Everybody who is connected.
     pub(crate) fn connections(&self) -> Vec<Arc<Connection>> {
-        let connections = self.connections.lock();
-        let mut connections = connections.unwrap_or_else(PoisonError::into_inner);
-        connections.retain(|connection| connection.strong_count() > 0);
-        connections.iter().filter_map(Weak::upgrade).collect()
+        self.lock().alive()
     }
 
-    /// Takes note of a connection.
+    fn lock(&self) -> MutexGuard<'_, Connected> {
+        self.connected
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of a connection. If the server was shut down before, it ends at once.
     pub(crate) fn join(&self, connection: &Arc<Connection>) {
-        let connections = self.connections.lock();
-        let mut connections = connections.unwrap_or_else(PoisonError::into_inner);
-        connections.push(Arc::downgrade(connection));
+        let late = {
+            let mut connected = self.lock();
+            connected.each.push(Arc::downgrade(connection));
+            connected.shut_down
+        };
+        if late {
+            connection.feed(Input::Shutdown);
+        }
     }
 
     /// Takes note that a connection is over.
     pub(crate) fn leave(&self, connection: &Arc<Connection>) {
-        let connections = self.connections.lock();
-        let mut connections = connections.unwrap_or_else(PoisonError::into_inner);
-        connections.retain(|known| !std::ptr::eq(known.as_ptr(), Arc::as_ptr(connection)));
+        let gone = |known: &Weak<Connection>| std::ptr::eq(known.as_ptr(), Arc::as_ptr(connection));
+        self.lock().each.retain(|known| !gone(known));
     }
 }
 

@@ -51,6 +51,12 @@ impl ResourceUri {
 
 /// What a resource may return: text, bytes, [`ResourceContents`] or several, a whole
 /// [`ReadResult`], an `Option` (nothing: no such resource) or a `Result` of any of these.
+#[diagnostic::on_unimplemented(
+    message = "a resource cannot return `{Self}`",
+    label = "no contents of a resource",
+    note = "return text (`String`, `&'static str`), bytes (`Vec<u8>`, `Bytes`), `ResourceContents` or a `Vec` of them, \
+            a `ReadResult`, or an `Option` or a `Result` of any of these"
+)]
 pub trait IntoReadResult {
     /// What is in the resource; `None` if it does not exist after all.
     fn into_read_result(

@@ -35,6 +35,29 @@ pub(crate) fn of_output<T: JsonSchema>() -> (Value, bool) {
     (wrapped, true)
 }
 
+/// The schema of a form: an object of flat fields, in the few words elicitation has for them.
+pub(crate) fn of_form<T: JsonSchema>() -> Value {
+    let mut schema = of_input::<T>();
+    let properties = schema["properties"].as_object_mut();
+    for (_, field) in properties.into_iter().flatten() {
+        let Some(field) = field.as_object_mut() else {
+            continue;
+        };
+        // A field that may be left out is one that is not required; no form has `null` in it.
+        if let Some(Value::Array(types)) = field.get("type")
+            && let [one] = &types.iter().filter(|it| *it != "null").collect::<Vec<_>>()[..]
+        {
+            let one = (*one).clone();
+            field.insert("type".into(), one);
+        }
+        // `uint32`, `double`: formats of numbers are for other readers.
+        if field.get("type").is_some_and(|it| it != "string") {
+            field.remove("format");
+        }
+    }
+    schema
+}
+
 fn generate<T: JsonSchema>(mut settings: SchemaSettings) -> Map<String, Value> {
     // Readers of tool lists do not all follow references.
     settings.inline_subschemas = true;
@@ -61,6 +84,28 @@ fn is_object(schema: &Map<String, Value>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_form_has_fields_of_one_type_each() {
+        #[derive(JsonSchema)]
+        #[expect(dead_code)]
+        struct Order {
+            /// How many.
+            count: u32,
+            note: Option<String>,
+        }
+        assert_eq!(
+            of_form::<Order>(),
+            json!({
+                "type": "object",
+                "properties": {
+                    "count": { "type": "integer", "minimum": 0, "description": "How many." },
+                    "note": { "type": "string" },
+                },
+                "required": ["count"],
+            })
+        );
+    }
 
     #[test]
     fn a_property_that_may_be_anything_is_described_by_an_object() {

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::call::{Call, Outcome};
 use super::ctx::Ctx;
@@ -19,6 +20,7 @@ use super::responder::Responder;
 use super::schema;
 use super::task::Work;
 use crate::model::{CallResult, Content, RpcError, Tool};
+use crate::{finite, reading};
 
 /// What a tool may return.
 ///
@@ -26,6 +28,14 @@ use crate::model::{CallResult, Content, RpcError, Tool};
 /// `Result` of any of these. The error of a `Result` is anything that can be displayed; it is
 /// answered with `isError` for the model to read, unless it is an [`RpcError`], which refuses the
 /// request.
+#[diagnostic::on_unimplemented(
+    message = "a tool cannot return `{Self}`",
+    label = "no result of a tool",
+    note = "return text (`n.to_string()`), or data with a schema: `Json(n)`, where the type implements `Serialize` and \
+            `JsonSchema`",
+    note = "a `serde_json::Value` is returned as `CallResult::structured(value)`",
+    note = "a `Result` needs such a value, and an error that implements `Display`"
+)]
 pub trait IntoToolResult {
     /// The schema of the structured output and whether the output is to be wrapped to fit it.
     #[doc(hidden)]
@@ -46,7 +56,7 @@ enum Body {
     Text(Cow<'static, str>),
     Failure(String),
     /// Structured content, as JSON.
-    Structured(String),
+    Structured(Vec<u8>),
     Full(Box<CallResult>),
 }
 
@@ -68,14 +78,16 @@ impl ToolResult {
             Body::Text(text) => write_text(&mut json, text).map(|()| json.push(b'}')),
             Body::Failure(words) => write_text(&mut json, words)
                 .map(|()| json.extend_from_slice(br#","isError":true}"#)),
-            Body::Structured(data) => write_text(&mut json, data).map(|()| {
-                json.extend_from_slice(br#","structuredContent":"#);
-                if wrap {
-                    json.extend_from_slice(br#"{"result":"#);
-                }
-                json.extend_from_slice(data.as_bytes());
-                json.extend_from_slice(if wrap { b"}}" } else { b"}" });
-            }),
+            Body::Structured(data) => {
+                write_text(&mut json, &String::from_utf8_lossy(data)).map(|()| {
+                    json.extend_from_slice(br#","structuredContent":"#);
+                    if wrap {
+                        json.extend_from_slice(br#"{"result":"#);
+                    }
+                    json.extend_from_slice(data);
+                    json.extend_from_slice(if wrap { b"}}" } else { b"}" });
+                })
+            }
             Body::Full(result) => serde_json::to_writer(&mut json, result),
         };
         written.map_err(unwritable)?;
@@ -173,7 +185,8 @@ impl<T: Serialize + JsonSchema> IntoToolResult for Json<T> {
     }
 
     fn into_tool_result(self) -> Result<ToolResult, RpcError> {
-        let json = serde_json::to_string(&self.0).map_err(unwritable)?;
+        let mut json = Vec::new();
+        finite::write(&mut json, &self.0).map_err(unwritable)?;
         Ok(ToolResult(Body::Structured(json)))
     }
 }
@@ -232,10 +245,23 @@ pub(crate) fn arguments<A: DeserializeOwned>(params: &[u8]) -> Result<A, String>
                 false => Err(()),
             })
             .map_err(|()| match wrong {
-                Some(error) => format!("The arguments are wrong: {error}."),
+                Some(error) => format!("The arguments are wrong: {}.", why::<A>(params, &error)),
                 None => "The arguments are missing.".to_owned(),
             })
     })
+}
+
+/// What is wrong with the arguments: which one, and what is expected.
+fn why<A: DeserializeOwned>(params: &[u8], error: &serde_json::Error) -> String {
+    #[derive(Deserialize)]
+    struct Params<'a> {
+        #[serde(borrow)]
+        arguments: &'a RawValue,
+    }
+    match serde_json::from_slice::<Params<'_>>(params) {
+        Ok(params) => reading::why::<A>(params.arguments.get().as_bytes(), error),
+        Err(_) => reading::why::<Value>(params, error),
+    }
 }
 
 /// Whether no argument is given.
@@ -329,7 +355,10 @@ mod tests {
         assert_eq!(read(params), Ok(Args { n: 1 }));
         assert!(read(r#"{"name":"x"}"#).unwrap_err().contains("missing"));
         let wrong = read(r#"{"arguments":{"n":"one"}}"#).unwrap_err();
-        assert!(wrong.contains("expected u32"), "{wrong}");
+        let words = "The arguments are wrong: `n`: invalid type: string \"one\", expected u32.";
+        assert_eq!(wrong, words);
+        let wrong = read(r#"{"name":"x","arguments":{}}"#).unwrap_err();
+        assert_eq!(wrong, "The arguments are wrong: missing field `n`.");
     }
 
     #[test]

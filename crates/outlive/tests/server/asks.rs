@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outlive::model::{ElicitRequest, LogLevel, Role, SamplingMessage, SamplingRequest};
-use outlive::server::{CancelReason, Ctx, Server, ToolError};
+use outlive::server::{AskError, CancelReason, Ctx, Server, ToolError};
 use serde_json::{Value, json};
 
 use crate::rig::{Client, on_both_runtimes, soon, text};
@@ -14,7 +14,7 @@ fn form() -> ElicitRequest {
 }
 
 async fn ask_all(ctx: Ctx, (): ()) -> Result<String, ToolError> {
-    let failed = |error: outlive::Error| ToolError::new(error.kind());
+    let failed = |error: AskError| ToolError::new(error.kind());
     let answer = ctx.elicit(&form()).await.map_err(failed)?;
     let name = answer.content.unwrap_or_default()["name"].clone();
     let question = SamplingMessage::new(Role::User, "Why?");

@@ -125,7 +125,10 @@ async fn what_waits_for_its_turn_is_bounded() {
         tokio::select! {
             biased;
             ended = call => {
-                assert_eq!(ended.unwrap_err(), Error::Overloaded);
+                let error = ended.unwrap_err();
+                let Error::Overloaded { limit } = error else { panic!("{error}") };
+                assert_eq!(limit.most(), 8, "{error}");
+                assert!(error.to_string().contains("Limits::held"), "{error}");
                 refused += 1;
             }
             () = tokio::task::yield_now() => {}
@@ -136,7 +139,7 @@ async fn what_waits_for_its_turn_is_bounded() {
     // There is room again once the cancellations have been seen to.
     within(async {
         while let Err(error) = client.call("ping", json!({})).await {
-            assert_eq!(error, Error::Overloaded);
+            assert!(matches!(error, Error::Overloaded { .. }), "{error}");
             tokio::task::yield_now().await;
         }
     })

@@ -95,36 +95,27 @@ async fn linger(ctx: Ctx, linger: Linger) -> Result<String, ToolError> {
 }
 
 async fn roots(ctx: Ctx, (): ()) -> Result<String, ToolError> {
-    let roots = ctx
-        .roots()
-        .await
-        .map_err(|error| failed("roots/list", error))?;
+    let roots = ctx.roots().await?;
     let uris: Vec<_> = roots.iter().map(|root| &*root.uri).collect();
     Ok(uris.join(", "))
 }
 
 async fn sample(ctx: Ctx, (): ()) -> Result<String, ToolError> {
     let question = SamplingMessage::new(Role::User, Content::text("Say it."));
-    let answer = ctx.sample(&SamplingRequest::new(vec![question], 10)).await;
-    let answer = answer.map_err(|error| failed("sampling/createMessage", error))?;
+    let request = SamplingRequest::new(vec![question], 10);
+    let answer = ctx.sample(&request).await?;
     let words = answer.content.pieces().iter().filter_map(Content::as_text);
     Ok(words.collect())
 }
 
 async fn ask(ctx: Ctx, (): ()) -> Result<String, ToolError> {
     let form = json!({ "type": "object", "properties": { "name": { "type": "string" } } });
-    let answer = ctx
-        .elicit(&ElicitRequest::form("What is your name?", form))
-        .await;
-    let answer = answer.map_err(|error| failed("elicitation/create", error))?;
+    let form = ElicitRequest::form("What is your name?", form);
+    let answer = ctx.elicit(&form).await?;
     let content = Value::from(answer.content.unwrap_or_default());
     Ok(format!(
         "{}: {}",
         json!(answer.action).as_str().unwrap_or_default(),
         content["name"]
     ))
-}
-
-fn failed(what: &str, error: outlive::Error) -> ToolError {
-    ToolError::new(error.sentence(what))
 }

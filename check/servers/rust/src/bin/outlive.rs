@@ -44,6 +44,6 @@ async fn slow(ctx: Ctx, slow: Slow) -> &'static str {
 async fn ask(ctx: Ctx, (): ()) -> Result<String, ToolError> {
     match ctx.roots().await {
         Ok(roots) => Ok(roots.len().to_string()),
-        Err(error) => Err(ToolError::new(error.sentence("roots/list"))),
+        Err(error) => Err(error.into()),
     }
 }

@@ -1,6 +1,13 @@
 //! Our client and our server, on a pair in memory: what holds in one era holds in the other.
 #![cfg(feature = "server")]
 
+mod blame;
+mod connect;
+mod numbers;
+mod shutdown;
+mod state;
+mod typed;
+
 use std::future::IntoFuture;
 use std::io;
 use std::sync::Arc;
