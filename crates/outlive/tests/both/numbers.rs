@@ -17,7 +17,7 @@ struct Mean {
 async fn a_result_that_json_cannot_express_is_an_error_that_names_the_field() {
     let server = Server::builder("numbers", "1")
         .tool("mean", "", |_: Ctx, (): ()| async {
-            Json(vec![Mean { mean: 0.0 / 0.0 }])
+            Json(vec![Mean { mean: f64::NAN }])
         })
         .build();
     let client = Client::builder().connector(served_by(server)).connect();
