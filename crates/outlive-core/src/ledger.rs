@@ -422,8 +422,8 @@ impl Ledger {
         }
     }
 
-    /// Takes note of how far a request is. False if the host must not be told, because it was told of more, or of as much
-    /// by an earlier attempt: progress must increase. A stream that is resumed too early repeats itself.
+    /// Takes note of how far a request is. False if the host must not be told, because it was told of more, or of as
+    /// much by an earlier attempt: progress must increase. A stream that is resumed too early repeats itself.
     pub(crate) fn progresses(&mut self, id: &Id, progress: Option<f64>) -> bool {
         let (Some(entry), Some(progress)) = (self.entries.get_mut(id), progress) else {
             return true;

@@ -8,7 +8,8 @@ use bytes::Bytes;
 use super::scan::Cursor;
 use super::{Defect, Message};
 
-/// An object is looked for at so many places in vain, and no more: a line of nothing but braces costs a few times its length.
+/// An object is looked for at so many places in vain, and no more: a line of nothing but braces costs a few times its
+/// length.
 const MOST_TRIES: usize = 8;
 
 /// What a line that is no message has in it all the same.
@@ -20,7 +21,8 @@ pub struct Salvage {
     pub broken: Option<Defect>,
 }
 
-/// Looks for messages in a line that is none itself. Objects that are no messages are stepped over, with all that is in them.
+/// Looks for messages in a line that is none itself. Objects that are no messages are stepped over, with all that is
+/// in them.
 pub fn salvage(line: &Bytes) -> Salvage {
     let mut salvage = Salvage::default();
     if !super::can_be_read(line.len()) {

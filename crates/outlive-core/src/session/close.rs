@@ -11,7 +11,8 @@ use crate::message::Id;
 use crate::meter;
 use crate::time::Time;
 
-use super::life::{KILL_PATIENCE, cancelled_by_us, is_on};
+use super::death::{KILL_PATIENCE, cancelled_by_us};
+use super::handover::is_on;
 use super::link::{Stage, StopStep};
 use super::{Ending, Output, Session};
 

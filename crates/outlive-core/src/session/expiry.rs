@@ -21,7 +21,7 @@ use crate::protocol::Era;
 use crate::time::Time;
 
 use super::Session;
-use super::life::is_on;
+use super::handover::is_on;
 use super::link::{Own, SessionCheck};
 
 /// How long the server may take to say whether it knows the session.

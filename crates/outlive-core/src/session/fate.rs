@@ -15,7 +15,7 @@ use crate::message::Id;
 use crate::policy::Retry;
 use crate::time::Time;
 
-use super::life::{POISON, is_on};
+use super::handover::{POISON, is_on};
 use super::link::Own;
 use super::{Session, Waiting};
 

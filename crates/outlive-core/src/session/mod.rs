@@ -13,6 +13,9 @@
 //! | `host` | a message from the host |
 //! | `server` | a message from the server |
 //! | `life` | links come and go |
+//! | `start` | a link is ordered, and has so much time |
+//! | `death` | a link dies, and its process is seen to |
+//! | `handover` | what was in flight on it goes to the next, or fails |
 //! | `fate` | a request is refused, or breaks off, by itself |
 //! | `expiry` | has the server forgotten the session? |
 //! | `credentials` | the server wants others |
@@ -23,8 +26,10 @@
 
 mod close;
 mod credentials;
+mod death;
 mod expiry;
 mod fate;
+mod handover;
 mod host;
 mod life;
 mod link;
@@ -32,6 +37,7 @@ mod pause;
 mod pulse;
 mod restore;
 mod server;
+mod start;
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -12,8 +12,8 @@ use crate::message::{Defect, DefectKind, Id, Kind, Message, read_batch, salvage}
 use crate::time::Time;
 
 use super::Session;
+use super::handover::is_on;
 use super::host::{LONGEST_ID, long_id};
-use super::life::is_on;
 use super::link::{Ask, Link};
 
 /// Enough of a line for the log, where it is masked, escaped and cut.
