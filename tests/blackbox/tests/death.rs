@@ -2,11 +2,12 @@
 
 use std::io::Write;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::json;
 
+use crate::rig::hydra::Hydra;
 use crate::rig::{Host, Setup, tree, until};
 
 /// Longer than any test.
@@ -219,6 +220,34 @@ fn fm_16_only_the_newest_generation_is_heard() {
     host.ping();
     assert!(host.notified("notifications/message").is_empty());
     assert_eq!(host.tap().pids().len(), 6);
+}
+
+/// FM-05, FM-16: what a server has started takes long to end. The call that was running is told how the server ended,
+/// and what somebody else writes to its output meanwhile is not heard.
+#[test]
+fn fm_05_a_tree_that_is_slow_to_end_hides_no_exit_status() {
+    let mut host = Host::ready(Setup::new().flags(&["--backoff-base", "1ms"]));
+    let server = host.ping();
+    let output = std::fs::File::options()
+        .write(true)
+        .open(format!("/proc/{server}/fd/1"));
+    let mut output = output.expect("the server's output");
+    let hydra = Hydra::of(server);
+    let call = host.call("crash", json!({ "code": 3 }));
+    // It is told at once; if it is not, we do not wait for it.
+    let begun = Instant::now();
+    let down = |e: &serde_json::Value| e["event"] == "state" && e["state"] == "down";
+    while !host.events().iter().any(down) && begun.elapsed() < Duration::from_millis(300) {
+        thread::sleep(Duration::from_millis(5));
+    }
+    let stale = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"stale":true}}"#;
+    let _ = writeln!(output, "{stale}");
+    drop(output);
+    let cause = host.answer(call).refused("connection_lost")["cause"].clone();
+    drop(hydra);
+    assert_eq!(cause["exit_code"], 3, "{cause}");
+    assert_eq!(host.ping(), host.server(2));
+    assert!(host.notified("notifications/message").is_empty());
 }
 
 /// FM-16: a death in the middle of a handshake replay, of a list comparison, of anything: the

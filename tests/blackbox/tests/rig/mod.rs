@@ -10,6 +10,8 @@ mod answer;
 #[allow(dead_code)] // It serves other tests too.
 pub mod escape;
 mod host;
+#[allow(dead_code)] // It serves other tests too.
+pub mod hydra;
 mod inbox;
 mod setup;
 mod tap;

@@ -51,7 +51,9 @@ impl Swift {
             self.unwrapped = true;
         }
         if self.unwrapped {
+            // It minds not that nobody hears it any more.
             thread::sleep(PAUSE);
+            return true;
         }
         let id: Value = id.parse().unwrap_or_default();
         server.reply(&id, json!({ "content": [] }));

@@ -7,6 +7,8 @@
 
 #[path = "../../rig/escape.rs"]
 pub mod escape;
+#[path = "../../rig/hydra.rs"]
+pub mod hydra;
 mod inetd;
 #[path = "../../rig/tap.rs"]
 mod tap;
