@@ -479,3 +479,17 @@ fn broken_requests_are_answered() {
     let received = host.tap().received(1);
     assert!(received.iter().all(|record| record["json"] == true));
 }
+
+/// FM-11: a tool prints something without a line end, and its answer stands behind it on the same line.
+#[test]
+fn fm_11_an_answer_behind_other_text_is_found() {
+    let mut host = Host::ready(Setup::new());
+    assert_eq!(
+        host.ask("answer_as", json!({ "as": "behind" })).text(),
+        "behind"
+    );
+    let dropped = host.dropped(1, "not_a_message");
+    let detail = dropped[0]["detail"].as_str().unwrap_or_default();
+    assert!(detail.starts_with("text beside an answer: ..{"), "{detail}");
+    host.ping();
+}

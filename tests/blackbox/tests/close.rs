@@ -30,6 +30,24 @@ fn fm_20_closing_input_under_running_calls_is_clean() {
     clean(&mut host);
 }
 
+/// FM-56: the host has closed its side, and the server answers while it is being stopped. The host, which reads on,
+/// gets that answer, once.
+#[test]
+fn fm_56_answers_of_a_server_that_is_being_stopped_reach_the_host() {
+    let setup = Setup::new().knobs(&["--ignore-eof"]);
+    let mut host = Host::ready(setup.flags(&["--drain", "100ms"]));
+    let id = host.call("stubborn", json!({}));
+    until("the call at the server", || {
+        host.tap().method("tools/call").pop()
+    });
+    host.hang_up();
+    host.answer(id).result();
+    assert_eq!(host.exit().code(), Some(0));
+    host.wait_for_end();
+    assert_eq!(host.answers(id), 1);
+    clean(&mut host);
+}
+
 /// FM-20: the host stops listening under running calls. There is nobody left to serve.
 #[test]
 fn fm_20_closing_output_under_running_calls_is_clean() {

@@ -366,3 +366,25 @@ fn sighup_restarts_the_server() {
     assert_eq!(host.answer(safe).text(), "slept");
     assert_eq!(host.ping(), host.server(3));
 }
+
+/// `SIGHUP` twice: the call that the first one lets finish is not ended by the second.
+#[test]
+fn a_second_sighup_ends_no_call() {
+    let mut host = Host::ready(Setup::new().flags(&["--drain", "60s"]));
+    let pending = host.call("sleep", json!({ "ms": 1500 }));
+    until("the call at the server", || {
+        host.tap().method("tools/call").pop()
+    });
+    for _ in 0..3 {
+        host.signal(Signal::HUP);
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    assert_eq!(host.answer(pending).text(), "slept");
+    host.ready_event(2);
+    assert_eq!(host.ping(), host.server(2));
+    assert_eq!(
+        host.tap().method("tools/call").len(),
+        2,
+        "nothing ran twice"
+    );
+}

@@ -2,9 +2,10 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use rustix::process::Signal;
 use serde_json::json;
 
-use crate::rig::{Answer, Host, Setup, until};
+use crate::rig::{Answer, Host, Setup, tree, until};
 
 /// Gives up soon.
 const SOON: [&str; 8] = [
@@ -322,4 +323,22 @@ fn secrets_appear_nowhere() {
         );
         assert!(!logged.contains(SECRET), "{logged}");
     }
+}
+
+/// FM-14: somebody kills a server in its handshake. What it printed when it started is not why.
+#[test]
+fn fm_14_a_banner_is_not_why_a_server_was_killed_in_its_handshake() {
+    let banner = "Update available: pip install --upgrade server";
+    let setup = Setup::new().knobs(&["--say", banner, "--hang-in-initialize"]);
+    let command = setup.command();
+    let mut host = Host::spawn(setup, command);
+    host.request(
+        "initialize",
+        json!({ "protocolVersion": "2025-11-25", "capabilities": {} }),
+    );
+    until("the handshake", || host.tap().method("initialize").pop());
+    tree::kill(host.server(1), Signal::KILL);
+    let lost = host.event("the loss", |e| e["event"] == "lost");
+    assert_eq!(lost["cause"]["signal"], 9);
+    assert_eq!(lost["cause"].get("stderr_tail"), None, "{lost}");
 }

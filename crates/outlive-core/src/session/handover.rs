@@ -21,7 +21,13 @@ pub(super) const POISON: u32 = 2;
 
 impl Session {
     /// Decides on a request that was in flight on a dead link: back to the queue, or failed.
-    pub(super) fn settle_lost(&mut self, now: Time, id: &Id, link: &Link, cause: &Cause) -> Option<Waiting> {
+    pub(super) fn settle_lost(
+        &mut self,
+        now: Time,
+        id: &Id,
+        link: &Link,
+        cause: &Cause,
+    ) -> Option<Waiting> {
         let entry = self.ledger.get(id)?;
         let Place::InFlight { frame, .. } = entry.place else {
             return None;
