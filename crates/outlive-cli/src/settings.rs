@@ -27,7 +27,14 @@ pub struct Settings {
     pub command: Vec<OsString>,
 
     /// How long a request waits for a server that is down.
-    #[arg(long, env = "OUTLIVE_HOLD", value_name = DURATION, default_value = "30s", value_parser = duration, help_heading = "Calls")]
+    #[arg(
+        long,
+        env = "OUTLIVE_HOLD",
+        value_name = DURATION,
+        default_value = "30s",
+        value_parser = duration,
+        help_heading = "Calls",
+    )]
     pub hold: Duration,
 
     /// How many requests may wait for a server that is down.
@@ -41,7 +48,14 @@ pub struct Settings {
     pub max_held: usize,
 
     /// How many bytes of messages may wait for a server that is down.
-    #[arg(long, env = "OUTLIVE_MAX_HELD_BYTES", value_name = "SIZE", default_value = "64MiB", value_parser = size, help_heading = "Calls")]
+    #[arg(
+        long,
+        env = "OUTLIVE_MAX_HELD_BYTES",
+        value_name = "SIZE",
+        default_value = "64MiB",
+        value_parser = size,
+        help_heading = "Calls",
+    )]
     pub max_held_bytes: usize,
 
     /// Which calls are repeated when the server died over them and nobody knows whether they ran.
@@ -65,40 +79,103 @@ pub struct Settings {
     pub cancel: Cancel,
 
     /// A request silent for this long fails; progress starts the time anew.
-    #[arg(long, env = "OUTLIVE_REQUEST_TIMEOUT", value_name = "DURATION|off", default_value = "off", value_parser = duration_or_off, help_heading = "Calls")]
+    #[arg(
+        long,
+        env = "OUTLIVE_REQUEST_TIMEOUT",
+        value_name = "DURATION|off",
+        default_value = "off",
+        value_parser = duration_or_off,
+        help_heading = "Calls",
+    )]
     pub request_timeout: MaybeDuration,
 
     /// A request that takes longer fails, progress or not.
-    #[arg(long, env = "OUTLIVE_REQUEST_CEILING", value_name = "DURATION|off", default_value = "off", value_parser = duration_or_off, help_heading = "Calls")]
+    #[arg(
+        long,
+        env = "OUTLIVE_REQUEST_CEILING",
+        value_name = "DURATION|off",
+        default_value = "off",
+        value_parser = duration_or_off,
+        help_heading = "Calls",
+    )]
     pub request_ceiling: MaybeDuration,
 
     /// While a person answers a question of the server's, the two times above stand still, but no
     /// longer than this.
-    #[arg(long, env = "OUTLIVE_ELICITATION_CEILING", value_name = DURATION, default_value = "10m", value_parser = duration, help_heading = "Calls")]
+    #[arg(
+        long,
+        env = "OUTLIVE_ELICITATION_CEILING",
+        value_name = DURATION,
+        default_value = "10m",
+        value_parser = duration,
+        help_heading = "Calls",
+    )]
     pub elicitation_ceiling: Duration,
 
     /// A start that takes longer is reported.
-    #[arg(long, env = "OUTLIVE_START_SOFT", value_name = DURATION, default_value = "60s", value_parser = duration, help_heading = "Starting")]
+    #[arg(
+        long,
+        env = "OUTLIVE_START_SOFT",
+        value_name = DURATION,
+        default_value = "60s",
+        value_parser = duration,
+        help_heading = "Starting",
+    )]
     pub start_soft: Duration,
 
     /// A first start that takes longer is given up.
-    #[arg(long, env = "OUTLIVE_START_TIMEOUT", value_name = DURATION, default_value = "300s", value_parser = duration, help_heading = "Starting")]
+    #[arg(
+        long,
+        env = "OUTLIVE_START_TIMEOUT",
+        value_name = DURATION,
+        default_value = "300s",
+        value_parser = duration,
+        help_heading = "Starting",
+    )]
     pub start_timeout: Duration,
 
     /// A handshake repeated after a restart that takes longer is given up.
-    #[arg(long, env = "OUTLIVE_HANDSHAKE_TIMEOUT", value_name = DURATION, default_value = "60s", value_parser = duration, help_heading = "Starting")]
+    #[arg(
+        long,
+        env = "OUTLIVE_HANDSHAKE_TIMEOUT",
+        value_name = DURATION,
+        default_value = "60s",
+        value_parser = duration,
+        help_heading = "Starting",
+    )]
     pub handshake_timeout: Duration,
 
     /// A `server/discover` that takes longer is answered as unsupported.
-    #[arg(long, env = "OUTLIVE_DISCOVER_TIMEOUT", value_name = DURATION, default_value = "30s", value_parser = duration, help_heading = "Starting")]
+    #[arg(
+        long,
+        env = "OUTLIVE_DISCOVER_TIMEOUT",
+        value_name = DURATION,
+        default_value = "30s",
+        value_parser = duration,
+        help_heading = "Starting",
+    )]
     pub discover_timeout: Duration,
 
     /// The delay before the second restart in a row; the first is immediate.
-    #[arg(long, env = "OUTLIVE_BACKOFF_BASE", value_name = DURATION, default_value = "200ms", value_parser = duration, help_heading = "Restarts")]
+    #[arg(
+        long,
+        env = "OUTLIVE_BACKOFF_BASE",
+        value_name = DURATION,
+        default_value = "200ms",
+        value_parser = duration,
+        help_heading = "Restarts",
+    )]
     pub backoff_base: Duration,
 
     /// No delay before a restart is longer.
-    #[arg(long, env = "OUTLIVE_BACKOFF_CAP", value_name = DURATION, default_value = "15s", value_parser = duration, help_heading = "Restarts")]
+    #[arg(
+        long,
+        env = "OUTLIVE_BACKOFF_CAP",
+        value_name = DURATION,
+        default_value = "15s",
+        value_parser = duration,
+        help_heading = "Restarts",
+    )]
     pub backoff_cap: Duration,
 
     /// This many failures in a row open the breaker …
@@ -112,15 +189,36 @@ pub struct Settings {
     pub breaker_failures: u32,
 
     /// … if they happen within this time.
-    #[arg(long, env = "OUTLIVE_BREAKER_WINDOW", value_name = DURATION, default_value = "60s", value_parser = duration, help_heading = "Restarts")]
+    #[arg(
+        long,
+        env = "OUTLIVE_BREAKER_WINDOW",
+        value_name = DURATION,
+        default_value = "60s",
+        value_parser = duration,
+        help_heading = "Restarts",
+    )]
     pub breaker_window: Duration,
 
     /// While the breaker is open, the server is tried this often without being asked.
-    #[arg(long, env = "OUTLIVE_BREAKER_RETRY", value_name = DURATION, default_value = "30s", value_parser = duration, help_heading = "Restarts")]
+    #[arg(
+        long,
+        env = "OUTLIVE_BREAKER_RETRY",
+        value_name = DURATION,
+        default_value = "30s",
+        value_parser = duration,
+        help_heading = "Restarts",
+    )]
     pub breaker_retry: Duration,
 
     /// A server in service this long was healthy: its end counts as the first.
-    #[arg(long, env = "OUTLIVE_HEALTHY_AFTER", value_name = DURATION, default_value = "10s", value_parser = duration, help_heading = "Restarts")]
+    #[arg(
+        long,
+        env = "OUTLIVE_HEALTHY_AFTER",
+        value_name = DURATION,
+        default_value = "10s",
+        value_parser = duration,
+        help_heading = "Restarts",
+    )]
     pub healthy_after: Duration,
 
     /// Leave with exit code 3 when the breaker opens.
@@ -128,18 +226,39 @@ pub struct Settings {
     pub exit_on_failed: bool,
 
     /// Probe an idle server after this much silence.
-    #[arg(long, env = "OUTLIVE_PROBE_INTERVAL", value_name = "DURATION|off", default_value = "30s", value_parser = duration_or_off, help_heading = "Liveness")]
+    #[arg(
+        long,
+        env = "OUTLIVE_PROBE_INTERVAL",
+        value_name = "DURATION|off",
+        default_value = "30s",
+        value_parser = duration_or_off,
+        help_heading = "Liveness",
+    )]
     pub probe_interval: MaybeDuration,
 
     /// A server that leaves a probe unanswered this long is replaced.
-    #[arg(long, env = "OUTLIVE_PROBE_PATIENCE", value_name = DURATION, default_value = "30s", value_parser = duration, help_heading = "Liveness")]
+    #[arg(
+        long,
+        env = "OUTLIVE_PROBE_PATIENCE",
+        value_name = DURATION,
+        default_value = "30s",
+        value_parser = duration,
+        help_heading = "Liveness",
+    )]
     pub probe_patience: Duration,
 
     #[command(flatten)]
     pub remote: RemoteSettings,
 
     /// The longest message, in either direction.
-    #[arg(long, env = "OUTLIVE_MESSAGE_LIMIT", value_name = "SIZE", default_value = "64MiB", value_parser = size, help_heading = "Limits")]
+    #[arg(
+        long,
+        env = "OUTLIVE_MESSAGE_LIMIT",
+        value_name = "SIZE",
+        default_value = "64MiB",
+        value_parser = size,
+        help_heading = "Limits",
+    )]
     pub message_limit: usize,
 
     /// Requests beyond this number are queued; when the queue is full, outlive stops reading from the host.
@@ -153,19 +272,47 @@ pub struct Settings {
     pub max_in_flight: usize,
 
     /// Requests beyond this many bytes are queued; when the queue is full, outlive stops reading from the host.
-    #[arg(long, env = "OUTLIVE_MAX_IN_FLIGHT_BYTES", value_name = "SIZE", default_value = "64MiB", value_parser = size, help_heading = "Limits")]
+    #[arg(
+        long,
+        env = "OUTLIVE_MAX_IN_FLIGHT_BYTES",
+        value_name = "SIZE",
+        default_value = "64MiB",
+        value_parser = size,
+        help_heading = "Limits",
+    )]
     pub max_in_flight_bytes: usize,
 
     /// How long accepted requests may still take once the host has left.
-    #[arg(long, env = "OUTLIVE_DRAIN", value_name = DURATION, default_value = "1s", value_parser = duration, help_heading = "Stopping")]
+    #[arg(
+        long,
+        env = "OUTLIVE_DRAIN",
+        value_name = DURATION,
+        default_value = "1s",
+        value_parser = duration,
+        help_heading = "Stopping",
+    )]
     pub drain: Duration,
 
     /// How long a server may take to leave once its input is closed.
-    #[arg(long, env = "OUTLIVE_STOP_GRACE", value_name = DURATION, default_value = "2s", value_parser = duration, help_heading = "Stopping")]
+    #[arg(
+        long,
+        env = "OUTLIVE_STOP_GRACE",
+        value_name = DURATION,
+        default_value = "2s",
+        value_parser = duration,
+        help_heading = "Stopping",
+    )]
     pub stop_grace: Duration,
 
     /// How long it may then take to leave after SIGTERM.
-    #[arg(long, env = "OUTLIVE_TERM_GRACE", value_name = DURATION, default_value = "3s", value_parser = duration, help_heading = "Stopping")]
+    #[arg(
+        long,
+        env = "OUTLIVE_TERM_GRACE",
+        value_name = DURATION,
+        default_value = "3s",
+        value_parser = duration,
+        help_heading = "Stopping",
+    )]
     pub term_grace: Duration,
 
     /// Where the server's standard error goes: `inherit`, `capture` (only into error messages) or
@@ -402,7 +549,8 @@ impl Settings {
                 "backoff-cap is below backoff-base: the first delay would be longer than the longest",
             ),
             (
-                matches!((self.request_timeout.0, self.request_ceiling.0), (Some(timeout), Some(ceiling)) if ceiling < timeout),
+                (self.request_timeout.0.zip(self.request_ceiling.0))
+                    .is_some_and(|(timeout, ceiling)| ceiling < timeout),
                 "request-ceiling is below request-timeout: the timeout could never be reached",
             ),
         ];

@@ -10,6 +10,7 @@
 //! | `session_expired` | −31006 | the remote server has forgotten the session |
 //! | `rejected` | −31007 | the remote server refused the request unexecuted |
 //! | `too_large` | −31008 | the message is longer than the limit |
+//! | `token_withdrawn` | −31009 | the token is no longer good that the request was sent with |
 //! | `unsupported` | −32601 | the server does not take `server/discover`; `initialize` will do |
 //! | `protocol` | −32600, −32700 | the message breaks JSON-RPC |
 //!
@@ -26,6 +27,9 @@ use serde_json::{Value, json};
 use crate::cause::{Cause, Phase, Reason, seconds};
 use crate::link::Generation;
 use crate::protocol::code;
+
+/// The kind of [`Error::TokenWithdrawn`].
+pub(crate) const TOKEN_WITHDRAWN: &str = "token_withdrawn";
 
 /// What is known about the execution of a request. Retry is decided on this, never on a guess.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -238,6 +242,11 @@ pub enum Error {
         /// Whether the request may have been executed.
         outcome: Outcome,
     },
+    /// The token is no longer good that the request was sent with (`outlive serve`).
+    TokenWithdrawn {
+        /// Whether the request may have been executed.
+        outcome: Outcome,
+    },
     /// The remote server has forgotten the session.
     SessionExpired,
     /// The remote server refused the request unexecuted.
@@ -324,6 +333,7 @@ impl Error {
             Error::CancelledByCaller => "cancelled_by_caller",
             Error::CancelledByPeer { .. } => "cancelled_by_peer",
             Error::ShuttingDown { .. } => "shutting_down",
+            Error::TokenWithdrawn { .. } => TOKEN_WITHDRAWN,
             Error::SessionExpired => "session_expired",
             Error::Rejected { .. } => "rejected",
             Error::TooLarge { .. } => "too_large",
@@ -343,6 +353,7 @@ impl Error {
             Error::Timeout { .. } => -31003,
             Error::CancelledByCaller | Error::CancelledByPeer { .. } => -31004,
             Error::ShuttingDown { .. } => -31005,
+            Error::TokenWithdrawn { .. } => -31009,
             Error::SessionExpired => -31006,
             Error::Rejected { .. } => -31007,
             Error::TooLarge { .. } => -31008,
@@ -364,7 +375,8 @@ impl Error {
             Error::ConnectionLost { outcome, .. }
             | Error::Unavailable { outcome, .. }
             | Error::Protocol { outcome, .. }
-            | Error::ShuttingDown { outcome } => *outcome,
+            | Error::ShuttingDown { outcome }
+            | Error::TokenWithdrawn { outcome } => *outcome,
             Error::Timeout { .. } | Error::CancelledByCaller => Outcome::Unknown,
             Error::Overloaded { .. } | Error::Misconfigured { .. } => Outcome::NotSent,
             Error::TooLarge { answer: true, .. } | Error::Remote { .. } => Outcome::Done,
@@ -487,6 +499,14 @@ impl Error {
                     "The session is ending, so {what} was not finished. It may have taken effect."
                 )
             }
+            Error::TokenWithdrawn { outcome } => format!(
+                "The token that {what} was sent with has been withdrawn, so {}. Use a token that is good.",
+                match outcome {
+                    Outcome::NotSent => "it was not sent",
+                    _ =>
+                        "it was cancelled and its answer is not delivered; it may have taken effect",
+                }
+            ),
             Error::SessionExpired => format!(
                 "The server has forgotten this session, so {what} was not executed. A new session is being opened; \
                  call again."

@@ -45,5 +45,5 @@ pub use link::{Generation, LinkInput, LinkOrder};
 pub use message::{Id, Message};
 pub use meter::Meter;
 pub use policy::Policy;
-pub use session::{Input, Output, Session};
+pub use session::{AbandonReason, Input, Output, Session};
 pub use time::Time;

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use crate::error::TOKEN_WITHDRAWN;
 use crate::event::{Direction, DropReason, Event, State, Unexecuted};
 
 /// The methods that are told apart, the most frequent first.
@@ -45,7 +46,7 @@ const OTHER: &str = "other";
 
 /// How a request can end: the server's answer, the client's cancellation, or one of our
 /// [kinds](crate::Error::kind).
-const RESULTS: [&str; 14] = [
+const RESULTS: [&str; 15] = [
     OK,
     "error",
     CANCELLED,
@@ -55,6 +56,7 @@ const RESULTS: [&str; 14] = [
     "timeout",
     "cancelled_by_peer",
     "shutting_down",
+    TOKEN_WITHDRAWN,
     "session_expired",
     "rejected",
     "too_large",

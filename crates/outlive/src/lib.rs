@@ -110,6 +110,7 @@ async fn main() -> std::io::Result<()> {
 //! | [`SessionExpired`](Error::SessionExpired) | `session_expired` | a remote server has forgotten the session | you can |
 //! | [`Rejected`](Error::Rejected) | `rejected` | a remote server refused it unexecuted | you can |
 //! | [`TooLarge`](Error::TooLarge) | `too_large` | a message is longer than the limit | no |
+//! | [`TokenWithdrawn`](Error::TokenWithdrawn) | `token_withdrawn` | a token of a gateway's client is no longer good | it may have run |
 //! | [`Protocol`](Error::Protocol) | `protocol` | a message breaks the protocol or its type | no |
 //! | [`Unsupported`](Error::Unsupported) | `unsupported` | the server does not take `server/discover` | no |
 //! | [`HandlerFailed`](Error::HandlerFailed) | `handler_failed` | the server asked this client something, and its handler failed | it may have run |

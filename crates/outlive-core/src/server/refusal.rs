@@ -142,6 +142,11 @@ impl Refusal {
         Refusal::known(&Error::ShuttingDown { outcome }, outcome, sentence)
     }
 
+    pub(crate) fn token_withdrawn(what: &str, outcome: Outcome) -> Refusal {
+        let error = Error::TokenWithdrawn { outcome };
+        Refusal::known(&error, outcome, error.sentence(short(what)))
+    }
+
     pub(crate) fn timeout(what: &str, after: Duration) -> Refusal {
         let error = Error::Timeout {
             after,

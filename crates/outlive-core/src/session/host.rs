@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::cause::seconds;
-use crate::error::{Bound, Error, Limit, Outcome};
+use crate::error::{Bound, Error, Limit, Outcome, TOKEN_WITHDRAWN};
 use crate::event::{Direction, DropReason, State};
 use crate::framer::Frame;
 use crate::ledger::{Entry, Place, sooner};
@@ -18,7 +18,7 @@ use crate::event::Event;
 use crate::protocol::Era;
 
 use super::link::{Link, Own};
-use super::{Doubt, Ending, Output, Session, Waiting};
+use super::{AbandonReason, Doubt, Ending, Output, Session, Waiting};
 
 /// How long a server that ended over `server/discover`, or did not answer it, is not asked again.
 const DOUBT: Duration = Duration::from_secs(30);
@@ -67,6 +67,16 @@ impl Session {
         }
     }
 
+    /// The host no longer waits for a request.
+    pub(super) fn on_abandon(&mut self, now: Time, frame: Frame, reason: AbandonReason) {
+        if let Frame::Line(line) = frame
+            && let Ok(message) = Message::read(line)
+            && message.is("notifications/cancelled")
+        {
+            self.host_cancel(now, message, reason);
+        }
+    }
+
     /// A request whose id can be read is always answered, whatever is wrong with it.
     fn host_defect(&mut self, defect: Defect) {
         if defect.id.is_none() || !defect.has_method {
@@ -86,7 +96,9 @@ impl Session {
             Kind::Request => self.host_request(now, message, terms),
             Kind::Response => self.host_answer(now, message),
             Kind::Notification => match message.method() {
-                "notifications/cancelled" => self.host_cancel(now, message),
+                "notifications/cancelled" => {
+                    self.host_cancel(now, message, AbandonReason::Cancelled);
+                }
                 "notifications/progress" => self.host_progress(now, message),
                 "notifications/initialized" => self.host_initialized(now, message),
                 _ => self.host_notification(now, message),
@@ -378,7 +390,7 @@ impl Session {
         }
     }
 
-    fn host_cancel(&mut self, now: Time, message: Message) {
+    fn host_cancel(&mut self, now: Time, message: Message, reason: AbandonReason) {
         let Some(id) = message.request_id() else {
             return self.dropped(
                 Direction::ToServer,
@@ -394,7 +406,16 @@ impl Session {
         let Some(entry) = self.ledger.settle(&id) else {
             return;
         };
-        self.tally.ended(entry.message.method(), meter::CANCELLED);
+        let method = entry.message.method();
+        match reason {
+            AbandonReason::Cancelled => self.tally.ended(method, meter::CANCELLED),
+            AbandonReason::ClientLeft => self.tally.ended(method, meter::ABANDONED),
+            AbandonReason::TokenWithdrawn => self.emit(Event::Refused {
+                id: String::from_utf8_lossy(entry.message.id_json()).into_owned(),
+                method: method.to_string(),
+                kind: TOKEN_WITHDRAWN,
+            }),
+        }
         self.unqueue(&entry);
         self.abandon(now, &id, &entry, Some(message));
     }

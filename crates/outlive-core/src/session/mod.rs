@@ -68,6 +68,8 @@ pub enum Input {
     Start,
     /// The host sent a frame.
     Host(Frame),
+    /// The host no longer waits for a request, for this reason; the frame is its cancellation.
+    Abandon(Frame, AbandonReason),
     /// The host sent a request, with wishes of its own for it.
     Call(Frame, Terms),
     /// The host closed its side; it may still read.
@@ -85,6 +87,17 @@ pub enum Input {
     Restart,
     /// The user wants the session to end: first time gracefully, second time at once.
     Stop,
+}
+
+/// Why a host no longer waits for a request. It is counted as that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AbandonReason {
+    /// Its client cancelled it.
+    Cancelled,
+    /// Its client has left.
+    ClientLeft,
+    /// The token of its client was withdrawn, and the client was told so.
+    TokenWithdrawn,
 }
 
 /// What is to be done.
@@ -246,6 +259,7 @@ impl Session {
         match input {
             Input::Start => self.retry_at = Some(now),
             Input::Host(frame) => self.on_host(now, frame, Terms::default()),
+            Input::Abandon(frame, reason) => self.on_abandon(now, frame, reason),
             Input::Call(frame, terms) => self.on_host(now, frame, terms),
             Input::HostClosed => self.host_left(now),
             Input::HostGone => self.host_vanished(now),

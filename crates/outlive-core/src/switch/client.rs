@@ -3,13 +3,14 @@
 use bytes::{Bytes, BytesMut};
 use memchr::memchr2;
 
+use crate::error::Outcome;
 use crate::framer::Frame;
 use crate::message::{Defect, DefectKind, Id, Kind, Message, read_batch};
 use crate::protocol::method;
 use crate::server::handshake::Introduction;
 use crate::server::refusal::Refusal;
 use crate::server::{Channel, Level, result};
-use crate::session::LONGEST_ID;
+use crate::session::{AbandonReason, LONGEST_ID};
 
 use super::table::{Call, Scope, Token, What};
 use super::{Client, Output, Sharing, Switch};
@@ -64,23 +65,23 @@ impl Switch {
             }
             Kind::Notification => match message.method() {
                 "notifications/cancelled" => self.on_cancel(client, message),
-                "notifications/progress" => self.on_progress(client, &message),
+                "notifications/progress" => self.on_progress(client, channel, &message),
                 "notifications/initialized" => {
                     if !std::mem::replace(&mut self.initialized, true) {
-                        self.notify(message.into_bytes());
+                        self.notify(client, channel, message.into_bytes());
                     }
                     self.await_confirmation(client, channel);
                 }
                 _ => {
                     self.spoken.note(client);
-                    self.notify(message.into_bytes());
+                    self.notify(client, channel, message.into_bytes());
                 }
             },
         }
     }
 
-    pub(super) fn notify(&mut self, line: Bytes) {
-        self.out.push_back(Output::Notify(line));
+    pub(super) fn notify(&mut self, client: Client, channel: Channel, line: Bytes) {
+        self.out.push_back(Output::Notify(client, channel, line));
     }
 
     /// 2026-07-28 itself has no notifications of clients over HTTP, but an extension may: the server is told. What it cannot
@@ -106,9 +107,7 @@ impl Switch {
         channel: Channel,
         refusal: &Refusal,
     ) {
-        let error = refusal.error.to_json();
-        let line = format!(r#"{{"jsonrpc":"2.0","error":{error}}}"#);
-        self.send(client, channel, line.into());
+        self.send(client, channel, unheard(refusal));
     }
 
     fn on_request(&mut self, client: Client, channel: Channel, message: Message) {
@@ -348,11 +347,11 @@ impl Switch {
     }
 
     /// A client tells how far it is with what the server asked.
-    fn on_progress(&mut self, client: Client, message: &Message) {
+    fn on_progress(&mut self, client: Client, channel: Channel, message: &Message) {
         let token = message.progress_token();
         let mut asks = self.asks.values();
         if token.is_some() && asks.any(|ask| ask.client == client && ask.token == token) {
-            self.notify(message.bytes().clone());
+            self.notify(client, channel, message.bytes().clone());
         }
     }
 
@@ -370,7 +369,7 @@ impl Switch {
             return;
         }
         if let Some(call) = self.take(&known) {
-            self.abandon(&known, &call, Some(message));
+            self.abandon(&known, &call, Some(message), AbandonReason::Cancelled);
             self.release(call.client, call.channel);
         }
     }
@@ -382,15 +381,48 @@ impl Switch {
         }
         for id in self.table.ids_of(|call| call.channel == channel) {
             if let Some(call) = self.take(&id) {
-                self.abandon(&id, &call, None);
+                self.abandon(&id, &call, None, AbandonReason::Cancelled);
             }
         }
         // Nobody reads it any more, so nobody is told that it is done.
         self.held.remove(&channel);
     }
 
+    /// The token was withdrawn that a channel was opened with: what is modern on it is cancelled, and its client told why.
+    /// A legacy client is gone.
+    pub(super) fn on_withdrawn(&mut self, client: Client, channel: Channel) {
+        let reason = AbandonReason::TokenWithdrawn;
+        if self.sharing != Sharing::Modern {
+            return self.on_gone(client, reason);
+        }
+        for id in self
+            .table
+            .ids_of(|call| call.channel == channel && !call.orphan)
+        {
+            if let Some(call) = self.take(&id) {
+                self.tell_withdrawn(&id, &call);
+                self.abandon(&id, &call, None, reason);
+            }
+        }
+    }
+
+    /// Answers a request whose client may hear nothing else any more.
+    pub(super) fn tell_withdrawn(&mut self, id: &Id, call: &Call) {
+        let outcome = match self.is_waiting_here(id) {
+            true => Outcome::NotSent,
+            false => Outcome::Unknown,
+        };
+        self.fail(call, &Refusal::token_withdrawn("the request", outcome));
+    }
+
     /// The session is told that nobody waits for a request any more, in its client's words or ours.
-    pub(super) fn abandon(&mut self, id: &Id, call: &Call, words: Option<Message>) {
+    pub(super) fn abandon(
+        &mut self,
+        id: &Id,
+        call: &Call,
+        words: Option<Message>,
+        reason: AbandonReason,
+    ) {
         if self.is_waiting_here(id) {
             return;
         }
@@ -419,12 +451,27 @@ impl Switch {
             Some(words) if *id == call.name.1 => words.into_bytes(),
             Some(words) => words.with_request_id(id_json.as_bytes()).into_bytes(),
             None => {
-                let params = format!(r#"{{"requestId":{id_json},"reason":"the client has left"}}"#);
+                let why = match reason {
+                    AbandonReason::TokenWithdrawn => "the token of the client was withdrawn",
+                    _ => "the client has left",
+                };
+                let params = format!(r#"{{"requestId":{id_json},"reason":"{why}"}}"#);
                 result::call(None, "notifications/cancelled", params.as_bytes())
             }
         };
-        self.out.push_back(Output::Cancel(id.clone(), line));
+        self.out.push_back(Output::Cancel(id.clone(), line, reason));
     }
+}
+
+/// What tells a client that its notification is not passed on: there was no room for it.
+pub fn overloaded_notification() -> Bytes {
+    unheard(&Refusal::overloaded("the notification"))
+}
+
+/// An error that has no id (2026-07-28, transports).
+fn unheard(refusal: &Refusal) -> Bytes {
+    let error = refusal.error.to_json();
+    format!(r#"{{"jsonrpc":"2.0","error":{error}}}"#).into()
 }
 
 /// The refusal of a notification that only means something in a session.

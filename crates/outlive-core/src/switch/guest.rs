@@ -8,6 +8,7 @@ use crate::message::{Id, Message};
 use crate::server::handshake::lacking;
 use crate::server::refusal::Refusal;
 use crate::server::{Channel, Level};
+use crate::session::AbandonReason;
 
 use super::table::{Call, Scope, What};
 use super::{Client, Sharing, Switch};
@@ -150,15 +151,20 @@ impl Switch {
         self.guests.values().any(follows)
     }
 
-    /// A client is gone for good: nothing is done for it any more.
-    pub(super) fn on_gone(&mut self, client: Client) {
+    /// A client is gone for good: nothing is done for it any more. If its token was withdrawn, it reads the answers to
+    /// what was running, which say so.
+    pub(super) fn on_gone(&mut self, client: Client, reason: AbandonReason) {
+        let reads = reason == AbandonReason::TokenWithdrawn;
         let mut abandoned = Vec::new();
         for id in self
             .table
             .ids_of(|call| call.client == client && !call.orphan)
         {
             let Some(call) = self.take(&id) else { continue };
-            self.held.remove(&call.channel);
+            match reads {
+                true => self.tell_withdrawn(&id, &call),
+                false => drop(self.held.remove(&call.channel)),
+            }
             match call.what {
                 // `initialize` must not be cancelled (2025-11-25), and its answer is good for the next.
                 What::Initialize if !self.is_waiting_here(&id) => self.orphan(id, call),
@@ -175,18 +181,20 @@ impl Switch {
             self.asks.remove(&id);
             self.answer_ask(&id, "The client has left.");
         }
-        for (_, channel) in self
-            .unconfirmed
-            .extract_if(.., |(owner, _)| *owner == client)
-        {
-            self.held.remove(&channel);
+        let its = |(owner, _): &mut (Client, Channel)| *owner == client;
+        let unconfirmed: Vec<_> = self.unconfirmed.extract_if(.., its).collect();
+        for (_, channel) in unconfirmed {
+            match reads {
+                true => self.release(client, channel),
+                false => drop(self.held.remove(&channel)),
+            }
         }
         self.tasks.retain(|(owner, _)| *owner != client);
         let Some(guest) = self.guests.remove(&client) else {
             return;
         };
         for (id, call) in abandoned {
-            self.abandon(&id, &call, None);
+            self.abandon(&id, &call, None, reason);
         }
         // Also if nobody is left: whoever comes next must not be told what it has not asked for, not even by the next
         // server, which is told what this one was. A server of its own ends with its client.

@@ -188,7 +188,7 @@ impl Switch {
     pub(super) fn notify_if_modern(&mut self, client: Client, channel: Channel, message: Message) {
         let most = self.limits.calls;
         if matches!(self.verdict, Verdict::Modern | Verdict::Legacy(_)) {
-            return self.notify(message.into_bytes());
+            return self.notify(client, channel, message.into_bytes());
         }
         if matches!(&self.verdict, Verdict::Probing(waiting) if waiting.len() >= most) {
             let refusal = Refusal::overloaded(message.method());
@@ -251,7 +251,7 @@ impl Switch {
                     }
                 }
                 Waiting::Notification(client, channel, frame) => {
-                    self.notify(frame);
+                    self.notify(client, channel, frame);
                     self.release(client, channel);
                 }
             }

@@ -61,6 +61,9 @@ use crate::link::Generation;
 use crate::message::Id;
 use crate::server::refusal::Refusal;
 use crate::server::{Channel, Level, result};
+use crate::session::AbandonReason;
+
+pub use client::overloaded_notification;
 
 use abandoned::Abandoned;
 use candidate::Spoken;
@@ -94,6 +97,9 @@ pub enum Input {
     Left(Client, Channel),
     /// A client is gone for good.
     Gone(Client),
+    /// The token was withdrawn that this channel of a client was opened with. A legacy client is gone with it; all that
+    /// was running is answered with an error that says so, and nothing else is said.
+    Withdrawn(Client, Channel),
     /// The session says this to its host.
     Said(Bytes),
     /// The session says this to its host, and the server said it on the stream of this request; `None` if nobody
@@ -116,12 +122,13 @@ pub enum Input {
 pub enum Output {
     /// The session's host sends this request, which has this id.
     Call(Id, Bytes),
-    /// The session's host cancels that request with this message.
-    Cancel(Id, Bytes),
+    /// The session's host cancels that request with this message, for this reason.
+    Cancel(Id, Bytes, AbandonReason),
     /// The session's host answers a request of the server's.
     Answer(Bytes),
-    /// The session's host sends this notification.
-    Notify(Bytes),
+    /// The session's host sends this notification, which came from a client on this channel. If there is no room for it, the
+    /// client is to be [told](overloaded_notification) there.
+    Notify(Client, Channel, Bytes),
     /// Send this message to a client on this channel.
     Send(Client, Channel, Bytes),
     /// Send this message to a client on its main channel if somebody reads that, else on this one.
@@ -253,7 +260,8 @@ impl Switch {
         match input {
             Input::Frame(client, channel, frame) => self.on_frame(client, channel, frame),
             Input::Left(client, channel) => self.on_left(client, channel),
-            Input::Gone(client) => self.on_gone(client),
+            Input::Gone(client) => self.on_gone(client, AbandonReason::ClientLeft),
+            Input::Withdrawn(client, channel) => self.on_withdrawn(client, channel),
             Input::Said(_) | Input::SaidOf(..) if self.ended => {}
             Input::Said(line) => self.on_said(line, Owner::Unnamed),
             Input::SaidOf(id, line) => self.on_said(line, id.map_or(Owner::Gone, Owner::Request)),
@@ -440,6 +448,13 @@ impl Switch {
             What::Level { before } => self.level_refused(&call, *before),
             What::Listen if ending => return self.end_stream(&call),
             _ => {}
+        }
+        if let Error::ShuttingDown { outcome } = refusal.error
+            && self.sharing == Sharing::Modern
+        {
+            // Its client knows of no session.
+            let started = outcome == Outcome::Unknown;
+            return self.fail(&call, &Refusal::shutting_down(&refusal.what, started));
         }
         refusal.id_json = call.id_json.clone();
         self.settle(&call, refusal.to_response());

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outlive_core::Meter;
 use outlive_core::cause::Exit;
 use outlive_core::meter::BUCKETS;
+use outlive_core::{AbandonReason, Frame, Input, Meter};
 
 use crate::pair::*;
 
@@ -56,6 +56,31 @@ fn answers_are_counted_with_the_time_they_took() {
     let bytes = meter.bytes();
     assert_eq!(bytes.map(|(way, _)| way), ["to_server", "to_host"]);
     assert!(bytes.iter().all(|(_, count)| *count > 0), "{bytes:?}");
+}
+
+#[test]
+fn what_is_abandoned_is_counted_by_its_reason() {
+    let (mut p, meter) = metered();
+    for (id, reason) in [
+        (7, AbandonReason::Cancelled),
+        (8, AbandonReason::ClientLeft),
+        (9, AbandonReason::TokenWithdrawn),
+    ] {
+        p.call(id, "any");
+        let params = format!(r#"{{"requestId":{id}}}"#);
+        let line =
+            format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}"#);
+        p.feed(Input::Abandon(Frame::Line(line.into()), reason));
+    }
+    assert_eq!(
+        ended(&meter),
+        [
+            ("tools/call", "cancelled_by_caller", 1),
+            ("tools/call", "abandoned", 1),
+            ("tools/call", "token_withdrawn", 1),
+        ]
+    );
+    assert_eq!(meter.in_flight(), 0);
 }
 
 #[test]

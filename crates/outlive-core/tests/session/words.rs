@@ -294,6 +294,21 @@ fn every_error_has_a_kind_a_code_an_outcome_and_a_sentence() {
             "The server gave up x.",
         ),
         (
+            Error::TokenWithdrawn {
+                outcome: Outcome::Unknown,
+            },
+            ("token_withdrawn", -31009, "unknown", false),
+            "The token that x was sent with has been withdrawn, so it was cancelled and its answer is not delivered; it \
+             may have taken effect. Use a token that is good.",
+        ),
+        (
+            Error::TokenWithdrawn {
+                outcome: Outcome::NotSent,
+            },
+            ("token_withdrawn", -31009, "not_sent", false),
+            "The token that x was sent with has been withdrawn, so it was not sent. Use a token that is good.",
+        ),
+        (
             Error::SessionExpired,
             ("session_expired", -31006, "rejected", true),
             "The server has forgotten this session, so x was not executed. A new session is being opened; call again.",

@@ -22,7 +22,7 @@ fn initialized(switch: &mut Switch, client: Client, channel: u64) -> Vec<Output>
 #[test]
 fn a_client_is_done_with_it_when_the_server_has_it() {
     let mut switch = Switch::new(Sharing::Legacy, Limits::default()).confirming();
-    let notify = Output::Notify(Bytes::from_static(INITIALIZED));
+    let notify = Output::Notify(A, Channel(5), Bytes::from_static(INITIALIZED));
     assert_eq!(initialized(&mut switch, A, 5), [notify]);
     assert_eq!(
         initialized(&mut switch, B, 6),

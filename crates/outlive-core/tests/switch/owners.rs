@@ -3,7 +3,7 @@
 use outlive_core::error::{Bound, Error, Refusal};
 use outlive_core::server::Channel;
 use outlive_core::switch::{Client, Input, Output, Sharing};
-use outlive_core::{Generation, Id};
+use outlive_core::{AbandonReason, Generation, Id};
 use serde_json::{Value, json};
 
 use crate::handshake::{EVERYBODY, call_id, modern};
@@ -314,7 +314,7 @@ fn a_notification_of_an_extension_reaches_a_modern_server_or_is_refused() {
     let mut desk = modern_desk();
     let (channel, outputs) = desk.post(EVERYBODY, &note);
     assert!(
-        matches!(&outputs[..], [Output::Notify(line), Output::Done(_, at)] if *line == note.to_string() && *at == channel)
+        matches!(&outputs[..], [Output::Notify(_, _, line), Output::Done(_, at)] if *line == note.to_string() && *at == channel)
     );
     // Whether it is a modern one is found out first.
     for (answer, passes) in [
@@ -328,7 +328,7 @@ fn a_notification_of_an_extension_reaches_a_modern_server_or_is_refused() {
         answer["id"] = call_id(&outputs);
         let outputs = desk.said(&answer);
         assert_eq!(
-            matches!(outputs[0], Output::Notify(_)),
+            matches!(outputs[0], Output::Notify(..)),
             passes,
             "{outputs:?}"
         );
@@ -421,4 +421,75 @@ fn what_the_client_before_has_chosen_is_not_the_next_ones() {
     desk.post(B, &wish(1, "resources/subscribe", json!({"uri": "x://b"})));
     assert_eq!(told(&desk.said(&updated("x://b"))).len(), 1);
     assert_eq!(told(&desk.said(&updated("x://a"))), []);
+}
+
+/// The kinds of the errors that these are, each under its id, and the channels that are done.
+fn withdrawn(outputs: &[Output]) -> (Vec<(Channel, Value, Value)>, Vec<Channel>) {
+    let kind = |it: &Value| it["error"]["data"]["outlive"]["kind"].clone();
+    let told = told(outputs).into_iter();
+    let told = told.map(|(_, at, line)| (at, line["id"].clone(), kind(&line)));
+    let done = outputs.iter().filter_map(|output| match output {
+        Output::Done(_, channel) => Some(*channel),
+        _ => None,
+    });
+    (told.collect(), done.collect())
+}
+
+#[test]
+fn whoever_loses_its_token_is_told_so_and_nothing_else() {
+    for sharing in [Sharing::Alone, Sharing::Legacy] {
+        let mut desk = Desk::shaken(sharing, &[A]);
+        let (one, first) = desk.post(A, &call(1));
+        let (two, _) = desk.post(A, &call(2));
+        let outputs = desk.feed(Input::Withdrawn(A, Channel::MAIN));
+        let kind = json!("token_withdrawn");
+        let told = vec![(one, json!(1), kind.clone()), (two, json!(2), kind)];
+        assert_eq!(withdrawn(&outputs), (told, vec![one, two]), "{sharing:?}");
+        let cancelled = |output: &&Output| {
+            matches!(output, Output::Cancel(_, _, AbandonReason::TokenWithdrawn))
+        };
+        assert_eq!(outputs.iter().filter(cancelled).count(), 2);
+        let id = sent(&first)["id"].clone();
+        for late in [
+            json!({"jsonrpc": "2.0", "id": id, "result": {}}),
+            log(),
+            custom(),
+            progress(&id),
+        ] {
+            assert_eq!(told_to(&desk.said(&late)), [], "{late}");
+        }
+        assert_eq!(desk.switch.clients(), 0);
+    }
+}
+
+fn told_to(outputs: &[Output]) -> Vec<Client> {
+    told(outputs).into_iter().map(|it| it.0).collect()
+}
+
+#[test]
+fn a_modern_request_whose_token_is_withdrawn_says_whether_it_was_sent() {
+    let mut desk = Desk::new(Sharing::Modern);
+    let (waiting, probe) = desk.post(EVERYBODY, &modern(1, "tools/call"));
+    let outputs = desk.feed(Input::Withdrawn(EVERYBODY, waiting));
+    let line = &told(&outputs)[0].2;
+    assert_eq!(
+        line["error"]["data"]["outlive"]["outcome"], "not_sent",
+        "{line}"
+    );
+    let (other, _) = desk.post(EVERYBODY, &modern(1, "tools/call"));
+    desk.said(&json!({"jsonrpc": "2.0", "id": sent(&probe)["id"], "result": {"supportedVersions": ["2026-07-28"]}}));
+    let (mine, _) = desk.post(EVERYBODY, &modern(1, "tools/call"));
+    let outputs = desk.feed(Input::Withdrawn(EVERYBODY, mine));
+    let line = &told(&outputs)[0].2;
+    assert_eq!(
+        line["error"]["data"]["outlive"]["outcome"], "unknown",
+        "{line}"
+    );
+    let told = vec![(mine, json!(1), json!("token_withdrawn"))];
+    assert_eq!(withdrawn(&outputs), (told, vec![mine]));
+    assert_eq!(
+        desk.switch.in_flight(),
+        1,
+        "the other one is left: {other:?}"
+    );
 }

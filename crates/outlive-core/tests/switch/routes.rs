@@ -71,10 +71,29 @@ pub fn json_of(id: &outlive_core::Id) -> Value {
     serde_json::from_str(&id.to_json()).expect("an id")
 }
 
+fn request(id: u64, method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+}
+
+fn notification(method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "method": method, "params": params})
+}
+
+/// A question of the server's.
+fn question(id: &Value) -> Value {
+    let params = json!({"message": "?", "requestedSchema": {}});
+    json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params})
+}
+
 pub fn initialize(id: u64) -> Value {
-    json!({"jsonrpc": "2.0", "id": id, "method": "initialize", "params": {
-        "protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}, "clientInfo": {"name": "c", "version": "1"},
-    }})
+    let info = json!({"name": "c", "version": "1"});
+    request(
+        id,
+        "initialize",
+        json!({
+            "protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}, "clientInfo": info,
+        }),
+    )
 }
 
 pub fn welcome() -> Value {
@@ -82,7 +101,8 @@ pub fn welcome() -> Value {
 }
 
 pub fn call(id: u64) -> Value {
-    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "t", "_meta": {"progressToken": "p"}}})
+    let params = json!({"name": "t", "_meta": {"progressToken": "p"}});
+    request(id, "tools/call", params)
 }
 
 /// The frame of the only call among these.
@@ -136,7 +156,10 @@ fn a_session_that_has_ended_says_nothing_more() {
 #[test]
 fn a_lone_client_passes_byte_for_byte() {
     let mut desk = Desk::shaken(Sharing::Alone, &[A]);
-    let line = r#"{ "jsonrpc":"2.0","params" :{"_meta":{"progressToken":"\u0041"},"name":"t"}, "method":"tools/call","id":1.0}"#;
+    let line = concat!(
+        r#"{ "jsonrpc":"2.0","params" :{"_meta":{"progressToken":"\u0041"},"name":"t"}, "#,
+        r#""method":"tools/call","id":1.0}"#
+    );
     let (channel, outputs) = desk.post_line(A, line);
     let Output::Call(_, frame) = &outputs[0] else {
         panic!("{outputs:?}");
@@ -192,7 +215,7 @@ fn fm_34_a_duplicate_of_one_client_is_refused_and_harms_nothing() {
 
 #[test]
 fn a_question_goes_to_the_only_client_that_can_have_caused_it_or_is_refused() {
-    let ask = json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}});
+    let ask = question(&json!("q"));
     let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
     let (channel, _) = desk.post(A, &call(1));
     let outputs = desk.said(&ask);
@@ -220,7 +243,7 @@ fn a_client_is_not_asked_what_it_has_not_declared() {
 
 #[test]
 fn with_several_calls_a_question_is_offered_to_the_standalone_stream() {
-    let ask = json!({"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}});
+    let ask = question(&json!(1));
     let mut desk = Desk::shaken(Sharing::Alone, &[A]);
     desk.post(A, &call(1));
     let (newest, _) = desk.post(A, &call(2));
@@ -236,7 +259,7 @@ fn changes_are_told_to_everybody_and_updates_to_those_who_asked() {
     let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
     let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
     assert_eq!(told(&desk.said(&changed)).len(), 2);
-    let about = |method: &str, id: u64| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": {"uri": "a://b"}});
+    let about = |method: &str, id: u64| request(id, method, json!({"uri": "a://b"}));
     let (_, outputs) = desk.post(B, &about("resources/subscribe", 1));
     desk.said(&json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "result": {}}));
     for uri in ["a://b", "a://b/part"] {
@@ -257,7 +280,8 @@ fn changes_are_told_to_everybody_and_updates_to_those_who_asked() {
 
 #[test]
 fn log_messages_go_to_whoever_can_have_caused_them_by_level() {
-    let log = |level: &str| json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": level, "data": 1}});
+    let log =
+        |level: &str| notification("notifications/message", json!({"level": level, "data": 1}));
     let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
     assert_eq!(
         told(&desk.said(&log("info"))).len(),
@@ -285,9 +309,10 @@ fn a_cancellation_is_translated_and_ends_the_channel() {
     desk.post(B, &call(1));
     let (channel, outputs) = desk.post(A, &call(1));
     let known = sent(&outputs)["id"].clone();
-    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1, "reason": "enough"}});
+    let params = json!({"requestId": 1, "reason": "enough"});
+    let cancel = notification("notifications/cancelled", params);
     let (own, outputs) = desk.post(A, &cancel);
-    let Output::Cancel(_, line) = &outputs[0] else {
+    let Output::Cancel(_, line, _) = &outputs[0] else {
         panic!("{outputs:?}");
     };
     let line: Value = serde_json::from_slice(line).expect("JSON");
@@ -342,7 +367,7 @@ fn a_lone_client_cancels_in_its_own_words() {
     let cancel =
         r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1.0}}"#;
     let (_, outputs) = desk.post_line(A, cancel);
-    let Output::Cancel(_, line) = &outputs[0] else {
+    let Output::Cancel(_, line, _) = &outputs[0] else {
         panic!("{outputs:?}");
     };
     assert_eq!(line, cancel);
@@ -363,7 +388,7 @@ fn progress_with_a_question_is_passed_on_for_whoever_was_asked() {
         let params = json!({"progressToken": token, "progress": 1});
         let line = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
         let (_, outputs) = desk.post(client, &line);
-        matches!(outputs[0], Output::Notify(_))
+        matches!(outputs[0], Output::Notify(..))
     };
     assert!(passes(A, json!("t")));
     assert!(!passes(A, json!("u")) && !passes(A, json!(null)));
@@ -372,7 +397,7 @@ fn progress_with_a_question_is_passed_on_for_whoever_was_asked() {
 
 #[test]
 fn the_server_is_asked_for_the_level_of_the_most_curious() {
-    let level = |id: u64, level: &str| json!({"jsonrpc": "2.0", "id": id, "method": "logging/setLevel", "params": {"level": level}});
+    let level = |id: u64, level: &str| request(id, "logging/setLevel", json!({"level": level}));
     let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
     let (_, outputs) = desk.post(A, &level(1, "info"));
     desk.said(&json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "result": {}}));
@@ -390,7 +415,7 @@ fn the_server_is_asked_for_the_level_of_the_most_curious() {
 
 #[test]
 fn a_question_goes_to_the_stream_of_the_only_call_that_has_one() {
-    let ask = json!({"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}});
+    let ask = question(&json!(1));
     let mut desk = Desk::shaken(Sharing::Legacy, &[A]);
     let on_main = Frame::Line(call(1).to_string().into());
     desk.feed(Input::Frame(A, Channel::MAIN, on_main));
@@ -444,7 +469,7 @@ fn progress_of_a_task_goes_on_until_its_client_leaves() {
 
 #[test]
 fn a_question_that_is_withdrawn_is_withdrawn_where_it_was_put() {
-    let ask = json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}});
+    let ask = question(&json!("q"));
     let withdrawn = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "q"}});
     for open in [true, false] {
         let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);

@@ -71,8 +71,9 @@ fn schedules(sharing: Sharing, count: u64, must_meet: &[&str]) {
 }
 
 /// What schedules of each kind have to come across.
-const EVERYWHERE: [&str; 9] = [
+const EVERYWHERE: [&str; 10] = [
     "asked about what was abandoned",
+    "withdrawn",
     "told how far it is with what was abandoned",
     "logged about what was abandoned",
     "said something of its own about what was abandoned",
@@ -120,6 +121,7 @@ fn step(world: &mut World) {
                 cancel(world);
             }
         }
+        8 if world.dice.roll(6) == 0 => withdraw(world),
         8 if !modern && world.dice.roll(3) == 0 => leave(world),
         9 if !modern => answer_ask(world),
         10 if !modern => subscribe(world),
@@ -258,6 +260,29 @@ fn leave(world: &mut World) {
         }
         world.feed(Input::Gone(client));
     }
+}
+
+/// The token is withdrawn of a client that is in the middle of something, or of a modern request.
+fn withdraw(world: &mut World) {
+    if world.sharing == Sharing::Modern {
+        let channels: Vec<(Channel, Client)> = world.open.iter().map(|it| (*it.0, *it.1)).collect();
+        if let Some((channel, client)) = world.dice.pick(&channels).copied() {
+            world.meet("withdrawn");
+            world.withdraw(client, Some(channel));
+        }
+        return;
+    }
+    let clients = world.clients.clone();
+    let Some(client) = world.dice.pick(&clients).copied() else {
+        return;
+    };
+    world.meet("withdrawn");
+    world.asked.retain(|it| it.1 != client);
+    world.ready.remove(&client);
+    world.followed.retain(|it, _| it.0 != client);
+    world.withdraw(client, None);
+    world.clients.retain(|it| *it != client);
+    world.choices.remove(&client);
 }
 
 /// Somebody answers what was asked, perhaps of somebody else.

@@ -100,10 +100,11 @@ impl Whole {
         self.switch.handle(input);
         while let Some(output) = self.switch.poll() {
             match output {
-                Output::Call(_, line)
-                | Output::Cancel(_, line)
-                | Output::Answer(line)
-                | Output::Notify(line) => {
+                Output::Cancel(_, line, reason) => {
+                    let input = SessionInput::Abandon(Frame::Line(line), reason);
+                    self.to_session.push_back(input);
+                }
+                Output::Call(_, line) | Output::Answer(line) | Output::Notify(_, _, line) => {
                     self.to_session
                         .push_back(SessionInput::Host(Frame::Line(line)));
                 }

@@ -12,7 +12,7 @@ use outlive_core::cause::{Cause, Phase, Reason};
 use outlive_core::error::{Error, Outcome, Refusal};
 use outlive_core::server::Channel;
 use outlive_core::switch::{Client, Input, Limits, Output, Sharing, Switch};
-use outlive_core::{Frame, Generation, Id};
+use outlive_core::{AbandonReason, Frame, Generation, Id};
 use serde_json::{Value, json};
 
 pub const LIMITS: Limits = Limits {
@@ -146,6 +146,8 @@ pub struct World {
     secrets: BTreeMap<String, Client>,
     /// Clients whose handshake was answered with a result.
     shaken: BTreeSet<Client>,
+    /// The token of this client, or of this channel, is being withdrawn: it is told that and nothing else.
+    withdrawing: Option<(Client, Option<Channel>)>,
     /// Who has used this server.
     users: BTreeSet<Client>,
     /// Print what happens.
@@ -185,6 +187,7 @@ impl World {
             ended: false,
             secrets: BTreeMap::new(),
             shaken: BTreeSet::new(),
+            withdrawing: None,
             users: BTreeSet::new(),
             tells: false,
             met: BTreeMap::new(),
@@ -344,7 +347,9 @@ impl World {
                 self.reaches_server(&frame, fails);
                 self.upstream.push(Upstream { id, frame, fails });
             }
-            Output::Cancel(id, frame) => {
+            Output::Cancel(id, frame, reason) => {
+                let expected = self.withdrawing.is_some();
+                assert_eq!(reason == AbandonReason::TokenWithdrawn, expected);
                 let at = self.upstream.iter().position(|it| it.id == id);
                 let at = at.unwrap_or_else(|| panic!("{id} is not in flight"));
                 let frame: Value = serde_json::from_slice(&frame).expect("JSON");
@@ -360,7 +365,7 @@ impl World {
                     _ => self.abandon(upstream),
                 }
             }
-            Output::Answer(line) | Output::Notify(line) => {
+            Output::Answer(line) | Output::Notify(_, _, line) => {
                 serde_json::from_slice::<Value>(&line).expect("JSON");
             }
             Output::Send(client, channel, line) => self.heard(client, channel, &line),
@@ -414,6 +419,14 @@ impl World {
     fn heard(&mut self, client: Client, channel: Channel, line: &[u8]) {
         let message: Value = serde_json::from_slice(line).expect("JSON");
         self.told += 1;
+        if let Some(which) = self.withdrawing {
+            let gone = match which {
+                (client, None) => self.owed.iter().all(|it| it.client != client),
+                (_, Some(channel)) => self.owed.iter().all(|it| it.channel != channel),
+            };
+            let kind = &message["error"]["data"]["outlive"]["kind"];
+            assert!(!gone && kind == "token_withdrawn", "{message}");
+        }
         assert!(
             self.clients.contains(&client),
             "{client:?} is gone: {message}"
@@ -532,6 +545,7 @@ impl World {
             "resources/unsubscribe" => {
                 // What did not reach the server has changed nothing.
                 let ours = message["error"]["data"].get("outlive").is_some();
+                let ours = ours && self.withdrawing.is_none();
                 if let Some(was) = owed.was.filter(|_| ours) {
                     // (It may have asked for it again meanwhile.)
                     let key = (client, uri.to_owned());
@@ -586,6 +600,31 @@ impl World {
         if follow.pending == 0 && !follow.sure {
             self.followed.remove(&key);
         }
+    }
+
+    /// The token of a client is withdrawn, or the one that this channel was opened with: whatever was running is answered.
+    pub fn withdraw(&mut self, client: Client, channel: Option<Channel>) {
+        self.withdrawing = Some((client, channel));
+        let at = channel.unwrap_or(Channel::MAIN);
+        self.feed(Input::Withdrawn(client, at));
+        self.withdrawing = None;
+        let theirs = |it: &Owed| it.client == client && channel.is_none_or(|at| it.channel == at);
+        assert!(
+            !self.owed.iter().any(theirs),
+            "left waiting: {:?}",
+            self.owed
+        );
+        let open = |(at, owner): (&Channel, &Client)| match channel {
+            Some(channel) => *at == channel,
+            None => *owner == client,
+        };
+        // A notification may wait for the server to be known as a modern one.
+        let waits = self.sharing == Sharing::Modern;
+        assert!(
+            waits || !self.open.iter().any(open),
+            "left open: {:?}",
+            self.open
+        );
     }
 
     /// The session refuses a request.

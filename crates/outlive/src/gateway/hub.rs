@@ -16,7 +16,7 @@ use outlive_core::policy::Limits;
 use outlive_core::server::Channel;
 use outlive_core::session_table::Principal;
 use outlive_core::switch::{self, Client, Input, Output, Sharing, Switch};
-use outlive_core::{Event, Frame, Id, Input as SessionInput, Meter, State, Time};
+use outlive_core::{AbandonReason, Event, Frame, Id, Input as SessionInput, Meter, State, Time};
 
 use super::shared::Shared;
 use crate::client::inbox::{self, Inbox, Rank};
@@ -36,7 +36,7 @@ pub(super) const EVERYBODY: Client = Client(0);
 #[derive(Debug)]
 enum Wish {
     Call(Id, Bytes),
-    Cancel(Id, Bytes),
+    Cancel(Id, Bytes, AbandonReason),
     Answer(Bytes),
     Notify(Bytes),
     Restart,
@@ -200,6 +200,13 @@ impl Hub {
         }
     }
 
+    /// The token was withdrawn that this channel of a client was opened with.
+    pub(super) fn withdraw(&self, client: Client, channel: Channel) {
+        let mut inside = self.lock();
+        self.feed(&mut inside, Input::Withdrawn(client, channel));
+        inside.flush();
+    }
+
     /// Tells the session to stop: the first time gracefully, the second time at once. Being told the
     /// same time again changes nothing.
     pub(super) fn stop(&self, time: u32) {
@@ -276,9 +283,14 @@ impl Hub {
                     }
                     continue;
                 }
-                Output::Cancel(id, frame) => Wish::Cancel(id, frame),
+                Output::Cancel(id, frame, reason) => Wish::Cancel(id, frame, reason),
                 Output::Answer(frame) => Wish::Answer(frame),
-                Output::Notify(frame) => Wish::Notify(frame),
+                Output::Notify(client, channel, frame) => {
+                    if self.inbox.push(Wish::Notify(frame)).is_err() {
+                        inside.send(client, channel, switch::overloaded_notification());
+                    }
+                    continue;
+                }
             };
             // What finds no room, or nobody who reads it, is not waited for.
             let _ = self.inbox.push(wish);
@@ -376,14 +388,14 @@ impl Desk {
     }
 
     /// A request that has not reached the session is simply not sent.
-    fn cancel(&mut self, id: &Id, frame: Bytes) -> Option<SessionInput> {
+    fn cancel(&mut self, id: &Id, frame: Bytes, reason: AbandonReason) -> Option<SessionInput> {
         let is_it = |wish: &Wish| matches!(wish, Wish::Call(call, _) if call == id);
         if let Some(at) = self.wishes.iter().position(is_it) {
             self.wishes.remove(at);
             self.over(id);
             return None;
         }
-        Some(SessionInput::Host(Frame::Line(frame)))
+        Some(SessionInput::Abandon(Frame::Line(frame), reason))
     }
 }
 
@@ -413,7 +425,7 @@ impl Downstream for Desk {
                 Wish::Call(_, frame) | Wish::Answer(frame) | Wish::Notify(frame) => {
                     Some(SessionInput::Host(Frame::Line(frame)))
                 }
-                Wish::Cancel(id, frame) => self.cancel(&id, frame),
+                Wish::Cancel(id, frame, reason) => self.cancel(&id, frame, reason),
                 Wish::Restart => Some(SessionInput::Restart),
                 Wish::Stop => Some(SessionInput::Stop),
             };
@@ -509,6 +521,49 @@ impl Drop for Desk {
         self.hub.end();
         if let Some(shared) = self.shared.upgrade() {
             shared.ended(&self.hub);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::Waker;
+
+    use outlive_core::policy::Policy;
+
+    use crate::serve::Beginning;
+
+    /// What becomes of a notification on a channel of its own.
+    fn notify(hub: &Hub, mouth: &Arc<Mouth>, channel: u64) -> Option<Beginning> {
+        let line = br#"{"jsonrpc":"2.0","method":"notifications/vendor/thing"}"#;
+        let channel = Channel(channel);
+        let turn = mouth.open(channel);
+        hub.hear(Client(1), channel, Frame::Line(Bytes::from_static(line)));
+        mouth.beginning(turn, Waker::noop())
+    }
+
+    #[test]
+    fn a_notification_there_is_no_room_for_is_refused() {
+        for sharing in [Sharing::Alone, Sharing::Legacy] {
+            let limits = Limits {
+                held: 0,
+                ..Policy::default().limits
+            };
+            let hub = Hub::new(1, sharing, &limits, None, false);
+            let mouth = Arc::new(Mouth::new(true));
+            hub.join(Client(1), &mouth);
+            let room = switch::Limits::default().calls as u64;
+            for channel in 1..=room {
+                assert_eq!(notify(&hub, &mouth, channel), Some(Beginning::Silence));
+            }
+            let refused = notify(&hub, &mouth, room + 1);
+            let Some(Beginning::Answer(line)) = refused else {
+                panic!("{refused:?}");
+            };
+            let error: serde_json::Value = serde_json::from_slice(&line).expect("JSON");
+            assert_eq!(error.get("id"), None, "{error}");
+            assert_eq!(error["error"]["data"]["outlive"]["kind"], "unavailable");
         }
     }
 }

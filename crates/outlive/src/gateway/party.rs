@@ -1,6 +1,6 @@
 //! The parties of a gateway: who answers a client.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -39,6 +39,7 @@ impl Backend for Doors {
                     hub: Mutex::default(),
                     place: Mutex::new(place),
                     stops: AtomicU32::new(0),
+                    withdrawn: AtomicBool::new(false),
                 })
             }
         }
@@ -80,6 +81,8 @@ struct Visitor {
     /// The right to start one, until it is started.
     place: Mutex<Option<Place>>,
     stops: AtomicU32,
+    /// Its token was withdrawn.
+    withdrawn: AtomicBool,
 }
 
 impl Visitor {
@@ -141,6 +144,18 @@ impl Party for Visitor {
         own.map(|hub| hub.number)
     }
 
+    fn withdraw(&self, _channel: Channel) {
+        if self.withdrawn.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let hub = self.lock().clone();
+        self.mouth.hush(None);
+        if let Some(hub) = hub {
+            hub.withdraw(self.client, Channel::MAIN);
+        }
+        self.end();
+    }
+
     fn end(&self) {
         let hub = self.lock().clone();
         if let Some(hub) = &hub {
@@ -176,6 +191,11 @@ impl Party for Crowd {
 
     fn left(&self, channel: Channel) {
         self.shared.left(channel);
+    }
+
+    fn withdraw(&self, channel: Channel) {
+        self.mouth.hush(Some(channel));
+        self.shared.withdraw(channel);
     }
 
     fn is_busy(&self) -> bool {

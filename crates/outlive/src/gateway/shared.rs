@@ -236,6 +236,13 @@ impl Shared {
         }
     }
 
+    /// The token was withdrawn that a modern client opened this channel with.
+    pub(super) fn withdraw(&self, channel: Channel) {
+        for hub in self.pool.iter().filter_map(|slot| lock(slot).clone()) {
+            hub.withdraw(EVERYBODY, channel);
+        }
+    }
+
     /// Modern requests that are waited for.
     pub(super) fn in_flight(&self) -> usize {
         let hubs = self.pool.iter().filter_map(|slot| lock(slot).clone());

@@ -8,11 +8,10 @@ use hyper::body::Incoming;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, ORIGIN};
 use hyper::{Method, Request, StatusCode};
 use memchr::memmem;
-use outlive_core::error::Outcome;
 use outlive_core::message::{Defect, DefectKind, Kind as MessageKind};
 use outlive_core::protocol::{code, version};
 use outlive_core::session_table::{Full, Principal};
-use outlive_core::{Error, Frame, Generation, Message};
+use outlive_core::{Error, Frame, Message};
 use serde::Deserialize;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -47,6 +46,14 @@ pub(super) struct Caller<'a> {
 }
 
 impl Caller<'_> {
+    /// Whether its token is still good.
+    fn check(&self) -> Refused<()> {
+        match self.credential.as_ref().is_none_or(|it| it.is_good()) {
+            true => Ok(()),
+            false => Err(reply::unauthorized("The token is not the right one.").into()),
+        }
+    }
+
     fn principal(&self) -> Principal {
         principal(self.credential.as_deref())
     }
@@ -227,6 +234,10 @@ impl Front {
         let kept = opening.is_some_and(|body| self.backend.keeps(body, principal));
         let admitted = self.sessions.admit(kept, &*self.backend).await;
         let place = admitted.map_err(|full| self.full(full))?;
+        if let Err(refusal) = caller.check() {
+            self.sessions.decline();
+            return Err(refusal);
+        }
         let mouth = Arc::new(mouth);
         let kind = Kind::Session(principal);
         let party = self.backend.open(mouth.clone(), kind, Some(place));
@@ -284,10 +295,22 @@ impl Front {
 
     /// The standalone stream of a legacy client, or one that was cut.
     fn get(self: &Arc<Front>, headers: &HeaderMap, caller: &Caller<'_>) -> Refused<Reply> {
-        if !headers.contains_key(SESSION_ID) {
-            return Ok(reply::only("POST"));
+        let modern = header(headers, VERSION).is_some_and(|it| it.trim() == version::MODERN);
+        match headers.contains_key(SESSION_ID) {
+            true => {}
+            // It knows neither sessions nor standalone streams.
+            false if modern => return Ok(reply::only("POST")),
+            false => {
+                let sentence = format!(
+                    "A GET opens the standalone stream of a session, and this one has no Mcp-Session-Id. Send `initialize` \
+                     first and repeat the Mcp-Session-Id of its answer. A client of 2024-11-05 begins at {}.",
+                    sse::STREAM
+                );
+                return Ok(reply::refusal(StatusCode::BAD_REQUEST, sentence));
+            }
         }
         let session = self.session(headers, caller)?;
+        must_be_of_a_session(headers)?;
         session.confirm();
         if !accepts(headers, "text/event-stream") {
             let sentence = "The client must accept text/event-stream.";
@@ -317,6 +340,7 @@ impl Front {
     /// A legacy client leaves.
     fn delete(&self, headers: &HeaderMap, caller: &Caller<'_>) -> Refused<Reply> {
         let session = self.session(headers, caller)?;
+        must_be_of_a_session(headers)?;
         self.sessions.end(&session.id);
         Ok(reply::bare(StatusCode::OK))
     }
@@ -357,14 +381,8 @@ impl Front {
         let limit = self.backend.message_limit();
         let body = body.read(limit, &self.bodies).await?;
         // It may have taken a while.
-        match caller
-            .credential
-            .as_ref()
-            .is_none_or(|credential| credential.is_good())
-        {
-            true => Ok(body),
-            false => Err(reply::unauthorized("The token is not the right one.").into()),
-        }
+        caller.check()?;
+        Ok(body)
     }
 }
 
@@ -385,31 +403,34 @@ impl Exchange<'_> {
         // What is no request has no answer that could come on a stream: it is accepted when the party has it.
         let told = asked.is_none() && message.is_ok();
         if self.mouth.is_sealed() {
-            return reply::busy("The server is shutting down.");
+            return match self.caller.check() {
+                Ok(()) => reply::busy("The server is shutting down."),
+                Err(refusal) => *refusal,
+            };
         }
-        let (reader, at_once) = self.hear(body);
+        let (mut reader, at_once) = self.hear(body);
         let prompt = (!told).then_some((self.caller.patience, PROMPT));
         match reader.beginning(prompt).await {
             Beginning::Silence => match (defect, asked) {
                 (Some(defect), _) => malformed(defect),
-                // It was handed on: whoever sends it again may have it done twice.
-                (None, Some(asked)) if self.mouth.is_sealed() => {
-                    reply::json(StatusCode::OK, unfinished(asked))
+                (None, Some(asked)) if self.mouth.is_sealed() || reader.is_withdrawn() => {
+                    reply::json(StatusCode::OK, reader.unfinished(asked))
                 }
                 (None, _) => reply::bare(StatusCode::ACCEPTED),
             },
             Beginning::Answer(line) => {
-                let status = match self.mouth.resumable {
-                    true if defect.is_some() => StatusCode::BAD_REQUEST,
-                    true => StatusCode::OK,
-                    false => modern_status(&line, at_once),
+                let refused = told.then(|| refused_notification(&line)).flatten();
+                let status = match (refused, self.mouth.resumable) {
+                    (Some(code::INVALID_REQUEST), _) => StatusCode::BAD_REQUEST,
+                    (Some(_), _) => return reply::later(line),
+                    (None, true) if defect.is_some() => StatusCode::BAD_REQUEST,
+                    (None, true) => StatusCode::OK,
+                    (None, false) => modern_status(&line, at_once),
                 };
                 reply::json(status, line)
             }
             Beginning::Stream => {
-                let reader = reader
-                    .until(self.caller.credential.as_ref())
-                    .parting(asked.map(unfinished));
+                let reader = reader.answering(asked);
                 reply::stream(match self.primed {
                     true => reader.primed(),
                     false => reader,
@@ -420,7 +441,7 @@ impl Exchange<'_> {
 
     /// As [`Exchange::run`]; tells whether the answer is a result.
     async fn handshake(&self, body: Bytes) -> (Reply, bool) {
-        let (reader, _) = self.hear(body);
+        let (mut reader, _) = self.hear(body);
         // However long the party takes: there is no stream before there is a session.
         match reader.beginning(None).await {
             Beginning::Answer(line) => {
@@ -442,7 +463,8 @@ impl Exchange<'_> {
         let channel = self.front.fresh_channel();
         let turn = self.mouth.open(channel);
         let keep_alive = self.front.limits.keep_alive;
-        let reader = Reader::new(self.mouth.clone(), self.party.clone(), turn, keep_alive);
+        let reader = Reader::new(self.mouth.clone(), self.party.clone(), turn, keep_alive)
+            .until(self.caller.credential.as_ref());
         let at_once = self.party.hear(channel, Frame::Line(body));
         (reader, at_once)
     }
@@ -465,14 +487,6 @@ impl Drop for Unknown<'_> {
     }
 }
 
-/// The answer to a request whose session ended over it.
-fn unfinished(asked: &Message) -> Bytes {
-    let error = Error::ShuttingDown {
-        outcome: Outcome::Unknown,
-    };
-    error.to_response(asked.id_json(), asked.method(), Generation::FIRST)
-}
-
 /// What is wrong with the body, unless it is a batch.
 pub(super) fn defect(message: &Result<Message, Defect>) -> Option<&Defect> {
     let defect = message.as_ref().err()?;
@@ -487,6 +501,16 @@ pub(super) fn malformed(defect: &Defect) -> Reply {
         code::PARSE_ERROR,
         sentence,
     )
+}
+
+/// Refuses a request of a session that names a revision which no session has.
+fn must_be_of_a_session(headers: &HeaderMap) -> Refused<()> {
+    match header(headers, VERSION) {
+        Some(version) if !version::LEGACY.contains(&version.trim()) => {
+            Err(unknown_version(headers, b"").into())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A request of a session names a revision that no session has (2025-11-25, transports: status 400).
@@ -543,12 +567,6 @@ fn is_unsupported(line: &Bytes) -> bool {
 /// before anything runs, so those errors are there at once; the same code from a handler is a
 /// matter between it and its caller.
 fn modern_status(line: &Bytes, at_once: bool) -> StatusCode {
-    if let Some(code) = refused_notification(line) {
-        return match code {
-            code::INVALID_REQUEST => StatusCode::BAD_REQUEST,
-            _ => StatusCode::SERVICE_UNAVAILABLE,
-        };
-    }
     match error_code(line) {
         Some(code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
         Some(code) if code::is_modern_only(code) => StatusCode::BAD_REQUEST,

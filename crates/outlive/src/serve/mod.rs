@@ -66,6 +66,8 @@ pub(crate) use guard::Guard;
 pub(crate) use mirrored::mirrored;
 #[cfg(feature = "gateway")]
 pub(crate) use mirrored::{is_marked, of_schema};
+#[cfg(all(test, feature = "gateway"))]
+pub(crate) use mouth::Beginning;
 pub(crate) use mouth::Mouth;
 #[cfg_attr(not(feature = "gateway"), expect(unused_imports))]
 pub(crate) use pages::{Census, Pages, Readiness, ServerUse};
@@ -83,6 +85,11 @@ pub(crate) trait Party: Send + Sync {
 
     /// The client of a modern request closed its channel.
     fn left(&self, channel: Channel);
+
+    /// The token was withdrawn that the channel was opened with. What runs on it, in a session on any channel, is cancelled
+    /// and answered with an error that says why; nothing else is said any more, also of what was not yet read. A session
+    /// has ended with it.
+    fn withdraw(&self, channel: Channel);
 
     /// Whether the client waits for something.
     fn is_busy(&self) -> bool;

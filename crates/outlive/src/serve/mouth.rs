@@ -308,6 +308,26 @@ impl Mouth {
         }
     }
 
+    /// What was said on this channel, or on all of them, and was not read will not be.
+    pub(crate) fn hush(&self, channel: Option<Channel>) {
+        let mut inner = self.lock();
+        let hushed = |(at, _): &(&Channel, &mut Speech)| channel.is_none_or(|it| it == **at);
+        for (_, speech) in inner.channels.iter_mut().filter(hushed) {
+            let unread = speech.messages.len() - (speech.next - speech.first) as usize;
+            speech.next += unread as u64;
+            speech.backlog = 0;
+        }
+    }
+
+    /// Nothing more will be said on this channel, whether all has been said or not.
+    pub(crate) fn break_off(&self, channel: Channel) {
+        if let Some(speech) = self.lock().channels.get_mut(&channel) {
+            speech.cut_short |= !speech.done;
+            speech.done = true;
+            speech.wake();
+        }
+    }
+
     /// All has been said on every channel, and nothing more will be.
     pub(crate) fn seal(&self) {
         let mut inner = self.lock();
@@ -404,7 +424,8 @@ impl Inner {
         let speech = self.channels.get_mut(&channel)?;
         if let Some(after) = after {
             let end = speech.first + speech.messages.len() as u64;
-            if after + 1 < speech.first || after >= end {
+            // In this order: a client may name any number.
+            if after >= end || after + 1 < speech.first {
                 return None;
             }
             speech.next = after + 1;

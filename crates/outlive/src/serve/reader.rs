@@ -7,7 +7,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use outlive_core::error::Outcome;
 use outlive_core::server::Channel;
+use outlive_core::{Error, Generation, Message};
 use tokio::time::{Instant, Sleep};
 
 use super::Party;
@@ -32,8 +34,10 @@ pub(crate) struct Reader {
     alarm: Option<Pin<Box<Sleep>>>,
     /// Ready when the client may not read it any more.
     ends: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
-    /// What is said if the channel is cut short.
-    parting: Option<Bytes>,
+    /// The client may not read it any more: its token was withdrawn.
+    withdrawn: bool,
+    /// The request that is answered if the channel is cut short.
+    asked: Option<Message>,
     /// What ends with the stream.
     bound: Option<Box<dyn Send + Sync>>,
 }
@@ -53,7 +57,8 @@ impl Reader {
             keep_alive,
             alarm: None,
             ends: None,
-            parting: None,
+            withdrawn: false,
+            asked: None,
             bound: None,
         }
     }
@@ -64,10 +69,37 @@ impl Reader {
         self
     }
 
-    /// Ends with this if whoever speaks ends before all has been said.
-    pub(crate) fn parting(mut self, line: Option<Bytes>) -> Reader {
-        self.parting = line;
+    /// Ends with an error that answers this request if whoever speaks ends before all has been said.
+    pub(crate) fn answering(mut self, asked: Option<&Message>) -> Reader {
+        self.asked = asked.cloned();
         self
+    }
+
+    /// The answer to a request that its session, or its token, has ended over. It was handed on: whoever sends it again may
+    /// have it done twice.
+    pub(crate) fn unfinished(&self, asked: &Message) -> Bytes {
+        let outcome = Outcome::Unknown;
+        let error = match self.withdrawn {
+            true => Error::TokenWithdrawn { outcome },
+            false => Error::ShuttingDown { outcome },
+        };
+        error.to_response(asked.id_json(), asked.method(), Generation::FIRST)
+    }
+
+    /// Whether the token was withdrawn that the client has shown.
+    pub(crate) fn is_withdrawn(&self) -> bool {
+        self.withdrawn
+    }
+
+    /// Once the token is withdrawn, nothing is read any more but what answers the requests on the channel.
+    fn poll_withdrawal(&mut self, cx: &mut Context<'_>) {
+        if let Some(ends) = &mut self.ends
+            && ends.as_mut().poll(cx).is_ready()
+        {
+            self.ends = None;
+            self.withdrawn = true;
+            self.party.withdraw(self.turn.channel);
+        }
     }
 
     /// Begins the stream with the address to send messages to (2024-11-05, transports).
@@ -97,9 +129,10 @@ impl Reader {
     }
 
     /// How the channel begins; a stream, if there is a bound and nothing is said for so long.
-    pub(crate) async fn beginning(&self, bound: Option<(&Patience, Duration)>) -> Beginning {
+    pub(crate) async fn beginning(&mut self, bound: Option<(&Patience, Duration)>) -> Beginning {
         let mut waiting = bound.map(|(patience, bound)| patience.wait(bound));
         poll_fn(|cx| {
+            self.poll_withdrawal(cx);
             if let Some(beginning) = self.mouth.beginning(self.turn, cx.waker()) {
                 return Poll::Ready(beginning);
             }
@@ -113,11 +146,7 @@ impl Reader {
 
     /// The next piece of the stream: `None` at its end, an error if it is cut.
     pub(crate) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Cut>>> {
-        if let Some(ends) = &mut self.ends
-            && ends.as_mut().poll(cx).is_ready()
-        {
-            return Poll::Ready(Some(Err(Cut)));
-        }
+        self.poll_withdrawal(cx);
         let mut piece = BytesMut::new();
         if let Some(priming) = self.priming.take() {
             piece.put(priming);
@@ -135,11 +164,10 @@ impl Reader {
                     }
                 }
                 Said::Nothing if piece.is_empty() => return self.poll_silence(cx),
-                Said::CutShort if self.parting.is_some() => {
-                    self.parting
-                        .take()
-                        .into_iter()
-                        .for_each(|line| put(&mut piece, line));
+                Said::CutShort if self.asked.is_some() => {
+                    let asked = self.asked.take();
+                    let line = asked.map(|asked| self.unfinished(&asked));
+                    line.into_iter().for_each(|line| put(&mut piece, line));
                     break false;
                 }
                 Said::All | Said::CutShort if piece.is_empty() => return Poll::Ready(None),
@@ -206,7 +234,7 @@ pub(crate) struct Cut;
 
 impl std::fmt::Display for Cut {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the client reads too slowly, or may not read any more")
+        f.write_str("the client reads too slowly")
     }
 }
 

@@ -122,10 +122,17 @@ pub(crate) fn refusal(status: StatusCode, sentence: impl Into<String>) -> Reply 
 
 /// Come again later.
 pub(crate) fn busy(sentence: &str) -> Reply {
-    let mut reply = refusal(StatusCode::SERVICE_UNAVAILABLE, sentence);
-    reply
-        .headers_mut()
-        .insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    after_a_second(refusal(StatusCode::SERVICE_UNAVAILABLE, sentence))
+}
+
+/// Come again later, in the words of this error.
+pub(crate) fn later(error: Bytes) -> Reply {
+    after_a_second(json(StatusCode::SERVICE_UNAVAILABLE, error))
+}
+
+fn after_a_second(mut reply: Reply) -> Reply {
+    let second = HeaderValue::from_static("1");
+    reply.headers_mut().insert(RETRY_AFTER, second);
     reply
 }
 

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use outlive_core::Time;
+use outlive_core::server::Channel;
 use outlive_core::session_table::{
     Activity, Admission, Ends, Full, Principal, SessionTable, TableLimits, Ticket, Tracked,
 };
@@ -206,7 +207,7 @@ impl Sessions {
         let id = match fresh_id() {
             Ok(id) => id,
             Err(error) => {
-                self.lock().decline();
+                self.decline();
                 return Err(error);
             }
         };
@@ -222,6 +223,11 @@ impl Sessions {
         let principal = principal(credential);
         self.change(|table, now| table.open(id, principal, session.clone(), now));
         Ok(session)
+    }
+
+    /// A client that was admitted opens none.
+    pub(crate) fn decline(&self) {
+        self.lock().decline();
     }
 
     /// Ends a session.
@@ -240,7 +246,14 @@ impl Sessions {
 
     /// Ends the sessions that were opened with tokens that are no longer good.
     pub(crate) fn withdraw(&self, tokens: &Tokens) {
-        self.change(|table, _| table.withdraw(|principal| tokens.knows(principal)));
+        let ended = {
+            let mut table = self.lock();
+            table.withdraw(|principal| tokens.knows(principal));
+            table.take_ended()
+        };
+        for session in ended {
+            session.party.withdraw(Channel::MAIN);
+        }
     }
 
     /// How often to look for those that are to end.

@@ -352,6 +352,18 @@ impl Party for Machine {
         self.connection.feed(Input::Left(channel));
     }
 
+    fn withdraw(&self, channel: Channel) {
+        let Machine { mouth, .. } = self;
+        if mouth.resumable || mouth.single {
+            mouth.hush(None);
+            self.end();
+            return mouth.seal();
+        }
+        mouth.hush(Some(channel));
+        self.left(channel);
+        mouth.break_off(channel);
+    }
+
     fn is_busy(&self) -> bool {
         self.connection.lock().machine.in_flight() > 0
     }

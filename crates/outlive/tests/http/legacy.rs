@@ -67,8 +67,32 @@ fn what_belongs_to_no_session_is_400() {
     );
     assert_eq!(rig.send("POST", &[], "no message").status, 400);
     assert_eq!(rig.send("DELETE", &[], "").status, 400);
-    assert_eq!(rig.send("GET", &[], "").status, 405);
+    let reply = rig.send("GET", &[], "");
+    assert_eq!(reply.status, 400);
+    let answer = reply.json();
+    let words = answer["error"]["message"].as_str().expect("words");
+    assert!(words.contains("Mcp-Session-Id"), "{words}");
+    let modern = [("MCP-Protocol-Version", "2026-07-28")];
+    assert_eq!(rig.send("GET", &modern, "").status, 405);
     assert_eq!(rig.send("PUT", &[], "").status, 405);
+}
+
+#[test]
+fn an_event_that_never_was_is_400() {
+    let offer = Offer::new();
+    let rig = Rig::new(&offer.server);
+    let client = rig.client();
+    for id in [
+        "0-18446744073709551615",
+        "18446744073709551615-0",
+        "0-7",
+        "7-0",
+        "-",
+        "x",
+    ] {
+        assert_eq!(client.listen(Some(id)).status, 400, "{id}");
+    }
+    assert_eq!(client.listen(Some("0-0")).status, 200);
 }
 
 #[test]

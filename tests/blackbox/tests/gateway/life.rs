@@ -131,6 +131,11 @@ fn fm_54_a_shutdown_lets_calls_finish_and_refuses_new_clients() {
         let refused = wire::send(gate.address, "POST", &[], &initialize(0).to_string());
         assert_eq!(refused.status, 503);
         assert!(refused.header("retry-after").is_some());
+        // A modern client has no session that could end.
+        let refused = gate.modern(&modern_call(2, "ping", json!({}))).answer();
+        assert_eq!(kind(&refused), "shutting_down");
+        let words = refused["error"]["message"].as_str().expect("words");
+        assert!(words.contains("server is shutting down"), "{words}");
         for call in calls {
             assert_eq!(text(&call.join().expect("an answer")), "slept");
         }

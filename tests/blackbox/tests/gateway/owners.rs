@@ -1,6 +1,8 @@
-//! What is one client's reaches no other: a server that goes on with what was cancelled, subscriptions, levels, streams.
+//! What is one client's reaches no other: a server that goes on with what was cancelled, subscriptions, levels,
+//! streams.
 //!
-//! What a client is told is compared up to a message that everybody gets and that comes later; executions are counted at the tool.
+//! What a client is told is compared up to a message that everybody gets and that comes later; executions are counted at
+//! the tool.
 
 use std::fs;
 use std::sync::Arc;
@@ -59,7 +61,9 @@ fn fm_34_what_is_about_a_cancelled_call_is_told_to_nobody() {
             match leaves {
                 true => assert_eq!(one.leave().status, 200),
                 false => {
-                    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
+                    let method = "notifications/cancelled";
+                    let params = json!({"requestId": 1});
+                    let cancel = json!({"jsonrpc": "2.0", "method": method, "params": params});
                     assert_eq!(one.post(&cancel).status, 202);
                 }
             }
@@ -99,6 +103,46 @@ fn fm_34_what_is_about_a_cancelled_call_is_told_to_nobody() {
     }
 }
 
+/// The same in the pool: both requests have the same id, the same token, and ask for log messages.
+#[test]
+fn fm_34_what_is_about_a_modern_call_that_was_left_is_told_to_nobody() {
+    for flags in [&[][..], &["--cancel", "absorb"]] {
+        let gate = Gate::with(Setup::new(), flags);
+        let file = gate.setup.path("go");
+        let call = |tool: &str, arguments: Value| {
+            let mut call = modern_call(1, tool, arguments);
+            call["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = json!("debug");
+            call
+        };
+        let left = gate.modern(&call("go_on", json!({"until": file})));
+        is_going_on(&gate, 1);
+        drop(left);
+        let said = std::thread::scope(|scope| {
+            let waits = scope.spawn(|| gate.modern(&call("sleep", json!({"ms": 1500}))).messages());
+            until("the server has both", || {
+                (gate.setup.tap().method("tools/call").len() == 2).then_some(())
+            });
+            until("the first one was left", || {
+                (in_flight(&gate) == 1).then_some(())
+            });
+            fs::write(&file, "").expect("a file");
+            let answer = until("the question is answered", || elicited(&gate).pop());
+            assert!(answer.get("error").is_some(), "nobody was asked: {answer}");
+            waits.join().expect("an answer")
+        });
+        assert_eq!(methods(&said), ["answer"], "{flags:?}: {said:?}");
+        assert_eq!(gate.setup.tap().notes("going on").len(), 1, "it ran once");
+    }
+}
+
+/// Requests that are waited for.
+fn in_flight(gate: &Gate) -> usize {
+    let page = wire::send_to(gate.address, "/metrics", "GET", &[], "").text();
+    let mut lines = page.lines();
+    let value = lines.find_map(|line| line.strip_prefix("outlive_requests_in_flight "));
+    value.expect("a number").parse().expect("a number")
+}
+
 #[test]
 fn fm_34_a_subscription_ends_with_its_client_also_if_that_was_the_last() {
     let gate = shared(&[]);
@@ -130,7 +174,10 @@ fn fm_41_a_late_answer_costs_no_subscription_of_another() {
     let setup = Setup::new().knobs(&["--late-unsubscribe"]);
     let gate = Gate::with(setup, &["--share"]);
     let (one, two) = (gate.client(), gate.client());
-    let wish = |id: u64, method: &str| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": {"uri": "test://a"}});
+    let wish = |id: u64, method: &str| {
+        let params = json!({"uri": "test://a"});
+        json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+    };
     let subscribe = wish(1, "resources/subscribe");
     assert_eq!(one.post(&subscribe).answer()["result"], json!({}));
     let leaving = one.clone();
@@ -211,18 +258,21 @@ fn talkative() -> (Web, Arc<AtomicUsize>) {
             "tools/call" => {
                 count.fetch_add(1, Ordering::SeqCst);
                 let about = &request.body["params"]["arguments"]["who"];
-                let log = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "error", "data": about}});
-                let custom = json!({"jsonrpc": "2.0", "method": "notifications/vendor/thing", "params": {"about": about}});
-                let changed =
-                    json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+                let told = |method: &str, params: Value| {
+                    event(&json!({"jsonrpc": "2.0", "method": method, "params": params}))
+                };
                 let content = json!([{"type": "text", "text": "done"}]);
-                let answer = json!({"jsonrpc": "2.0", "id": id, "result": {"content": content, "resultType": "complete"}});
+                let result = json!({"content": content, "resultType": "complete"});
+                let answer = json!({"jsonrpc": "2.0", "id": id, "result": result});
                 Some(vec![
                     stream(),
                     Act::Wait(std::time::Duration::from_millis(300)),
-                    event(&log),
-                    event(&custom),
-                    event(&changed),
+                    told(
+                        "notifications/message",
+                        json!({"level": "error", "data": about}),
+                    ),
+                    told("notifications/vendor/thing", json!({"about": about})),
+                    told("notifications/tools/list_changed", json!({})),
                     event(&answer),
                     Act::Close,
                 ])
@@ -346,4 +396,19 @@ fn fm_45_a_session_is_told_which_revisions_it_can_speak() {
     }
     assert_eq!(with("nobody", "2099-01-01").status, 404);
     assert_eq!(with(&client.session, "2025-06-18").status, 200);
+    let look = |method: &str, version: &str| {
+        let headers = [
+            ("Mcp-Session-Id", &*client.session),
+            ("MCP-Protocol-Version", version),
+        ];
+        wire::send(gate.address, method, &headers, "")
+    };
+    for (method, version) in [("GET", "2099-01-01"), ("DELETE", "2026-07-28")] {
+        let reply = look(method, version);
+        assert_eq!(reply.status, 400, "{method}");
+        let words = reply.answer()["error"]["message"].to_string();
+        assert!(words.contains(version), "{words}");
+    }
+    assert_eq!(look("GET", "2025-06-18").status, 200);
+    assert_eq!(look("DELETE", "2025-06-18").status, 200);
 }

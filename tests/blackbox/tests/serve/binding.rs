@@ -150,6 +150,53 @@ fn invariant_what_was_opened_with_a_withdrawn_token_ends() {
 }
 
 #[test]
+fn fm_21_a_call_whose_token_is_withdrawn_is_told_so() {
+    let (door, file) = two();
+    let gone = Client::new(&door, "alpha");
+    let mut streams = vec![gone.call(7, "sleep", json!({"ms": 600_000}))];
+    let modern = wire::modern_call(7, "sleep", json!({"ms": 600_000}));
+    let headers = wire::modern_headers(&modern);
+    let mut headers: Vec<_> = headers.iter().map(|(n, v)| (&**n, &**v)).collect();
+    headers.push(("Authorization", "Bearer alpha"));
+    streams.push(door.post(&headers, &modern));
+    // One whose answer has waited for a moment only, if the token is withdrawn soon enough.
+    let young = std::thread::scope(|scope| {
+        let young = scope.spawn(|| gone.call(9, "sleep", json!({"ms": 600_000})));
+        until("it is there", || {
+            (door.setup.tap().method("tools/call").len() == 3).then_some(())
+        });
+        std::fs::write(&file, "beta\n").expect("written");
+        door.signal(Signal::HUP);
+        young.join().expect("an answer")
+    });
+    streams.push(young);
+    for (stream, id) in streams.into_iter().zip([7, 7, 9]) {
+        assert_eq!(stream.status, 200);
+        let said = stream.messages();
+        let answer = said.last().expect("an answer");
+        assert_eq!((said.len(), &answer["id"]), (1, &json!(id)), "{said:?}");
+        let told = &answer["error"]["data"]["outlive"];
+        assert_eq!(told["kind"], "token_withdrawn", "{answer}");
+        assert_eq!(told["outcome"], "unknown", "{answer}");
+    }
+    assert_eq!(gone.call(8, "echo", json!({"text": "hi"})).status, 401);
+    until("the servers are told", || {
+        (door.setup.tap().method("notifications/cancelled").len() == 3).then_some(())
+    });
+    let good = [("Authorization", "Bearer beta")];
+    let page = wire::send_to(door.address, "/metrics", "GET", &good, "").text();
+    let counted: Vec<&str> = page
+        .lines()
+        .filter(|line| line.starts_with("outlive_requests_total") && line.contains("tools/call"))
+        .collect();
+    assert_eq!(counted.len(), 1, "{counted:?}");
+    assert!(
+        counted[0].contains("token_withdrawn") && counted[0].ends_with(" 3"),
+        "{counted:?}"
+    );
+}
+
+#[test]
 fn a_token_file_may_begin_with_a_byte_order_mark() {
     let setup = Setup::new();
     let file = setup.file("tokens", "\u{feff}alpha\r\nbeta\r\n");

@@ -93,7 +93,7 @@ fn settings_come_from_a_file_and_from_variables_too() {
         ("Authorization", "Bearer t"),
         ("Origin", "https://b.example"),
     ];
-    assert_eq!(door.get("/elsewhere", &headers).status, 405);
+    assert_eq!(door.get("/elsewhere", &headers).status, 400);
     assert_eq!(door.get("/mcp", &headers).status, 404);
 }
 

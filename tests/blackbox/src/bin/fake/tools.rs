@@ -207,7 +207,7 @@ pub fn run(server: &Arc<Server>, call: &Call, name: &str, args: &Value) -> Outco
         "orphan" => orphan(server, args),
         "ask" => ask(server, call, args),
         "puppet" => puppet(call, args),
-        "go_on" => go_on(server, args),
+        "go_on" => go_on(server, call, args),
         "notify" => {
             let method = args["method"].as_str().unwrap_or_default();
             server.notify(method, args["params"].clone());
@@ -501,7 +501,7 @@ fn unhex(text: &str) -> Vec<u8> {
 }
 
 /// Goes on whether it is cancelled or not: when a file is there, it logs, says something of its own and asks.
-fn go_on(server: &Arc<Server>, args: &Value) -> Outcome {
+fn go_on(server: &Arc<Server>, call: &Call, args: &Value) -> Outcome {
     let file = args["until"].as_str().unwrap_or_default();
     server.tap.note("going on", json!(file));
     while !std::path::Path::new(file).exists() {
@@ -513,6 +513,9 @@ fn go_on(server: &Arc<Server>, args: &Value) -> Outcome {
         json!({ "level": "error", "data": data }),
     );
     server.notify("notifications/vendor/thing", json!({ "about": file }));
+    let token = call.progress_token.clone();
+    let progress = json!({ "progressToken": token, "progress": 1, "message": file });
+    server.notify("notifications/progress", progress);
     let schema = json!({ "type": "object", "properties": {} });
     let ask = json!({ "message": format!("Go on with {file}?"), "requestedSchema": schema });
     let answer = server.ask("elicitation/create", ask).recv();
