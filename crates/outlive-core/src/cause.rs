@@ -187,6 +187,11 @@ impl Cause {
         }
     }
 
+    /// Whether the server is known by an address: it is not ours to start or to stop.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.label.starts_with("http://") || self.label.starts_with("https://")
+    }
+
     /// What happened, as the part of a sentence after "The server".
     pub fn predicate(&self) -> String {
         let during = match self.phase {
@@ -195,6 +200,7 @@ impl Cause {
             Phase::Service => "",
         };
         match &self.reason {
+            Reason::Unmade(why) if self.is_remote() => format!("cannot be used: {why}"),
             Reason::Unmade(why) => format!("could not be started: {why}"),
             Reason::Exited(exit) => format!("{exit}{during}"),
             Reason::Eof => {
@@ -211,20 +217,33 @@ impl Cause {
             }
             Reason::SessionExpired => "forgot the session".into(),
             Reason::Unanswered(why) => format!("left it without an answer ({why})"),
-            Reason::SlowHandshake(after) => format!(
-                "did not answer `initialize` within {} and was stopped",
-                seconds(*after)
-            ),
+            Reason::SlowHandshake(after) => {
+                let after = seconds(*after);
+                format!(
+                    "did not answer `initialize` within {after}{}",
+                    self.stopped()
+                )
+            }
             Reason::Unresponsive(after) => {
-                format!("answered nothing for {} and was stopped", seconds(*after))
+                format!("answered nothing for {}{}", seconds(*after), self.stopped())
             }
             Reason::Stopped => "was found suspended (stopped) and was killed".into(),
             Reason::HandshakeRefused(words) => format!("refused `initialize`: {words}"),
             Reason::VersionChanged { held, offered } => format!(
                 "came back speaking protocol version {offered}, but this session was opened with {held}"
             ),
+            Reason::Requested if self.is_remote() => "was given a new session on request".into(),
             Reason::Requested => "was restarted on request".into(),
+            Reason::Closing if self.is_remote() => "is not needed any more".into(),
             Reason::Closing => "was stopped".into(),
+        }
+    }
+
+    /// What we did with a server that we gave up.
+    fn stopped(&self) -> &'static str {
+        match self.is_remote() {
+            true => "",
+            false => " and was stopped",
         }
     }
 

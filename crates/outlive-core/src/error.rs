@@ -419,6 +419,8 @@ impl Error {
                     "It was in flight at two such ends in a row, so it was not sent again.".into()
                 } else if *outcome != Outcome::Unknown {
                     "You can send it again.".into()
+                } else if is_restarted(cause) && cause.is_remote() {
+                    format!("A new session is being opened; the call {unknown}")
                 } else if is_restarted(cause) {
                     format!("The server is being restarted; the call {unknown}")
                 } else {
@@ -439,11 +441,11 @@ impl Error {
                         format!("The server {} and is not back yet", cause.predicate())
                     }
                     Some(cause) => {
-                        format!(
-                            "The server {} (command: {})",
-                            cause.predicate(),
-                            cause.label
-                        )
+                        let by = match cause.is_remote() {
+                            true => "address",
+                            false => "command",
+                        };
+                        format!("The server {} ({by}: {})", cause.predicate(), cause.label)
                     }
                     None => "The server is not running yet".to_string(),
                 };

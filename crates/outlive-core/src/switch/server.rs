@@ -278,20 +278,22 @@ impl Switch {
         if self.sharing == Sharing::Modern {
             return self.answer_ask(&id, "A modern server asks in its results.");
         }
-        let asked = match owner {
-            Owner::Unnamed => self.only_asked(),
-            owner => self
-                .place_of(&owner)
-                .map(|(client, channel)| (client, channel, true)),
+        let (asked, otherwise) = match owner {
+            Owner::Unnamed if self.guests.is_empty() => (None, "No client is connected."),
+            Owner::Unnamed => (
+                self.only_asked(),
+                "Several clients share this server, and nothing says which of them is asked.",
+            ),
+            owner => (
+                self.place_of(&owner)
+                    .map(|(client, channel)| (client, channel, true)),
+                "Nobody waits any more for the call that this is about.",
+            ),
         };
         let Some((client, channel, sure)) = asked else {
             return match message.is("ping") {
                 true => self.answer_ping(message),
-                false => self.answer_ask(
-                    &id,
-                    "Several clients share this server, and nothing says which of them is asked; or the one that is has \
-                     left, or no longer waits.",
-                ),
+                false => self.answer_ask(&id, otherwise),
             };
         };
         let can = self.guests.get(&client).is_some_and(|it| it.can(message));

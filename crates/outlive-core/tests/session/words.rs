@@ -807,3 +807,52 @@ fn a_lost_call_is_told_in_one_plain_sentence() {
     };
     assert_eq!(given_up.sentence("x"), "The server gave up x: too busy.");
 }
+
+#[test]
+fn a_server_at_an_address_is_neither_started_nor_stopped() {
+    let remote = |reason, phase| Cause {
+        label: "https://example.com/mcp".into(),
+        ..cause(reason, phase)
+    };
+    let lost = Error::ConnectionLost {
+        cause: remote(Reason::SessionExpired, Phase::Service),
+        outcome: Outcome::Unknown,
+        poison: false,
+    };
+    assert_eq!(
+        lost.sentence("x"),
+        "The server forgot the session while running x. A new session is being opened; the call may have taken \
+         effect, so it was not repeated. Calling again is safe only if doing it twice is."
+    );
+    let absent = Error::Unavailable {
+        cause: Some(remote(
+            Reason::Unreachable("refused".into()),
+            Phase::Handshake,
+        )),
+        held: Duration::ZERO,
+        outcome: Outcome::NotSent,
+        retry_after: None,
+    };
+    assert!(
+        absent
+            .sentence("x")
+            .contains(" (address: https://example.com/mcp)"),
+        "{absent}"
+    );
+    let soon = Duration::from_secs(3);
+    for (reason, words) in [
+        (
+            Reason::Unmade(StartFailure::Other("no".into())),
+            "cannot be used: no",
+        ),
+        (
+            Reason::SlowHandshake(soon),
+            "did not answer `initialize` within 3 s",
+        ),
+        (Reason::Unresponsive(soon), "answered nothing for 3 s"),
+        (Reason::Requested, "was given a new session on request"),
+        (Reason::Closing, "is not needed any more"),
+    ] {
+        assert_eq!(remote(reason, Phase::Service).predicate(), words);
+    }
+}
