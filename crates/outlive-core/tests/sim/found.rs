@@ -221,3 +221,23 @@ fn progress_that_is_repeated_does_not_go_backwards() {
     let twice = [Progress(0), Progress(0), Step::ProgressAgain(0)];
     holds_after([0, 0], &[&[Request(CallUnsafe, 3)], &twice[..]].concat());
 }
+
+/// Seed 8,100,978, in which the world was wrong and not the session: of two levels asked for before the handshake the
+/// older one, which had not left, was answered last. The host goes by the newer, and that is void by the handshake.
+#[test]
+fn an_older_level_that_is_answered_late_is_not_the_level() {
+    let world = World::with(Policy::default(), false, 7);
+    holds(
+        world,
+        &[
+            Up,
+            Request(CallSafe, 3),
+            Request(Method::SetLevel, 2),
+            Request(Method::SetLevel, 7),
+            Request(Initialize, 5),
+            Step::Unanswered(2, 4),
+            AnswerAll,
+            Request(CallSafe, 6),
+        ],
+    );
+}

@@ -70,9 +70,14 @@ impl World {
             return Err(format!("4: {id} may have run and was said not to be sent"));
         }
         let uri = format!("u{}", asked.seq % 3);
-        if matches!(asked.method, Method::Subscribe | Method::Unsubscribe) && !message.is_error() {
+        let about = match asked.method {
+            Method::Subscribe | Method::Unsubscribe => Some(uri.clone()),
+            Method::SetLevel => Some("the level".into()),
+            _ => None,
+        };
+        if let Some(about) = about.filter(|_| !message.is_error()) {
             // The host goes by what it asked for last, in whatever order it is answered.
-            let newest = self.wished.entry(uri.clone()).or_default();
+            let newest = self.wished.entry(about).or_default();
             if *newest > index {
                 return Ok(());
             }

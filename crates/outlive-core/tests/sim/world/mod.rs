@@ -153,7 +153,7 @@ pub struct World {
     initialized: bool,
     level: bool,
     subscribed: BTreeSet<String>,
-    /// Which of its requests about a resource is the newest that was answered.
+    /// Which of its requests about a resource, or about the level, is the newest that was answered.
     wished: BTreeMap<String, usize>,
     /// Decides which tools each server has; without it they have the same two, every second one without a hint.
     lists: Option<u64>,
