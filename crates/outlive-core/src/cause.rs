@@ -140,9 +140,9 @@ pub enum Reason {
     /// After a restart it spoke another protocol version than the host holds.
     VersionChanged {
         /// What the host and the earlier server agreed on.
-        held: String,
+        held: Box<str>,
         /// What the new server answered.
-        offered: String,
+        offered: Box<str>,
     },
     /// The user asked for a restart.
     Requested,

@@ -138,7 +138,10 @@ impl Session {
             }
             _ => (self.memory.version.clone()?, welcome.version?),
         };
-        (held != offered).then_some(Reason::VersionChanged { held, offered })
+        (held != offered).then(|| Reason::VersionChanged {
+            held: held.into(),
+            offered: offered.into(),
+        })
     }
 
     /// The new tool list is known, or will not come: decide on what depends on it.
