@@ -435,9 +435,9 @@ impl Switch {
                     self.subscribed(call, uri, false);
                 }
             }
-            What::Level { before } => {
+            What::Level(choice) => {
                 self.orphan(id.clone(), call.clone());
-                self.level_abandoned(call, *before);
+                self.level_abandoned(call, *choice);
             }
             What::Unsubscribe => self.orphan(id.clone(), call.clone()),
             _ => {}

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::message::Message;
 use crate::server::{Channel, Level};
 
-use super::table::{Call, What};
+use super::table::{Call, Choice, What};
 use super::{Client, Sharing, Switch};
 
 /// What clients are given that have chosen no level, once the server was told one.
@@ -24,7 +24,7 @@ impl Switch {
             // The server says what is wrong with it.
             return self.forward(client, channel, message, What::Plain);
         };
-        let before = guest.level.replace(level);
+        let before = (guest.level.replace(level), guest.chosen);
         guest.chosen = chosen;
         let most = self.most_curious();
         let alone = self.only_guest() == Some(client);
@@ -32,7 +32,7 @@ impl Switch {
             return self.answer_plainly(client, channel, message);
         }
         self.level = Some(most);
-        let what = What::Level { before };
+        let what = What::Level(Choice { at: chosen, before });
         match most == level {
             true => self.forward(client, channel, message, what),
             false => {
@@ -44,24 +44,32 @@ impl Switch {
     }
 
     /// The server, or the session, has refused the level this client chose.
-    pub(super) fn level_refused(&mut self, call: &Call, before: Option<Level>) {
-        self.choose_again(call, before);
+    pub(super) fn level_refused(&mut self, call: &Call, choice: Choice) {
+        self.choose_again(call, choice);
         // Which one the server has now is not known.
         self.level = None;
     }
 
     /// Nobody waits for the answer to a client's choice any more; the server has most likely taken it.
-    pub(super) fn level_abandoned(&mut self, call: &Call, before: Option<Level>) {
+    pub(super) fn level_abandoned(&mut self, call: &Call, choice: Choice) {
         self.leveled = true;
-        self.choose_again(call, before);
+        self.choose_again(call, choice);
         self.align_level();
     }
 
-    /// A choice does not count, unless its client has made another since.
-    fn choose_again(&mut self, call: &Call, before: Option<Level>) {
-        let guest = self.guests.get_mut(&call.client);
-        if let Some(guest) = guest.filter(|guest| guest.chosen < call.order) {
-            guest.level = before;
+    /// A choice does not count: its client has what it had before, unless it has made another since. That one is not to
+    /// lead back to this one.
+    fn choose_again(&mut self, call: &Call, choice: Choice) {
+        let (level, chosen) = choice.before;
+        if let Some(guest) = self.guests.get_mut(&call.client)
+            && guest.chosen == choice.at
+        {
+            (guest.level, guest.chosen) = (level, chosen);
+        }
+        for later in self.table.choices(call.client) {
+            if later.before.1 == choice.at {
+                later.before = choice.before;
+            }
         }
     }
 

@@ -445,7 +445,7 @@ impl Switch {
             What::Probe => return self.probe_refused(&refusal),
             What::Initialize => self.handshake_failed(&id),
             What::Subscribe(uri) => self.subscribed(&call, uri, false),
-            What::Level { before } => self.level_refused(&call, *before),
+            What::Level(choice) => self.level_refused(&call, *choice),
             What::Listen if ending => return self.end_stream(&call),
             _ => {}
         }

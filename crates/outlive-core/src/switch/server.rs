@@ -47,9 +47,9 @@ impl Switch {
                     unwelcome(&call, message)
                 }
             },
-            What::Level { before } => {
+            What::Level(choice) => {
                 match message.is_error() {
-                    true => self.level_refused(&call, *before),
+                    true => self.level_refused(&call, *choice),
                     false => self.leveled = true,
                 }
                 renamed(&call, message)

@@ -17,10 +17,8 @@ pub(super) enum What {
     /// It becomes a task: progress goes on after the answer.
     Task,
     Initialize,
-    /// `logging/setLevel`; the level its client had chosen before.
-    Level {
-        before: Option<Level>,
-    },
+    /// `logging/setLevel`.
+    Level(Choice),
     Subscribe(Box<str>),
     Unsubscribe,
     /// `subscriptions/listen`.
@@ -35,9 +33,18 @@ impl What {
     pub(super) fn is_state(&self) -> bool {
         matches!(
             self,
-            What::Level { .. } | What::Subscribe(_) | What::Unsubscribe
+            What::Level(_) | What::Subscribe(_) | What::Unsubscribe
         )
     }
+}
+
+/// A client's choice of a level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Choice {
+    /// When it was made, in the order of requests.
+    pub(super) at: u64,
+    /// The level its client had chosen before, and when.
+    pub(super) before: (Option<Level>, u64),
 }
 
 /// A request that is waited for.
@@ -123,6 +130,15 @@ impl Table {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Id, &Call)> {
         self.calls.iter()
+    }
+
+    /// The choices of a level that a client waits for.
+    pub(super) fn choices(&mut self, client: Client) -> impl Iterator<Item = &mut Choice> {
+        let its = self.calls.values_mut().filter(move |call| call.client == client);
+        its.filter_map(|call| match &mut call.what {
+            What::Level(choice) => Some(choice),
+            _ => None,
+        })
     }
 
     /// The ids of all requests, oldest first.

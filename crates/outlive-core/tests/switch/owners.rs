@@ -493,3 +493,18 @@ fn a_modern_request_whose_token_is_withdrawn_says_whether_it_was_sent() {
         "the other one is left: {other:?}"
     );
 }
+
+#[test]
+fn a_level_that_was_cancelled_does_not_come_back() {
+    let mut desk = Desk::shaken(Sharing::Legacy, &[A]);
+    for (id, level) in [(1, "emergency"), (2, "debug")] {
+        let params = json!({ "level": level });
+        desk.post(
+            A,
+            &json!({"jsonrpc": "2.0", "id": id, "method": "logging/setLevel", "params": params}),
+        );
+    }
+    desk.post(A, &cancel(1));
+    let (_, outputs) = desk.post(A, &cancel(2));
+    assert_eq!(sent(&outputs)["params"]["level"], "info", "what it had at first");
+}
