@@ -159,14 +159,12 @@ const ASKS: &[&str] = &[
 
 impl<'a> World<'a> {
     fn new(mut schedule: Schedule<'a>) -> World<'a> {
-        let mut policy = Policy {
-            retry: schedule.pick(&[Retry::Safe, Retry::Never, Retry::Always]),
-            cancel: schedule.pick(&[Cancel::Auto, Cancel::Forward, Cancel::Absorb]),
-            request_timeout: schedule.pick(&[None, Some(Duration::from_secs(3))]),
-            request_ceiling: schedule.pick(&[None, Some(Duration::from_secs(9))]),
-            refuse_discover: schedule.pick(&[false, true]),
-            ..Policy::default()
-        };
+        let mut policy = Policy::default();
+        policy.retry = schedule.pick(&[Retry::Safe, Retry::Never, Retry::Always]);
+        policy.cancel = schedule.pick(&[Cancel::Auto, Cancel::Forward, Cancel::Absorb]);
+        policy.request_timeout = schedule.pick(&[None, Some(Duration::from_secs(3))]);
+        policy.request_ceiling = schedule.pick(&[None, Some(Duration::from_secs(9))]);
+        policy.refuse_discover = schedule.pick(&[false, true]);
         policy.limits.in_flight = 8;
         policy.limits.held = 4;
         policy.limits.held_bytes = 800;

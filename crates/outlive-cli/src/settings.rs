@@ -428,40 +428,38 @@ impl Settings {
     /// The policy these settings describe, or why they make none.
     pub fn policy(&self) -> Result<Policy, String> {
         self.check()?;
-        let mut policy = Policy {
-            hold: self.hold,
-            retry: match self.retry {
-                Retry::Never => policy::Retry::Never,
-                Retry::Safe => policy::Retry::Safe,
-                Retry::Always => policy::Retry::Always,
-            },
-            cancel: match self.cancel {
-                Cancel::Forward => policy::Cancel::Forward,
-                Cancel::Absorb => policy::Cancel::Absorb,
-                Cancel::Auto => policy::Cancel::Auto,
-            },
-            start_soft: self.start_soft.min(self.start_timeout),
-            start_hard: self.start_timeout,
-            handshake: self.handshake_timeout,
-            discover: self.discover_timeout,
-            request_timeout: self.request_timeout.0,
-            request_ceiling: self.request_ceiling.0,
-            elicitation: self.elicitation_ceiling,
-            backoff: policy::Backoff {
-                base: self.backoff_base,
-                cap: self.backoff_cap,
-            },
-            breaker: policy::Breaker {
-                failures: self.breaker_failures,
-                window: self.breaker_window,
-                healthy_after: self.healthy_after,
-                retry: self.breaker_retry,
-            },
-            stop_grace: self.stop_grace,
-            term_grace: self.term_grace,
-            drain: self.drain,
-            ..Policy::default()
+        let mut policy = Policy::default();
+        policy.hold = self.hold;
+        policy.retry = match self.retry {
+            Retry::Never => policy::Retry::Never,
+            Retry::Safe => policy::Retry::Safe,
+            Retry::Always => policy::Retry::Always,
         };
+        policy.cancel = match self.cancel {
+            Cancel::Forward => policy::Cancel::Forward,
+            Cancel::Absorb => policy::Cancel::Absorb,
+            Cancel::Auto => policy::Cancel::Auto,
+        };
+        policy.start_soft = self.start_soft.min(self.start_timeout);
+        policy.start_hard = self.start_timeout;
+        policy.handshake = self.handshake_timeout;
+        policy.discover = self.discover_timeout;
+        policy.request_timeout = self.request_timeout.0;
+        policy.request_ceiling = self.request_ceiling.0;
+        policy.elicitation = self.elicitation_ceiling;
+        policy.backoff = policy::Backoff {
+            base: self.backoff_base,
+            cap: self.backoff_cap,
+        };
+        policy.breaker = policy::Breaker {
+            failures: self.breaker_failures,
+            window: self.breaker_window,
+            healthy_after: self.healthy_after,
+            retry: self.breaker_retry,
+        };
+        policy.stop_grace = self.stop_grace;
+        policy.term_grace = self.term_grace;
+        policy.drain = self.drain;
         policy.liveness.interval = self.probe_interval.0;
         policy.liveness.patience = self.probe_patience;
         policy.limits.message = self.message_limit;

@@ -110,6 +110,7 @@ impl Phase {
 
 /// What ended a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reason {
     /// It could not be made.
     Unmade(StartFailure),
@@ -152,6 +153,7 @@ pub enum Reason {
 
 /// Why a link ended: the reason, how far it had come, and its last words.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Cause {
     /// What ended it.
     pub reason: Reason,
@@ -165,6 +167,23 @@ pub struct Cause {
 }
 
 impl Cause {
+    /// This reason, without last words.
+    pub fn new(reason: Reason, phase: Phase, label: impl Into<Arc<str>>) -> Cause {
+        Cause {
+            reason,
+            phase,
+            label: label.into(),
+            stderr_tail: Arc::default(),
+        }
+    }
+
+    /// The same with last words.
+    #[must_use]
+    pub fn with_stderr(mut self, tail: impl Into<Arc<[String]>>) -> Cause {
+        self.stderr_tail = tail.into();
+        self
+    }
+
     /// The word for the reason in logs, metrics and on the wire.
     pub fn kind(&self) -> &'static str {
         match self.reason {

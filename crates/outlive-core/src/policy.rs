@@ -1,5 +1,6 @@
 //! The settings of a session, validated, with the defaults of the design.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,8 +72,9 @@ pub struct Liveness {
     pub cancel_watch: Duration,
 }
 
-/// Bounds by count and bytes.
+/// Bounds by count and bytes. More may come: start from [`Limits::default`], and set the fields that differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Limits {
     /// The longest message, in bytes, in either direction.
     pub message: usize,
@@ -97,7 +99,29 @@ pub struct Limits {
 }
 
 /// How a session behaves.
+///
+/// More settings may come: it is made by [`Policy::builder`], which refuses what makes no sense, or by setting fields
+/// of [`Policy::default`].
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use outlive_core::policy::{Limits, Policy};
+///
+/// let mut limits = Limits::default();
+/// limits.held = 16;
+/// let policy = Policy::builder()
+///     .hold(Duration::from_secs(5))
+///     .limits(limits)
+///     .build()
+///     .expect("these make sense");
+/// assert_eq!(policy.limits.held, 16);
+///
+/// let wrong = Policy::builder().start_hard(Duration::ZERO).build().unwrap_err();
+/// assert_eq!(wrong.to_string(), "`Policy::start_hard` is 0: no server starts in no time");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Policy {
     /// The server's command or address for messages, secrets masked.
     pub label: Arc<str>,
@@ -141,6 +165,183 @@ pub struct Policy {
     pub refuse_discover: bool,
 }
 
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            message: 64 << 20,
+            in_flight: 4096,
+            in_flight_bytes: 64 << 20,
+            held: 1024,
+            held_bytes: 64 << 20,
+            tombstones: 4096,
+            asks: 1024,
+            subscriptions: 4096,
+            stderr_lines: 20,
+            stderr_bytes: 8 << 10,
+        }
+    }
+}
+
+/// The shortest limit on messages that a handshake fits into.
+const SHORTEST_MESSAGE: usize = 1024;
+
+impl Policy {
+    /// A policy to be, with the defaults.
+    pub fn builder() -> Builder {
+        Builder(Policy::default())
+    }
+
+    /// Whether the settings make sense together; if not, the first that does not.
+    pub fn check(&self) -> Result<(), PolicyError> {
+        let zero = |time: Option<Duration>| time == Some(Duration::ZERO);
+        let wrong = [
+            (
+                self.limits.message < SHORTEST_MESSAGE,
+                "Limits::message",
+                "is below 1 KiB: not even a handshake fits",
+            ),
+            (
+                self.limits.in_flight == 0,
+                "Limits::in_flight",
+                "is 0: no request could ever be sent",
+            ),
+            (
+                self.limits.in_flight_bytes == 0,
+                "Limits::in_flight_bytes",
+                "is 0: no request could ever be sent",
+            ),
+            (
+                self.breaker.failures == 0,
+                "Breaker::failures",
+                "is 0: the server would never be started",
+            ),
+            (
+                self.breaker.window.is_zero(),
+                "Breaker::window",
+                "is 0: the breaker could never open",
+            ),
+            (
+                self.breaker.retry.is_zero(),
+                "Breaker::retry",
+                "is 0: a broken server would be started without a pause",
+            ),
+            (
+                self.backoff.cap < self.backoff.base,
+                "Backoff::cap",
+                "is below `Backoff::base`: the first delay would be longer than the longest",
+            ),
+            (
+                self.start_hard.is_zero(),
+                "Policy::start_hard",
+                "is 0: no server starts in no time",
+            ),
+            (
+                self.handshake.is_zero(),
+                "Policy::handshake",
+                "is 0: no server answers in no time",
+            ),
+            (
+                self.discover.is_zero(),
+                "Policy::discover",
+                "is 0: no server answers in no time",
+            ),
+            (
+                self.liveness.patience.is_zero(),
+                "Liveness::patience",
+                "is 0: no server answers in no time",
+            ),
+            (
+                zero(self.liveness.interval),
+                "Liveness::interval",
+                "is 0: for no probes it is `None`",
+            ),
+            (
+                zero(self.request_timeout),
+                "Policy::request_timeout",
+                "is 0: for no limit it is `None`",
+            ),
+            (
+                zero(self.request_ceiling),
+                "Policy::request_ceiling",
+                "is 0: for no limit it is `None`",
+            ),
+        ];
+        match wrong.into_iter().find(|(is_wrong, ..)| *is_wrong) {
+            Some((_, setting, why)) => Err(PolicyError { setting, why }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A setting that makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PolicyError {
+    setting: &'static str,
+    why: &'static str,
+}
+
+impl PolicyError {
+    /// Which one, such as `Policy::handshake`.
+    pub fn setting(&self) -> &'static str {
+        self.setting
+    }
+}
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` {}", self.setting, self.why)
+    }
+}
+
+impl std::error::Error for PolicyError {}
+
+/// Builds a [`Policy`].
+#[derive(Clone, Debug)]
+#[must_use = "it is built by `build`"]
+pub struct Builder(Policy);
+
+macro_rules! setters {
+    ($($name:ident: $type:ty;)*) => {
+        $(
+            #[doc = concat!("Sets [`Policy::", stringify!($name), "`].")]
+            pub fn $name(mut self, $name: $type) -> Builder {
+                self.0.$name = $name;
+                self
+            }
+        )*
+    };
+}
+
+impl Builder {
+    setters! {
+        label: Arc<str>;
+        hold: Duration;
+        retry: Retry;
+        cancel: Cancel;
+        start_soft: Duration;
+        start_hard: Duration;
+        handshake: Duration;
+        discover: Duration;
+        request_timeout: Option<Duration>;
+        request_ceiling: Option<Duration>;
+        elicitation: Duration;
+        backoff: Backoff;
+        breaker: Breaker;
+        liveness: Liveness;
+        limits: Limits;
+        stop_grace: Duration;
+        term_grace: Duration;
+        drain: Duration;
+        refuse_discover: bool;
+    }
+
+    /// The policy, or what makes no sense in it.
+    pub fn build(self) -> Result<Policy, PolicyError> {
+        self.0.check()?;
+        Ok(self.0)
+    }
+}
+
 impl Default for Policy {
     fn default() -> Policy {
         Policy {
@@ -171,18 +372,7 @@ impl Default for Policy {
                 stopped_patience: Duration::from_secs(2),
                 cancel_watch: Duration::from_secs(30),
             },
-            limits: Limits {
-                message: 64 << 20,
-                in_flight: 4096,
-                in_flight_bytes: 64 << 20,
-                held: 1024,
-                held_bytes: 64 << 20,
-                tombstones: 4096,
-                asks: 1024,
-                subscriptions: 4096,
-                stderr_lines: 20,
-                stderr_bytes: 8 << 10,
-            },
+            limits: Limits::default(),
             stop_grace: Duration::from_secs(2),
             term_grace: Duration::from_secs(3),
             drain: Duration::from_secs(1),

@@ -120,6 +120,19 @@ async fn main() -> std::io::Result<()> {
 //! [`Error::outcome`] says whether the request may have been executed, [`Error::is_retryable`] whether sending
 //! it again may succeed and cannot do harm.
 //!
+//! # Cargo features
+//!
+//! | feature | what it adds | on by itself |
+//! |---|---|---|
+//! | `server` | [`server`](#a-server-that-cannot-be-crashed) | yes |
+//! | `http` | servers over HTTP: `Remote`, and with it TLS | no |
+//! | `http-server` | `Server::serve_http` | no |
+//! | `tls` | `Http::tls` | no |
+//! | `gateway` | `Gateway` | no |
+//! | `rmcp` | the adapter for `rmcp` | no |
+//!
+//! A client of child processes needs none of them.
+//!
 //! # What is where
 //!
 //! | module | what it is |
@@ -193,10 +206,13 @@ pub use connector::Connector;
 pub use gateway::Gateway;
 #[cfg(feature = "http")]
 pub use http::{Challenge, Credentials, Remote, RemoteError, Transport};
-pub use outlive_core::{Cause, Error, cause, error, policy};
+pub use outlive_core::{
+    Cause, Error, Generation, Id, Policy, Time, cause, error, event, policy, protocol,
+};
 #[cfg(feature = "http")]
 pub use run::run_remote;
 pub use run::{Ended, Observer, Run, run};
+// What public signatures name, so that one dependency will do.
 /// Where the schemas of tools come from.
 #[cfg(feature = "server")]
 pub use schemars;
@@ -204,3 +220,5 @@ pub use secrets::Secrets;
 #[cfg(feature = "server")]
 pub use server::Server;
 pub use warden::Warden;
+#[doc(no_inline)]
+pub use {bytes, futures_core, serde_json};

@@ -25,8 +25,9 @@ pub trait Observer {
     fn stderr(&mut self, line: &str);
 }
 
-/// A session to run.
+/// A session to run: [`Run::new`] makes one, and its fields change it.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Run<O> {
     /// The server's command.
     pub command: Command,

@@ -49,10 +49,8 @@ fn refuse(p: &mut Pair, generation: u64) {
 
 /// The host has sent this, and found nobody at once.
 fn at_a_wrong_address(hold: u64, lines: &[&str]) -> Pair {
-    let policy = Policy {
-        hold: Duration::from_millis(hold),
-        ..Policy::default()
-    };
+    let mut policy = Policy::default();
+    policy.hold = Duration::from_millis(hold);
     let mut p = Pair::new(policy);
     p.up();
     lines.iter().for_each(|line| p.host(line));

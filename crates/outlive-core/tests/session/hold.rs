@@ -305,10 +305,9 @@ fn the_clock_of_a_request_starts_anew_when_it_is_sent_again() {
 
 #[test]
 fn initialize_has_no_bound_but_its_own() {
-    let mut p = Pair::new(Policy {
-        request_timeout: Some(Duration::from_secs(1)),
-        ..Policy::default()
-    });
+    let mut policy = Policy::default();
+    policy.request_timeout = Some(Duration::from_secs(1));
+    let mut p = Pair::new(policy);
     p.up();
     p.host(INITIALIZE);
     p.forget();

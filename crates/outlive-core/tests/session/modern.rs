@@ -182,10 +182,9 @@ fn a_server_that_ignores_discover_is_taken_for_a_legacy_one() {
 
 #[test]
 fn a_server_known_to_die_of_discover_is_not_asked() {
-    let mut p = Pair::new(Policy {
-        refuse_discover: true,
-        ..Policy::default()
-    });
+    let mut policy = Policy::default();
+    policy.refuse_discover = true;
+    let mut p = Pair::new(policy);
     p.up();
     p.host(&modern_request(0, "server/discover", ""));
     let failure = p.failure();

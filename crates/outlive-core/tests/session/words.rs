@@ -12,12 +12,7 @@ use serde_json::{Value, json};
 use crate::pair::software;
 
 fn cause(reason: Reason, phase: Phase) -> Cause {
-    Cause {
-        reason,
-        phase,
-        label: "cmd --x".into(),
-        stderr_tail: Default::default(),
-    }
+    Cause::new(reason, phase, "cmd --x")
 }
 
 fn unmade() -> Cause {

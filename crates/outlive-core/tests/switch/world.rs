@@ -654,12 +654,7 @@ impl World {
             .collect();
         for upstream in lost {
             let at = self.upstream.iter().position(|it| it.id == upstream.id);
-            let cause = Cause {
-                reason: Reason::Eof,
-                phase: Phase::Service,
-                label: "server".into(),
-                stderr_tail: Default::default(),
-            };
+            let cause = Cause::new(Reason::Eof, Phase::Service, "server");
             let outcome = Outcome::Unknown;
             let error = Error::ConnectionLost {
                 cause,

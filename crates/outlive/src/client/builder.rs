@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use outlive_core::cause::{Cause, Phase, Reason};
 use outlive_core::error::{Error, Outcome};
-use outlive_core::policy::Policy;
+use outlive_core::policy::{Policy, PolicyError};
 use outlive_core::protocol::version::{LEGACY, MODERN};
 use serde_json::{Value, json};
 use tokio::runtime::{self, Handle as Runtime};
@@ -222,6 +222,8 @@ impl<S> Builder<S> {
         let mut policy = self.policy;
         policy.request_timeout = self.bounds.0.or(policy.request_timeout);
         policy.request_ceiling = self.bounds.1.or(policy.request_ceiling);
+        let wrong = |error: PolicyError| misconfigured(error.to_string());
+        policy.check().map_err(wrong)?;
         policy.label = self.label.unwrap_or_else(|| self.server.label()).into();
         let label = policy.label.clone();
         let shared = Arc::new(Shared::new(&policy));
@@ -268,12 +270,9 @@ impl<S> Builder<S> {
 fn too_late(client: &Client, label: Arc<str>, after: Duration) -> Error {
     let cause = match client.state() {
         State::Down { cause, .. } | State::Failed { cause, .. } => cause,
-        State::Connecting { .. } | State::Ready { .. } | State::Closed => Cause {
-            reason: Reason::SlowHandshake(after),
-            phase: Phase::Handshake,
-            label,
-            stderr_tail: Arc::default(),
-        },
+        State::Connecting { .. } | State::Ready { .. } | State::Closed => {
+            Cause::new(Reason::SlowHandshake(after), Phase::Handshake, label)
+        }
     };
     Error::Unavailable {
         cause: Some(cause),

@@ -45,12 +45,8 @@ impl Pages for Shared {
         } else if upstreams.is_empty()
             && let Some(why) = self.obstacle()
         {
-            let cause = Cause {
-                reason: Reason::Unmade(why),
-                phase: Phase::Spawn,
-                label: self.policy.label.clone(),
-                stderr_tail: Default::default(),
-            };
+            let label = self.policy.label.clone();
+            let cause = Cause::new(Reason::Unmade(why), Phase::Spawn, label);
             data["cause"] = shown(&cause, full);
         }
         if self.is_stopping() {

@@ -34,11 +34,9 @@ pub async fn serve_stdio<S: Service<RoleServer>>(service: S) -> io::Result<()> {
 /// The server is a part of this process: it cannot hang without us, so it is not asked for signs of
 /// life, not even after a cancellation.
 fn policy() -> Policy {
-    let mut policy = Policy {
-        label: "the handler".into(),
-        cancel: Cancel::Forward,
-        ..Policy::default()
-    };
+    let mut policy = Policy::default();
+    policy.label = "the handler".into();
+    policy.cancel = Cancel::Forward;
     policy.liveness.interval = None;
     policy.liveness.cancel_watch = Duration::ZERO;
     policy

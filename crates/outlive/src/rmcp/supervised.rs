@@ -49,10 +49,8 @@ impl Supervised {
 
     /// The server is found at this address.
     pub fn new<S: Address>(server: S) -> Supervised {
-        let policy = Policy {
-            label: server.label().into(),
-            ..Policy::default()
-        };
+        let mut policy = Policy::default();
+        policy.label = server.label().into();
         Supervised {
             run: Some(Box::new(|desk, policy, seed| {
                 Box::pin(server.run(desk, policy, seed))

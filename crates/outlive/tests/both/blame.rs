@@ -2,7 +2,7 @@
 
 use outlive::client::Era;
 use outlive::model::{CallResult, ElicitRequest, ElicitResult, RpcError};
-use outlive::policy::{Limits, Policy};
+use outlive::policy::Policy;
 use outlive::server::{Ctx, ToolError};
 use outlive::{Client, Error, Server};
 use serde_json::json;
@@ -78,10 +78,7 @@ async fn a_question_the_client_cannot_answer_names_the_capability() {
 #[tokio::test]
 async fn an_error_of_the_library_names_no_flag() {
     let mut policy = Policy::default();
-    policy.limits = Limits {
-        message: 4096,
-        ..policy.limits
-    };
+    policy.limits.message = 4096;
     let client = Client::builder()
         .connector(served_by(asking()))
         .policy(policy);

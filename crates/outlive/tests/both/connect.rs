@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use outlive::cause::Reason;
-use outlive::{Client, Error, Server, memory};
+use outlive::{Client, Error, Policy, Server, memory};
 use serde_json::json;
 
 use super::{ERAS, in_time};
@@ -77,6 +77,16 @@ async fn an_address_that_is_none_fails_at_once() {
         assert!(error.to_string().contains(word), "{error}");
         assert!(url.parse::<outlive::Remote>().is_err());
     }
+}
+
+#[tokio::test]
+async fn a_policy_that_makes_no_sense_fails_at_once() {
+    let mut policy = Policy::default();
+    policy.breaker.failures = 0;
+    let client = Client::builder().server(&greeter()).policy(policy);
+    let error = in_time(client.connect()).await.expect_err("no sense");
+    assert!(matches!(error, Error::Misconfigured { .. }), "{error:?}");
+    assert!(error.to_string().contains("Breaker::failures"), "{error}");
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ mod connect;
 mod numbers;
 mod shutdown;
 mod state;
+mod traits;
 mod typed;
 
 use std::future::IntoFuture;
@@ -66,10 +67,8 @@ async fn accept(_: ElicitRequest) -> Result<ElicitResult, RpcError> {
 #[tokio::test]
 async fn fm_50_a_person_who_never_answers_does_not_stop_the_clock_for_ever() {
     for era in ERAS {
-        let policy = Policy {
-            elicitation: Duration::from_millis(200),
-            ..Policy::default()
-        };
+        let policy = Policy::builder().elicitation(Duration::from_millis(200));
+        let policy = policy.build().unwrap();
         let client = Client::builder()
             .connector(served_by(asking(Duration::ZERO, 1)))
             .policy(policy)

@@ -95,10 +95,7 @@ async fn a_connector_that_cannot_connect_says_why() {
 #[tokio::test]
 async fn a_connection_that_is_never_made_is_given_up() {
     let never = || std::future::pending::<std::io::Result<tokio::net::TcpStream>>();
-    let policy = Policy {
-        start_hard: SHORT,
-        ..Policy::default()
-    };
+    let policy = Policy::builder().start_hard(SHORT).build().unwrap();
     let builder = Client::builder()
         .policy(policy)
         .connector(never)

@@ -186,14 +186,13 @@ const TOO_LONG: u64 = 1 << 30;
 impl World {
     pub fn new(dice: &mut Dice) -> World {
         let modern = dice.below(3) == 0;
-        let mut policy = Policy {
-            retry: [Retry::Safe, Retry::Safe, Retry::Never, Retry::Always][dice.below(4) as usize],
-            cancel: [Cancel::Auto, Cancel::Auto, Cancel::Forward, Cancel::Absorb]
-                [dice.below(4) as usize],
-            request_timeout: (dice.below(3) == 0).then(|| Duration::from_secs(3)),
-            request_ceiling: (dice.below(4) == 0).then(|| Duration::from_secs(9)),
-            ..Policy::default()
-        };
+        let mut policy = Policy::default();
+        policy.retry =
+            [Retry::Safe, Retry::Safe, Retry::Never, Retry::Always][dice.below(4) as usize];
+        policy.cancel =
+            [Cancel::Auto, Cancel::Auto, Cancel::Forward, Cancel::Absorb][dice.below(4) as usize];
+        policy.request_timeout = (dice.below(3) == 0).then(|| Duration::from_secs(3));
+        policy.request_ceiling = (dice.below(4) == 0).then(|| Duration::from_secs(9));
         policy.limits.held = 5;
         policy.limits.tombstones = 4;
         policy.limits.asks = 3;
