@@ -120,11 +120,9 @@ impl Hub {
             client: None,
         };
         // Room for whatever the switch lets in.
-        let room = Limits {
-            in_flight: bounds.calls,
-            held_bytes: 2 * bounds.bytes,
-            ..*limits
-        };
+        let mut room = *limits;
+        room.in_flight = bounds.calls;
+        room.held_bytes = 2 * bounds.bytes;
         Hub {
             number,
             sharing,

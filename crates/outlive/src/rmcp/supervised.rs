@@ -63,7 +63,8 @@ impl Supervised {
     /// When the server is restarted, calls are repeated, and all the rest. The label stays.
     pub fn policy(mut self, policy: Policy) -> Supervised {
         let label = self.policy.label.clone();
-        self.policy = Policy { label, ..policy };
+        self.policy = policy;
+        self.policy.label = label;
         self
     }
 
