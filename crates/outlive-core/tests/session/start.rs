@@ -136,10 +136,9 @@ fn a_link_nobody_waits_for_may_take_its_time() {
 
 #[test]
 fn what_the_command_is_called_cannot_move_the_readers_cursor() {
-    let mut p = Pair::new(Policy {
-        label: "run\u{1b}[2J".into(),
-        ..Policy::default()
-    });
+    let mut policy = Policy::default();
+    policy.label = "run\u{1b}[2J".into();
+    let mut p = Pair::new(policy);
     p.host(INITIALIZE);
     p.unmade(StartFailure::NotFound);
     assert!(p.failure().message.contains("(command: run\\u{1b}[2J)"));

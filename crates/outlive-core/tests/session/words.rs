@@ -805,10 +805,7 @@ fn a_lost_call_is_told_in_one_plain_sentence() {
 
 #[test]
 fn a_server_at_an_address_is_neither_started_nor_stopped() {
-    let remote = |reason, phase| Cause {
-        label: "https://example.com/mcp".into(),
-        ..cause(reason, phase)
-    };
+    let remote = |reason, phase| Cause::new(reason, phase, "https://example.com/mcp");
     let lost = Error::ConnectionLost {
         cause: remote(Reason::SessionExpired, Phase::Service),
         outcome: Outcome::Unknown,

@@ -544,10 +544,8 @@ mod tests {
     #[test]
     fn a_notification_there_is_no_room_for_is_refused() {
         for sharing in [Sharing::Alone, Sharing::Legacy] {
-            let limits = Limits {
-                held: 0,
-                ..Policy::default().limits
-            };
+            let mut limits = Policy::default().limits;
+            limits.held = 0;
             let hub = Hub::new(1, sharing, &limits, None, false);
             let mouth = Arc::new(Mouth::new(true));
             hub.join(Client(1), &mouth);
