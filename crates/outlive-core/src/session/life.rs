@@ -213,7 +213,8 @@ impl Session {
             Stage::Dying { reason, until } if until <= now || self.is_decided(&reason) => {
                 return self.lose(now, reason);
             }
-            Stage::Restoring { until } if until <= now => return self.restored(now),
+            // What else is due at this moment, too, is seen to below.
+            Stage::Restoring { until } if until <= now => self.restored(now),
             Stage::Retiring { until } if until <= now || !self.ledger.is_awaiting() => {
                 return self.lose(now, Reason::Requested);
             }

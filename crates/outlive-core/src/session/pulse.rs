@@ -35,7 +35,7 @@ const GATE_PATIENCE: Duration = Duration::from_secs(1);
 const PONGED_GATE_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a ping is given to find out a dead server before what follows it is sent.
 const BAIT_PATIENCE: Duration = Duration::from_millis(100);
-/// No more pings than this are left unanswered on a link.
+/// No more pings than this are remembered that a link has left unanswered.
 const MOST_PINGS: usize = 8;
 /// How long a server that answers what was cancelled stays suspect.
 const LONG_WATCH: Duration = Duration::from_secs(600);
@@ -155,9 +155,7 @@ impl Session {
     fn again_due(&self) -> Option<Time> {
         let link = self.link.as_ref()?;
         let probe = link.pulse.probe.as_ref()?;
-        let again = link.pulse.suspect_until.is_some()
-            && probe.method == ProbeMethod::Cheap
-            && unanswered_pings(link) < MOST_PINGS;
+        let again = link.pulse.suspect_until.is_some() && probe.method == ProbeMethod::Cheap;
         again.then_some(probe.again_at)
     }
 
@@ -165,6 +163,12 @@ impl Session {
     fn probe_again(&mut self, now: Time) {
         let first = self.link.as_mut().and_then(|link| link.pulse.probe.take());
         let Some(first) = first else { return };
+        // It may die after any of them, so there is always another one; the last is forgotten if there are too many.
+        if let Some(link) = &mut self.link
+            && unanswered_pings(link) >= MOST_PINGS
+        {
+            link.own.remove(&first.id);
+        }
         self.probe(now, first.method);
         let probe = self.link.as_mut().and_then(|l| l.pulse.probe.as_mut());
         if let Some(probe) = probe {

@@ -14,8 +14,8 @@ use crate::message::{Id, Message};
 use crate::protocol::{Era, List};
 use crate::time::Time;
 
+use super::Session;
 use super::link::{Link, Own, Stage};
-use super::{Session, Waiting};
 
 /// How long requests to be repeated wait for the new tool list that allows it.
 const RESTORE_PATIENCE: Duration = Duration::from_secs(5);
@@ -108,11 +108,9 @@ impl Session {
                 });
             }
         }
-        let depends = |w: &Waiting| match w {
-            Waiting::Request(id, _) => self.ledger.get(id).is_some_and(|e| e.verify),
-            Waiting::Notification(..) => false,
-        };
-        if self.queue.iter().any(depends) {
+        // Also what is put aside for later.
+        let depends = |(_, e): (&Id, &Entry)| e.verify && e.is_held();
+        if self.ledger.iter().any(depends) {
             if let Some(link) = &mut self.link {
                 link.stage = Stage::Restoring {
                     until: now + RESTORE_PATIENCE,

@@ -241,3 +241,72 @@ fn an_older_level_that_is_answered_late_is_not_the_level() {
         ],
     );
 }
+
+/// Seeds 9,371,190 and 9,700,411: the list of a new server and the question whether it knows the session were given up
+/// at the same moment, and only the first of the two was seen to.
+#[test]
+fn two_bounds_that_are_over_at_once_are_both_seen_to() {
+    holds_after(
+        [0, 0],
+        &[
+            Request(CallSafe, 2),
+            Exit(0, false),
+            Up,
+            Answer(0, true),
+            Step::NotificationRefused,
+            Tick,
+            Tick,
+        ],
+    );
+}
+
+/// Seed 5,871,784: a call that a proxy may have passed on was put aside for a while, and its link died meanwhile. The
+/// next server was not asked whether repeating it is safe.
+#[test]
+fn a_call_that_was_put_aside_is_repeated_only_if_the_new_server_says_so() {
+    for list in 0..8 {
+        holds_after(
+            [0, list],
+            &[
+                Request(CallSafe, 7),
+                Step::Unanswered(5, crate::refusals::PERHAPS_EXECUTED),
+                Tick,
+                Step::Unanswered(4, 11),
+                Step::LinkRefused(0),
+                OldExit,
+                Up,
+                AnswerAll,
+                AnswerAll,
+            ],
+        );
+    }
+}
+
+/// Seed 4,523,881: a server died of a cancellation, without a sign, after it had been sent the last ping it would be.
+#[test]
+fn a_server_that_dies_after_many_pings_is_found_out() {
+    let mut world = World::with(Policy::default(), false, 7);
+    world.fragile = true;
+    holds(
+        world,
+        &[
+            Up,
+            Request(Initialize, 0),
+            Request(CallUnsafe, 3),
+            Answer(0, true),
+            Step::Cancel(0),
+            Tick,
+            Tick,
+            Request(Method::SetLevel, 5),
+            Tick,
+            Request(CallUnsafe, 8),
+            Tick,
+            Request(CallUnsafe, 2),
+            Step::Cancel(0),
+            Step::Wait(248),
+            Request(Method::SetLevel, 2),
+            Step::Wait(1454),
+            Step::WorkEnds,
+        ],
+    );
+}

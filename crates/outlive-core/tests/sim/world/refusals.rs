@@ -21,6 +21,8 @@ impl World {
         };
         let generation = server.generation;
         let counted = server.dead && todo.frame < server.taken;
+        // If it then says something else to a ping, it is not found out, and its tools are not asked for again.
+        server.unlisted |= todo.asked.is_none() && todo.method == "tools/list";
         if todo.asked.is_none() {
             server.forgot.get_or_insert(todo.frame);
             self.forgotten = true;
