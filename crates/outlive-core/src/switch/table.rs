@@ -134,7 +134,10 @@ impl Table {
 
     /// The choices of a level that a client waits for.
     pub(super) fn choices(&mut self, client: Client) -> impl Iterator<Item = &mut Choice> {
-        let its = self.calls.values_mut().filter(move |call| call.client == client);
+        let its = self
+            .calls
+            .values_mut()
+            .filter(move |call| call.client == client);
         its.filter_map(|call| match &mut call.what {
             What::Level(choice) => Some(choice),
             _ => None,

@@ -506,5 +506,9 @@ fn a_level_that_was_cancelled_does_not_come_back() {
     }
     desk.post(A, &cancel(1));
     let (_, outputs) = desk.post(A, &cancel(2));
-    assert_eq!(sent(&outputs)["params"]["level"], "info", "what it had at first");
+    assert_eq!(
+        sent(&outputs)["params"]["level"],
+        "info",
+        "what it had at first"
+    );
 }
