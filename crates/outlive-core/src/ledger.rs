@@ -47,8 +47,8 @@ pub(crate) struct Entry {
     pub(crate) terms: Terms,
     /// Deaths of links in a row that it was in flight at.
     pub(crate) deaths: u32,
-    /// A server had it, and refused it unexecuted; …
-    pub(crate) refused: bool,
+    /// A server had it, and refused it unexecuted with this status; …
+    pub(crate) refused: Option<u16>,
     /// … so often in a row because it was too busy.
     pub(crate) refusals: u32,
     /// A session has refused it as if that session were forgotten.
@@ -78,8 +78,8 @@ impl Entry {
     /// What is known of its execution while no server that may have executed it has it.
     pub(crate) fn outcome(&self) -> Outcome {
         match self.refused {
-            true => Outcome::Rejected,
-            false => Outcome::NotSent,
+            Some(_) => Outcome::Rejected,
+            None => Outcome::NotSent,
         }
     }
 
@@ -275,7 +275,7 @@ impl Ledger {
             terms,
             deaths: 0,
             refusals: 0,
-            refused: false,
+            refused: None,
             disowned: false,
             unexecuted: None,
             verify: false,
@@ -356,17 +356,17 @@ impl Ledger {
         }
     }
 
-    /// Notes that a server has refused a request unexecuted.
-    pub(crate) fn refused(&mut self, id: &Id) {
+    /// Notes that a server has refused a request unexecuted, with this status.
+    pub(crate) fn refused(&mut self, id: &Id, status: u16) {
         if let Some(entry) = self.entries.get_mut(id) {
-            entry.refused = true;
+            entry.refused = Some(status);
             entry.unexecuted = Some(Unexecuted::Refused);
         }
     }
 
     /// Notes that a server was too busy for a request, so often in a row.
-    pub(crate) fn put_off(&mut self, id: &Id, times: u32) {
-        self.refused(id);
+    pub(crate) fn put_off(&mut self, id: &Id, status: u16, times: u32) {
+        self.refused(id, status);
         if let Some(entry) = self.entries.get_mut(id) {
             entry.refusals = times;
         }
@@ -380,8 +380,8 @@ impl Ledger {
     }
 
     /// Notes that a session has refused a request as if that session were forgotten.
-    pub(crate) fn disown(&mut self, id: &Id) {
-        self.refused(id);
+    pub(crate) fn disown(&mut self, id: &Id, status: u16) {
+        self.refused(id, status);
         if let Some(entry) = self.entries.get_mut(id) {
             entry.disowned = true;
         }

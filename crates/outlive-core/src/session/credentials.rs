@@ -19,7 +19,7 @@ use super::link::Own;
 impl Session {
     /// A request was refused unexecuted for who asks (401), or for what is asked (403).
     pub(super) fn unauthorized(&mut self, now: Time, id: &Id, status: u16) {
-        self.note_rejected(id);
+        self.note_rejected(id, status);
         let Some(link) = &self.link else { return };
         let own = link.own.get(id).cloned();
         let served = link.served.is_some();

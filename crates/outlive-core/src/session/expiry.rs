@@ -53,7 +53,7 @@ impl Session {
             self.refuse_unexecuted(&host_id, Error::Rejected { status });
             return self.check_session(now);
         }
-        self.ledger.disown(&host_id);
+        self.ledger.disown(&host_id, status);
         let entry = self.ledger.get(&host_id);
         let never = entry.is_some_and(|entry| self.retry_of(entry) == Retry::Never);
         let Some(link) = &mut self.link else { return };

@@ -68,7 +68,7 @@ impl Session {
     /// The server is at an address we do not go to, as it says to this request. If that is how a session begins, there
     /// will be none; otherwise it is the request's own affair (a login page, say), and what else is in flight goes on.
     fn elsewhere(&mut self, now: Time, id: &Id, status: u16, why: String) {
-        self.note_rejected(id);
+        self.note_rejected(id, status);
         let why = StartFailure::Other(why);
         let host_id = self.request_on_link(id);
         let entry = host_id.as_ref().and_then(|id| self.ledger.get(id));
@@ -153,10 +153,10 @@ impl Session {
         })
     }
 
-    /// This request, by its id on the link, was refused unexecuted.
-    pub(super) fn note_rejected(&mut self, id: &Id) {
+    /// This request, by its id on the link, was refused unexecuted with this status.
+    pub(super) fn note_rejected(&mut self, id: &Id, status: u16) {
         if let Some(host_id) = self.request_on_link(id) {
-            self.ledger.refused(&host_id);
+            self.ledger.refused(&host_id, status);
         }
         self.note_unexecuted(id);
     }
@@ -212,7 +212,7 @@ impl Session {
         if !again || tries >= MOST_REFUSALS || alone && too_late {
             return self.refuse_unexecuted(&host_id, Error::Rejected { status });
         }
-        self.ledger.put_off(&host_id, tries);
+        self.ledger.put_off(&host_id, status, tries);
         match alone {
             true => self.send_at(now, now + pause, &host_id),
             false => self.send_later(now, &host_id),

@@ -49,13 +49,11 @@ impl Session {
         // Not sent this time does not undo that an earlier link may have executed it.
         let unknown = sent || entry.deaths > 0;
         let safe = !unknown || listen || self.is_safe(entry);
-        let refused = link.doubted.get(id).copied();
-        if let Some(status) = refused
-            .filter(|_| !unknown && !greeting && !listen && self.retry_of(entry) == Retry::Never)
-        {
+        let once = !unknown && !greeting && !listen && self.retry_of(entry) == Retry::Never;
+        if let Some(status) = entry.refused.filter(|_| once) {
             let entry = self.ledger.settle(id)?;
             let error = match cause.reason {
-                Reason::SessionExpired => Error::SessionExpired,
+                Reason::SessionExpired if link.doubted.contains_key(id) => Error::SessionExpired,
                 _ => Error::Rejected { status },
             };
             self.refuse(&entry, &error);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use outlive_core::cause::Exit;
 use outlive_core::link::Fate;
 use outlive_core::policy::{Cancel, Retry};
-use outlive_core::{Id, Input, LinkInput, State};
+use outlive_core::{Id, Input, LinkInput, Policy, State};
 
 use crate::pair::*;
 
@@ -113,6 +113,22 @@ fn nothing_that_a_server_had_is_sent_again_if_nothing_is_to_be() {
         assert_eq!((failure.kind(), failure.outcome()), (kind, "rejected"));
         assert_eq!(p.orders().is_empty(), known);
     }
+    // Also not where the refusal ends the link (seed 8,688,474).
+    let mut policy = Policy::default();
+    policy.retry = Retry::Never;
+    let mut p = Pair::new(policy);
+    p.up();
+    p.call(7, "any");
+    p.forget();
+    unanswered(&mut p, 7, rejected(403, None));
+    p.advance(60_000);
+    let failure = p.failure();
+    assert_eq!(
+        (failure.kind(), failure.outcome()),
+        ("rejected", "rejected")
+    );
+    p.up();
+    assert_eq!(p.at_link(), [""; 0]);
 }
 
 #[test]
