@@ -119,9 +119,15 @@ impl Process {
         Ok(fs::read_dir(self.path("fd"))?.count())
     }
 
-    /// How many threads it has.
+    /// How many threads it has, without those that start servers: they are a pool, bounded and kept for good, because a
+    /// server dies with the thread that started it.
     pub fn threads(self) -> io::Result<usize> {
-        Ok(fs::read_dir(self.path("task"))?.count())
+        let starts = |task: &fs::DirEntry| {
+            let name = fs::read_to_string(task.path().join("comm"));
+            name.is_ok_and(|name| name.trim_end() == "outlive-starter")
+        };
+        let tasks = fs::read_dir(self.path("task"))?.flatten();
+        Ok(tasks.filter(|task| !starts(task)).count())
     }
 
     /// Kills it as a crash would: without a word.
