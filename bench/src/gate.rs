@@ -1,5 +1,5 @@
-//! The regression gate: outlive against the bare relay, the library against rmcp, and our server over HTTP against rmcp's, each
-//! in the same run; and crowds before `outlive serve`, which are to leave nothing behind.
+//! The regression gate: outlive against the bare relay, the library against rmcp, and our server over HTTP against
+//! rmcp's, each in the same run; and crowds before `outlive serve`, which are to leave nothing behind.
 //!
 //! The bounds lie below what was seen on a machine with four times more work than processors: what misses them has
 //! become slower. A miss is still given two more chances, since a machine can be busy in just the wrong moments; a real
@@ -16,8 +16,8 @@ use crate::load::{self, Load};
 use crate::matrix::{Cell, Effort, Matrix};
 use crate::target::{self, Margin, Target};
 
-/// Seen: round trip 0.43 on a machine at rest to 1.11 with five times more work than processors, small 1.15 to 0.40, since
-/// the relay needs next to no processor time, large 0.94 to 0.49.
+/// Seen: round trip 0.43 on a machine at rest to 1.11 with five times more work than processors, small 1.15 to 0.40,
+/// since the relay needs next to no processor time, large 0.94 to 0.49.
 const MARGIN: Margin = Margin {
     round_trip: 1.4,
     small: 0.3,

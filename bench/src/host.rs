@@ -1,8 +1,8 @@
 //! The host's side of a contender: starts it, shakes hands, makes calls and times them.
 //!
-//! One call at a time is a blocking write and a blocking read, nothing else. Many calls in flight are one thread and one
-//! `poll` over both pipes: a driver with threads of its own would compete with what it measures for the processors, and
-//! one that only writes while it cannot read would block with a server that only writes while it cannot read.
+//! One call at a time is a blocking write and a blocking read, nothing else. Many calls in flight are one thread and
+//! one `poll` over both pipes: a driver with threads of its own would compete with what it measures for the processors,
+//! and one that only writes while it cannot read would block with a server that only writes while it cannot read.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -254,8 +254,8 @@ impl Host {
 }
 
 impl Drop for Host {
-    /// A contender is not asked to leave: mcpmon, for one, does not when its input ends. The server behind it leaves when
-    /// its own input ends, and that happens here.
+    /// A contender is not asked to leave: mcpmon, for one, does not when its input ends. The server behind it leaves
+    /// when its own input ends, and that happens here.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -1,7 +1,7 @@
 //! What a crowd does to `outlive serve`: many sessions at once, many requests in flight, and clients that vanish.
 //!
-//! Nothing here is timed. What is asked is that every request of every client gets its own answer, what a client costs in
-//! memory, and that nothing is left of clients that have gone: no process, no descriptor, no thread, no session.
+//! Nothing here is timed. What is asked is that every request of every client gets its own answer, what a client costs
+//! in memory, and that nothing is left of clients that have gone: no process, no descriptor, no thread, no session.
 
 use std::io;
 use std::path::Path;

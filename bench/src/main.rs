@@ -10,13 +10,14 @@
 //! bench post legacy|modern BYTES IN_FLIGHT SECONDS COMMAND...
 //! ```
 //!
-//! The first compares the server alone, a bare relay, outlive and the peers installed in `DIR`, then lets outlive endure
-//! a million calls and a thousand restarts, and compares the library with rmcp. It prints what it found; with `--docs`
-//! it writes it into `benchmarks.md` there, and two pictures beside it. `--quick` takes fewer rounds and shorter runs;
-//! `--check` fails if a target is missed. The second does only the last part of it.
+//! The first compares the server alone, a bare relay, outlive and the peers installed in `DIR`, then lets outlive
+//! endure a million calls and a thousand restarts, and compares the library with rmcp. It prints what it found; with
+//! `--docs` it writes it into `benchmarks.md` there, and two pictures beside it. `--quick` takes fewer rounds and
+//! shorter runs; `--check` fails if a target is missed. The second does only the last part of it.
 //!
-//! The third compares over HTTP; see [`http`]. The fourth sends crowds; see [`load`]. The fifth is the short gate of the test suite; see [`gate`]. The last two
-//! keep one command busy, for a profiler to look at; a command that serves HTTP has the word `PORT` in place of its port.
+//! The third compares over HTTP; see [`http`]. The fourth sends crowds; see [`load`]. The fifth is the short gate of
+//! the test suite; see [`gate`]. The last two keep one command busy, for a profiler to look at; a command that serves
+//! HTTP has the word `PORT` in place of its port.
 
 #![forbid(unsafe_code)]
 

@@ -4,9 +4,9 @@
 //! few spans an answer is made of; no JSON tree is built, and the text is copied as it stands, escapes and all. All
 //! answers to what one read brought leave in one write.
 //!
-//! `--start-delay 200ms` makes it slow to start, as servers in real life are. `--call-delay 200ms` makes the tool slow: any
-//! number of calls can be waiting. With `--modern` it answers `server/discover` and needs no handshake (2026-07-28); without,
-//! it has never heard of that.
+//! `--start-delay 200ms` makes it slow to start, as servers in real life are. `--call-delay 200ms` makes the tool slow:
+//! any number of calls can be waiting. With `--modern` it answers `server/discover` and needs no handshake
+//! (2026-07-28); without, it has never heard of that.
 
 #![forbid(unsafe_code)]
 

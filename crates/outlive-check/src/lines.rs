@@ -5,8 +5,8 @@ use std::io;
 use memchr::memchr;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// A line, or the body of a message over HTTP, that is longer than this is cut: the rest is read and not kept. No message
-/// of a scenario is half as long, nor is an answer to one.
+/// A line, or the body of a message over HTTP, that is longer than this is cut: the rest is read and not kept. No
+/// message of a scenario is half as long, nor is an answer to one.
 pub const LONGEST: usize = 32 << 20;
 
 /// Read at a time.

@@ -20,8 +20,8 @@ const PASSES: usize = 100;
 /// Set for all processes under test.
 static ALSO: OnceLock<(OsString, OsString)> = OnceLock::new();
 
-/// Sets a variable for all processes under test from now on; the first time counts. Whoever ends them should the check be
-/// killed can know them by it.
+/// Sets a variable for all processes under test from now on; the first time counts. Whoever ends them should the check
+/// be killed can know them by it.
 pub fn also_set(name: impl Into<OsString>, value: impl Into<OsString>) {
     // It is set once.
     let _ = ALSO.set((name.into(), value.into()));

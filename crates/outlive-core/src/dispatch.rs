@@ -2,24 +2,25 @@
 //!
 //! Over a pipe, order is the pipe's. Over HTTP every message is a POST on some connection, and any two of them can
 //! overtake each other. A [`Dispatch`] decides when each may leave; the transport posts it and tells what became of
-//! it. A message is *taken* when the server certainly has it: a notification or a response when its POST was answered, a
-//! request when it was written in full.
+//! it. A message is *taken* when the server certainly has it: a notification or a response when its POST was answered,
+//! a request when it was written in full.
 //!
 //! - **The handshake is alone.** `initialize` leaves first, and nothing else before its answer; then
 //!   `notifications/initialized`, and nothing else before that is taken.
-//! - **Then the server is listened to.** Nothing leaves before the server has answered the GET for its stream, since some
-//!   servers drop a question that nobody listens for, and the call it belongs to hangs. The same holds while a stream that
-//!   broke is opened again. A server that does not answer the GET is waited for no longer than [`Timing::listen`].
-//! - **What was acknowledged is not overtaken.** The host may have been told that a notification or a response was accepted; what it
-//!   sent later leaves when that is taken. A server that does not answer it holds the others up no longer than
-//!   [`Timing::order`], and from then on [`Timing::order_slow`]: it may be waiting for one of them.
+//! - **Then the server is listened to.** Nothing leaves before the server has answered the GET for its stream, since
+//!   some servers drop a question that nobody listens for, and the call it belongs to hangs. The same holds while a
+//!   stream that broke is opened again. A server that does not answer the GET is waited for no longer than
+//!   [`Timing::listen`].
+//! - **What was acknowledged is not overtaken.** The host may have been told that a notification or a response was
+//!   accepted; what it sent later leaves when that is taken. A server that does not answer it holds the others up no
+//!   longer than [`Timing::order`], and from then on [`Timing::order_slow`]: it may be waiting for one of them.
 //! - **Requests wait for no request.** Each takes as long as it takes.
 //! - **A cancellation waits for nothing but its own request.** If that has not left, neither leaves.
-//! - **Everything that has not been taken counts** in [`Dispatch::backlog`], by count and bytes, so that a host that sends faster than
-//!   its server takes is slowed down.
+//! - **Everything that has not been taken counts** in [`Dispatch::backlog`], by count and bytes, so that a host that
+//!   sends faster than its server takes is slowed down.
 //!
-//! Driven as a session is: after every [`Dispatch::handle`], carry out what [`Dispatch::poll`] returns, in that order; report
-//! [`Input::Tick`] at [`Dispatch::deadline`].
+//! Driven as a session is: after every [`Dispatch::handle`], carry out what [`Dispatch::poll`] returns, in that order;
+//! report [`Input::Tick`] at [`Dispatch::deadline`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

@@ -92,8 +92,8 @@ impl Entry {
         matches!(self.place, Place::Held { .. })
     }
 
-    /// Whether it changes what the server has for the host, and the next server is told: a subscription, or the level of log
-    /// messages.
+    /// Whether it changes what the server has for the host, and the next server is told: a subscription, or the level
+    /// of log messages.
     pub(crate) fn is_state(&self) -> bool {
         is_subscription(&self.message) || self.message.is("logging/setLevel")
     }

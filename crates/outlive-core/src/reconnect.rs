@@ -1,7 +1,8 @@
 //! How long to wait before a stream of events that broke is asked for again.
 //!
-//! A server may name the pause (`retry:`), and is believed within [`LONGEST_ASKED`]: whatever a peer says, a call that waits for the
-//! rest of its stream is not put off for days (invariant 3). Where it names none, pauses grow while streams are short.
+//! A server may name the pause (`retry:`), and is believed within [`LONGEST_ASKED`]: whatever a peer says, a call that
+//! waits for the rest of its stream is not put off for days (invariant 3). Where it names none, pauses grow while
+//! streams are short.
 
 use std::time::Duration;
 
@@ -29,8 +30,8 @@ impl Reconnect {
         Reconnect::new(500, 5_000, 5_000, true)
     }
 
-    /// Those of the stream on which a server speaks unasked. One that was healthy is opened again at once; a server that ends
-    /// each at once is asked ever more rarely (FM-25).
+    /// Those of the stream on which a server speaks unasked. One that was healthy is opened again at once; a server
+    /// that ends each at once is asked ever more rarely (FM-25).
     pub fn of_the_server() -> Reconnect {
         Reconnect::new(1_000, 60_000, 10_000, false)
     }

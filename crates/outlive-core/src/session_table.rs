@@ -9,8 +9,8 @@
 //! being stopped.
 //!
 //! - A session belongs to the [principal](Principal) that opened it. To anybody else it does not exist.
-//! - It ends when it was unused for [`ttl`](TableLimits::ttl). A client that has said nothing since the handshake may never
-//!   have learned its id, and then cannot come back: it ends after [`confirm`](TableLimits::confirm).
+//! - It ends when it was unused for [`ttl`](TableLimits::ttl). A client that has said nothing since the handshake may
+//!   never have learned its id, and then cannot come back: it ends after [`confirm`](TableLimits::confirm).
 //! - A newcomer that finds no room takes the place of the session that was unused longest, if that is longer than
 //!   [`stale`](TableLimits::stale) ([`left`](TableLimits::left) if its client has closed its stream). Else it is refused.
 //! - A newcomer whose place is still taken by a server that is being stopped waits for it, in turn, no longer than

@@ -1,8 +1,9 @@
 //! What the allocator keeps.
 //!
-//! Messages of many sizes come and go, and with glibc's settings a burst of them is given back to the system and asked for again
-//! page by page: measured, with 64 messages of 10 KB on their way, that was a fifth of all time. So more is kept while messages
-//! come, and given back when nothing has happened for a while. Other allocators are left to themselves.
+//! Messages of many sizes come and go, and with glibc's settings a burst of them is given back to the system and asked
+//! for again page by page: measured, with 64 messages of 10 KB on their way, that was a fifth of all time. So more is
+//! kept while messages come, and given back when nothing has happened for a while. Other allocators are left to
+//! themselves.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

@@ -12,8 +12,8 @@
 //! - A *session* is what a host holds. It lives until the host leaves.
 //! - A *link* is one live connection to a server. It dies, and the next one has the next *generation*.
 //! - Every request is in one table, the *ledger*, and leaves it once: that is why it is answered once.
-//! - What is known about the execution of a request is its [*outcome*](error::Outcome). When a link dies, a request that
-//!   was not sent, or may run twice, is sent on the next link; any other fails with the [cause](Cause).
+//! - What is known about the execution of a request is its [*outcome*](error::Outcome). When a link dies, a request
+//!   that was not sent, or may run twice, is sent on the next link; any other fails with the [cause](Cause).
 //! - There is one [state](client::State), and it changes before anybody can notice the change otherwise.
 //!
 //! # A client that survives

@@ -78,8 +78,8 @@ impl Warden {
         })
     }
 
-    /// The variable that makes a process end with this one if it is found in its environment, and its value. Servers have
-    /// it from the start; it is for other processes that must not stay behind.
+    /// The variable that makes a process end with this one if it is found in its environment, and its value. Servers
+    /// have it from the start; it is for other processes that must not stay behind.
     pub fn variable(&self) -> (&'static str, std::ffi::OsString) {
         (tree::VARIABLE, tree::own_value())
     }

@@ -104,7 +104,8 @@ impl Framer {
         self.buffer.len()
     }
 
-    /// The next whole line. Blank ones are left out; CR before LF goes with it, and so does a byte order mark at the start.
+    /// The next whole line. Blank ones are left out; CR before LF goes with it, and so does a byte order mark at the
+    /// start.
     pub fn next_frame(&mut self) -> Option<Frame> {
         loop {
             let Some(found) = memchr(b'\n', &self.buffer[self.scanned..]) else {

@@ -177,8 +177,8 @@ impl Refusal {
         }
     }
 
-    /// What this server does not take in any form. The code is not one that only modern servers know: it makes a client that
-    /// knows both eras fall back to `initialize`.
+    /// What this server does not take in any form. The code is not one that only modern servers know: it makes a client
+    /// that knows both eras fall back to `initialize`.
     pub(crate) fn unsupported(sentence: String) -> Refusal {
         let data = r#"{"outlive":{"kind":"unsupported","outcome":"rejected","retryable":false}}"#;
         Refusal {

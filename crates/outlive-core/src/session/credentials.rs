@@ -1,8 +1,8 @@
 //! The server wants other credentials (401), or forbids what is asked (403).
 //!
-//! Either may be one request's own affair: a tool that wants a login of its own, a scope that is missing. So the request
-//! fails with the status, and as soon as nothing else runs the server is asked for a sign of life. If that is refused
-//! too, everything is: the link ends, and the next one is made with credentials that are read again.
+//! Either may be one request's own affair: a tool that wants a login of its own, a scope that is missing. So the
+//! request fails with the status, and as soon as nothing else runs the server is asked for a sign of life. If that is
+//! refused too, everything is: the link ends, and the next one is made with credentials that are read again.
 //!
 //! What is in flight was let in. It has no bound but its own, and the link is not given up under it; what the server
 //! refuses meanwhile is told so at once and waits for nothing.

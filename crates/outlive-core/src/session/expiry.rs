@@ -3,13 +3,15 @@
 //! A server says so by refusing a message with a status that means it (404, or 400 and 410 in such words). But it may
 //! refuse one message so in every session: an address that a proxy does not know, a tool that is not there. So:
 //!
-//! - A request that was refused is sent again in a new session, once. If that refuses it too, the matter is the request,
-//!   which fails with the status. If nothing is to be sent twice, the session is asked at once, and the request fails.
+//! - A request that was refused is sent again in a new session, once. If that refuses it too, the matter is the
+//!   request, which fails with the status. If nothing is to be sent twice, the session is asked at once, and the
+//!   request fails.
 //! - Nothing that may be executing is given up for the refusal of another message. If there is something, or if the
 //!   message was no request of the host, the session itself is asked, with a `ping`. Only if that is refused likewise,
 //!   the session is forgotten. Any other answer shows that it is not, and so does none: a session that is gone is
 //!   denied at once, while a server at work may take its time.
-//! - Words in an answer prove nothing. It is passed on, since the request may have been executed, and the session is asked.
+//! - Words in an answer prove nothing. It is passed on, since the request may have been executed, and the session is
+//!   asked.
 
 use std::time::Duration;
 

@@ -170,7 +170,8 @@ impl Session {
     }
 
     /// The server does not take a request, now or at all. If it is too busy, the request waits, and for a moment so do
-    /// the others; a long wait is the request's own. With [`Retry::Never`] nothing is sent a second time that a server had.
+    /// the others; a long wait is the request's own. With [`Retry::Never`] nothing is sent a second time that a server
+    /// had.
     fn rejected(&mut self, now: Time, id: &Id, status: u16, retry_after: Option<Duration>) {
         let busy = matches!(status, 429 | 503);
         let pause = retry_after.unwrap_or(BUSY).min(MOST_BUSY);

@@ -565,8 +565,8 @@ impl Session {
         ));
     }
 
-    /// Sends the notifications that wait behind requests: the host may have seen them acknowledged, and what it says next does
-    /// not wait for those requests, since one of them may be waiting for just that.
+    /// Sends the notifications that wait behind requests: the host may have seen them acknowledged, and what it says
+    /// next does not wait for those requests, since one of them may be waiting for just that.
     fn flush_notifications(&mut self, now: Time) {
         let takes = |link: &Link| link.is_open() || link.is_retiring();
         if self.note_bytes == 0 || !self.link.as_ref().is_some_and(takes) {

@@ -158,7 +158,8 @@ pub(super) struct Link {
     pub(super) check: Option<SessionCheck>,
     /// It ends because of a request that may ask for a new session.
     pub(super) disowned: bool,
-    /// A request was refused for its credentials (401, 403), and none that was sent from this frame on has had a result.
+    /// A request was refused for its credentials (401, 403), and none that was sent from this frame on has had a
+    /// result.
     pub(super) forbidden: Option<u64>,
     /// The server wants to be left alone until then.
     pub(super) busy_until: Option<Time>,

@@ -105,8 +105,8 @@ pub enum AbandonReason {
 pub enum Output {
     /// Send this message to the host (without line end).
     ToHost(Bytes),
-    /// Send this message to the host; the server said it on the stream of that request, or, if there is none, of one that the
-    /// host does not wait for.
+    /// Send this message to the host; the server said it on the stream of that request, or, if there is none, of one
+    /// that the host does not wait for.
     ToHostOf(Option<Id>, Bytes),
     /// The server is done with a request that the host no longer waits for, or never got it.
     Over(Id),
@@ -118,8 +118,8 @@ pub enum Output {
     Connect(Generation),
     /// Do this with that link.
     Link(Generation, LinkOrder),
-    /// The server has taken the host's `notifications/initialized`, or the session has taken over to tell it to the next
-    /// one. Only for hosts who wait for that.
+    /// The server has taken the host's `notifications/initialized`, or the session has taken over to tell it to the
+    /// next one. Only for hosts who wait for that.
     Initialized,
     /// Tell whoever watches.
     Event(Event),

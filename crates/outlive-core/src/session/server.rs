@@ -98,8 +98,8 @@ impl Session {
         self.dropped(Direction::ToHost, reason, format!("id {id}"));
     }
 
-    /// Something came that can only be the answer to a request of this id. If that was cancelled or has expired, the server
-    /// is done with it now; tells whether it was.
+    /// Something came that can only be the answer to a request of this id. If that was cancelled or has expired, the
+    /// server is done with it now; tells whether it was.
     fn note_late(&mut self, id: &Id) -> bool {
         let Some(link) = &self.link else { return false };
         let late = link.tombstones.contains(id);
@@ -197,8 +197,9 @@ impl Session {
         }
     }
 
-    /// The server has done what a request says, so it has done what earlier ones said about the same thing: their answers may come later,
-    /// and tell nothing about what the server has now. The next server is told what the host asked for last.
+    /// The server has done what a request says, so it has done what earlier ones said about the same thing: their
+    /// answers may come later, and tell nothing about what the server has now. The next server is told what the host
+    /// asked for last.
     fn supersede(&mut self, now: Time, by: &Entry) {
         if !by.is_state() {
             return;

@@ -37,8 +37,8 @@ impl Spoken {
 }
 
 impl Switch {
-    /// Who can have caused what a legacy server says. A client that waits for something, one whose request the server may
-    /// still be at work on, and one that has begun a task are candidates.
+    /// Who can have caused what a legacy server says. A client that waits for something, one whose request the server
+    /// may still be at work on, and one that has begun a task are candidates.
     pub(super) fn candidate(&self) -> Candidate {
         if self.abandoned.has_overflowed() {
             return Candidate::Unclear;

@@ -84,8 +84,8 @@ impl Switch {
         self.out.push_back(Output::Notify(client, channel, line));
     }
 
-    /// 2026-07-28 itself has no notifications of clients over HTTP, but an extension may: the server is told. What it cannot
-    /// be told is refused, so that nobody takes it for heard.
+    /// 2026-07-28 itself has no notifications of clients over HTTP, but an extension may: the server is told. What it
+    /// cannot be told is refused, so that nobody takes it for heard.
     fn modern_notification(&mut self, client: Client, channel: Channel, message: Message) {
         let refusal = match message.method() {
             // Closing the stream has cancelled the request, or will; there is nobody to tell it to a second time.
@@ -243,8 +243,8 @@ impl Switch {
         (id, frame)
     }
 
-    /// The id, the token and the frame of a request of the only client there is: its own, unless the server may still be at
-    /// work on another request that has them.
+    /// The id, the token and the frame of a request of the only client there is: its own, unless the server may still
+    /// be at work on another request that has them.
     fn kept_as_it_is(&mut self, own_id: &Id, message: &Message) -> (Id, Option<Token>, Bytes) {
         let mut id = own_id.clone();
         let mut frame = message.clone();
@@ -388,8 +388,8 @@ impl Switch {
         self.held.remove(&channel);
     }
 
-    /// The token was withdrawn that a channel was opened with: what is modern on it is cancelled, and its client told why.
-    /// A legacy client is gone.
+    /// The token was withdrawn that a channel was opened with: what is modern on it is cancelled, and its client told
+    /// why. A legacy client is gone.
     pub(super) fn on_withdrawn(&mut self, client: Client, channel: Channel) {
         let reason = AbandonReason::TokenWithdrawn;
         if self.sharing != Sharing::Modern {

@@ -57,10 +57,11 @@ impl Guest {
     }
 }
 
-/// Whether a resource is another one or a part of it. The server may tell of a part of what was subscribed to (2025-11-25,
-/// schema, `ResourceUpdatedNotificationParams`) and does not say whose it is. A part lies below the whole, behind a
-/// slash: `x://u` does not get what is of `x://user`. Nothing lies below a scheme or a root: whoever subscribes to that
-/// would be told the names of all that others follow. And a path that climbs is not below where it starts.
+/// Whether a resource is another one or a part of it. The server may tell of a part of what was subscribed to
+/// (2025-11-25, schema, `ResourceUpdatedNotificationParams`) and does not say whose it is. A part lies below the whole,
+/// behind a slash: `x://u` does not get what is of `x://user`. Nothing lies below a scheme or a root: whoever
+/// subscribes to that would be told the names of all that others follow. And a path that climbs is not below where it
+/// starts.
 fn is_part_of(whole: &str, uri: &str) -> bool {
     if whole == uri {
         return true;

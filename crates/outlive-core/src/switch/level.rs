@@ -1,8 +1,8 @@
 //! One level of log messages for all legacy clients.
 //!
-//! A server has one level. It is asked for what the most curious client wants, and each client is told what it has asked
-//! for; so what one client chooses changes nothing for another. A client that has chosen none is given what
-//! most servers send unasked ([`UNCHOSEN`]), as soon as somebody else has changed what this one does by itself.
+//! A server has one level. It is asked for what the most curious client wants, and each client is told what it has
+//! asked for; so what one client chooses changes nothing for another. A client that has chosen none is given what most
+//! servers send unasked ([`UNCHOSEN`]), as soon as somebody else has changed what this one does by itself.
 
 use serde_json::Value;
 

@@ -126,8 +126,8 @@ pub enum Output {
     Cancel(Id, Bytes, AbandonReason),
     /// The session's host answers a request of the server's.
     Answer(Bytes),
-    /// The session's host sends this notification, which came from a client on this channel. If there is no room for it, the
-    /// client is to be [told](overloaded_notification) there.
+    /// The session's host sends this notification, which came from a client on this channel. If there is no room for
+    /// it, the client is to be [told](overloaded_notification) there.
     Notify(Client, Channel, Bytes),
     /// Send this message to a client on this channel.
     Send(Client, Channel, Bytes),
@@ -247,8 +247,8 @@ impl Switch {
         }
     }
 
-    /// The server says when it has taken `notifications/initialized`: a client's own is done with then, and not before. Whatever the
-    /// client sends next, it sends to a server that is ready for it.
+    /// The server says when it has taken `notifications/initialized`: a client's own is done with then, and not before.
+    /// Whatever the client sends next, it sends to a server that is ready for it.
     pub fn confirming(mut self) -> Switch {
         self.confirms = true;
         self
@@ -462,8 +462,8 @@ impl Switch {
 }
 
 impl Switch {
-    /// Whether the server may still be at work on a request that was refused: it took too long, or its exchange broke off
-    /// while the server lives.
+    /// Whether the server may still be at work on a request that was refused: it took too long, or its exchange broke
+    /// off while the server lives.
     fn may_run_on(&self, refusal: &SessionRefusal) -> bool {
         match &refusal.error {
             Error::Timeout { .. } => true,

@@ -246,8 +246,8 @@ impl Switch {
         }
     }
 
-    /// Where the modern request is that a log message is for: the one on whose stream it came, or the only one that asks for log
-    /// messages (2026-07-28, logging), if it asks for this one.
+    /// Where the modern request is that a log message is for: the one on whose stream it came, or the only one that
+    /// asks for log messages (2026-07-28, logging), if it asks for this one.
     fn modern_log_place(&self, level: Option<Level>, owner: Owner) -> Option<(Client, Channel)> {
         let call = match owner {
             Owner::Unnamed if self.abandoned.may_log() => None,

@@ -28,8 +28,8 @@ pub(super) enum What {
 }
 
 impl What {
-    /// Whether it changes what the server has for all of its clients. The session has to see its answer, to know what to
-    /// tell the next server.
+    /// Whether it changes what the server has for all of its clients. The session has to see its answer, to know what
+    /// to tell the next server.
     pub(super) fn is_state(&self) -> bool {
         matches!(
             self,

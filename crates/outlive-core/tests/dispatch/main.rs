@@ -1,8 +1,8 @@
 //! The order in which messages leave for a server over HTTP: random schedules of everything that can happen to
 //! exchanges, and the rules one by one.
 //!
-//! `OUTLIVE_SCHEDULES` sets how many schedules are run (default 20,000). `OUTLIVE_SEED` runs the schedule of one seed and
-//! prints what happened in it.
+//! `OUTLIVE_SCHEDULES` sets how many schedules are run (default 20,000). `OUTLIVE_SEED` runs the schedule of one seed
+//! and prints what happened in it.
 
 mod rules;
 mod schedule;
@@ -123,8 +123,8 @@ fn fm_24_connections_are_given_up_after_a_silence_and_not_for_a_cancellation() {
     holds(24);
 }
 
-/// Seeds that failed under the rules before: notifications one after the other and everything else past them, the gate open
-/// as soon as `notifications/initialized` was taken, cancellations behind the notifications, half of it uncounted.
+/// Seeds that failed under the rules before: notifications one after the other and everything else past them, the gate
+/// open as soon as `notifications/initialized` was taken, cancellations behind the notifications, half of it uncounted.
 #[test]
 fn seeds_that_failed_before() {
     for seed in [

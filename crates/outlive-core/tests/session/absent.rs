@@ -113,7 +113,8 @@ fn a_server_that_comes_up_a_moment_later_is_found() {
     panic!("not looked for in time");
 }
 
-/// It reached a server once, which died of it or with it: what it waits for now is another server, and that is a new wait.
+/// It reached a server once, which died of it or with it: what it waits for now is another server, and that is a new
+/// wait.
 #[test]
 fn a_call_that_was_with_a_server_has_the_whole_hold_for_the_next() {
     let mut p = Pair::with_tools();

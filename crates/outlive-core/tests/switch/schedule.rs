@@ -15,7 +15,8 @@ use crate::world::{LEVELS, Upstream, World, is_state, shutting_down};
 
 const STEPS: usize = 80;
 
-/// How many schedules, and from which seed on: `OUTLIVE_SCHEDULES` is for the simulation of the session and counts five times as much there.
+/// How many schedules, and from which seed on: `OUTLIVE_SCHEDULES` is for the simulation of the session and counts five
+/// times as much there.
 fn seeds(count: u64) -> std::ops::RangeInclusive<u64> {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
     if let Some(only) = number("OUTLIVE_SEED") {
@@ -421,7 +422,8 @@ fn die(world: &mut World) {
     world.die(|it| it.frame["method"] != "tools/call");
 }
 
-/// The server says something on the stream of a request: whoever waits for it hears it there, all of it, whoever else is at work.
+/// The server says something on the stream of a request: whoever waits for it hears it there, all of it, whoever else
+/// is at work.
 fn on_its_stream(world: &mut World) {
     let live = world.abandoned.is_empty() || world.dice.roll(2) == 0;
     let from = match live {

@@ -4,7 +4,8 @@
 //! Every request carries a secret. Whatever the server says about it carries the secret too; so whoever
 //! reads a secret that is not its own has been told something about another client. The server goes on with
 //! what was cancelled, asks and logs about it, and answers it late or never; it dies, and the next one gets what may be
-//! sent again. It has one level of log messages and one set of subscriptions, and the books know what each client chose.
+//! sent again. It has one level of log messages and one set of subscriptions, and the books know what each client
+//! chose.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -260,7 +261,8 @@ impl World {
         self.told
     }
 
-    /// The server says something on the stream of this request, which nobody may wait for any more. Tells how many heard it.
+    /// The server says something on the stream of this request, which nobody may wait for any more. Tells how many
+    /// heard it.
     pub fn say_of(&mut self, upstream: &Upstream, live: bool, message: &Value) -> usize {
         (self.about, self.named, self.told) = (upstream.secret(), true, 0);
         let owner = live.then(|| upstream.id.clone());
@@ -299,8 +301,8 @@ impl World {
         }
     }
 
-    /// What one client chooses changes nothing for another: the server tells of all that anybody follows, and of nothing else; and
-    /// it logs what anybody wants.
+    /// What one client chooses changes nothing for another: the server tells of all that anybody follows, and of
+    /// nothing else; and it logs what anybody wants.
     fn nobody_is_changed(&self) {
         for ((client, uri), follow) in &self.followed {
             let told = self.subscribed.contains(uri) || self.doubtful.contains(uri);
@@ -602,7 +604,8 @@ impl World {
         }
     }
 
-    /// The token of a client is withdrawn, or the one that this channel was opened with: whatever was running is answered.
+    /// The token of a client is withdrawn, or the one that this channel was opened with: whatever was running is
+    /// answered.
     pub fn withdraw(&mut self, client: Client, channel: Option<Channel>) {
         self.withdrawing = Some((client, channel));
         let at = channel.unwrap_or(Channel::MAIN);

@@ -2,8 +2,8 @@
 //!
 //! # Theory
 //!
-//! In front stands the same HTTP as before a server of this crate ([`Http`]); behind it, any MCP server: a command or an
-//! address. Between the two is a *hub*: a [session](crate) with one server, as `outlive run` has it, and a
+//! In front stands the same HTTP as before a server of this crate ([`Http`]); behind it, any MCP server: a command or
+//! an address. Between the two is a *hub*: a [session](crate) with one server, as `outlive run` has it, and a
 //! [switch](outlive_core::switch) that makes several clients look like the one host a session has.
 //!
 //! ```text
@@ -12,14 +12,14 @@
 //!  modern requests ── Crowd ──┘
 //! ```
 //!
-//! - A legacy client has a server to itself for as long as its session lasts; with [`share`](Builder::share), all legacy
-//!   clients have one together.
+//! - A legacy client has a server to itself for as long as its session lasts; with [`share`](Builder::share), all
+//!   legacy clients have one together.
 //! - Modern requests need no session. They share a [pool](Builder::pool): each goes to the server with the least
 //!   to do.
 //! - A server is started with the first message that needs it. One that is shared is stopped when nobody
 //!   [needs it any more](Builder::idle_stop), and started again.
-//! - A server that dies is replaced under its session: the call in flight gets an error that says so, the next one works, and
-//!   no client has to connect again.
+//! - A server that dies is replaced under its session: the call in flight gets an error that says so, the next one
+//!   works, and no client has to connect again.
 //!
 //! | file | what happens there |
 //! |---|---|

@@ -9,8 +9,8 @@ use http_body::{Body, Frame, SizeHint};
 
 use super::report::{Mark, Marks};
 
-/// Whom to tell that the body of a message was written to its connection: what follows then cannot overtake it but on the
-/// server's side.
+/// Whom to tell that the body of a message was written to its connection: what follows then cannot overtake it but on
+/// the server's side.
 #[derive(Clone, Debug)]
 pub(super) struct Written(Option<(u64, Marks)>);
 

@@ -30,8 +30,8 @@ pub(super) enum Report {
     Gone,
 }
 
-/// What a task tells its link about the order of sending. These are heard even while the server is not read, and there is no
-/// more than one for each message and each attempt to listen.
+/// What a task tells its link about the order of sending. These are heard even while the server is not read, and there
+/// is no more than one for each message and each attempt to listen.
 #[derive(Debug)]
 pub(super) enum Mark {
     /// The server has the message of this number, or never will.

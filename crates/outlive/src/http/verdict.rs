@@ -40,8 +40,8 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    /// The JSON-RPC error in the body, if that is what it is. Gateways and identity providers have an `error` in theirs,
-    /// too, which is a word and no answer.
+    /// The JSON-RPC error in the body, if that is what it is. Gateways and identity providers have an `error` in
+    /// theirs, too, which is a word and no answer.
     fn error(&self) -> Option<Message> {
         let message = Message::read(one_line(&self.body)).ok()?;
         (message.kind() == Kind::Response && has_error(&message)).then_some(message)

@@ -51,10 +51,10 @@
 //! ```
 //!
 //! An rmcp program that has a branch for failures of its transport has one for these already, and one for
-//! the server's own errors ([`McpError`](::rmcp::ServiceError::McpError)) that they do not get into. The other way, a JSON-RPC error of ours
-//! with the facts in `data`, is what a host behind `outlive run` gets; it would have to be told
-//! from the server's by its code. That the call failed in `send` does not mean that it was not sent:
-//! [`Error::outcome`] says what is known.
+//! the server's own errors ([`McpError`](::rmcp::ServiceError::McpError)) that they do not get into. The other way, a
+//! JSON-RPC error of ours with the facts in `data`, is what a host behind `outlive run` gets; it would have to be told
+//! from the server's by its code. That the call failed in `send` does not mean that it was not sent: [`Error::outcome`]
+//! says what is known.
 //!
 //! A call that is dropped, or times out by rmcp's clock, is cancelled as ever: rmcp tells the server
 //! through us, and the session sees to it that nothing follows.
@@ -62,7 +62,8 @@
 //! # How it stands
 //!
 //! rmcp has no word for a connection that is down and coming back (`is_closed()` is about the client). A
-//! [`Handle`] taken from the transport has: [`state`](Handle::state), [`watch`](Handle::watch), [`events`](Handle::events).
+//! [`Handle`] taken from the transport has: [`state`](Handle::state), [`watch`](Handle::watch),
+//! [`events`](Handle::events).
 //!
 //! # A server
 //!
@@ -90,8 +91,8 @@
 //!
 //! What it cannot do, since the handlers run in tasks of rmcp's: bound how many run at once, drop one that
 //! ignores its cancellation before the runtime ends, or get another message to rmcp's loop while a handler
-//! blocks the only thread of its runtime. [`Server`](crate::Server) does all three. And as behind `outlive run`, the answer to
-//! `initialize` says of tools, prompts and resources that changes of their lists are told.
+//! blocks the only thread of its runtime. [`Server`](crate::Server) does all three. And as behind `outlive run`, the
+//! answer to `initialize` says of tools, prompts and resources that changes of their lists are told.
 
 mod codec;
 mod desk;

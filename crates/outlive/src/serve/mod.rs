@@ -86,9 +86,9 @@ pub(crate) trait Party: Send + Sync {
     /// The client of a modern request closed its channel.
     fn left(&self, channel: Channel);
 
-    /// The token was withdrawn that the channel was opened with. What runs on it, in a session on any channel, is cancelled
-    /// and answered with an error that says why; nothing else is said any more, also of what was not yet read. A session
-    /// has ended with it.
+    /// The token was withdrawn that the channel was opened with. What runs on it, in a session on any channel, is
+    /// cancelled and answered with an error that says why; nothing else is said any more, also of what was not yet
+    /// read. A session has ended with it.
     fn withdraw(&self, channel: Channel);
 
     /// Whether the client waits for something.

@@ -75,8 +75,8 @@ impl Reader {
         self
     }
 
-    /// The answer to a request that its session, or its token, has ended over. It was handed on: whoever sends it again may
-    /// have it done twice.
+    /// The answer to a request that its session, or its token, has ended over. It was handed on: whoever sends it again
+    /// may have it done twice.
     pub(crate) fn unfinished(&self, asked: &Message) -> Bytes {
         let outcome = Outcome::Unknown;
         let error = match self.withdrawn {

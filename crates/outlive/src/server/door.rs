@@ -41,7 +41,8 @@ impl Http {
     }
 
     /// Bytes of messages that have not been received completely, over all clients (256 MiB; at least the longest
-    /// message). Beyond this size a client that has sent nothing for 5 s gives way, or the message is refused with status 503.
+    /// message). Beyond this size a client that has sent nothing for 5 s gives way, or the message is refused with
+    /// status 503.
     #[must_use]
     pub fn max_body_bytes(mut self, bytes: usize) -> Http {
         self.limits.bodies = bytes;

@@ -175,8 +175,8 @@ impl Http {
         self
     }
 
-    /// Reads its token file and its certificate, and says what is wrong with them. [`bind`](Http::bind) does so too, but
-    /// there the fault may as well be the address's.
+    /// Reads its token file and its certificate, and says what is wrong with them. [`bind`](Http::bind) does so too,
+    /// but there the fault may as well be the address's.
     pub fn check_files(&self) -> Result<(), FilesError> {
         Files::of(&self.guard).read().map_err(FilesError)
     }
@@ -234,8 +234,8 @@ impl HttpServer {
         self.local
     }
 
-    /// Serves whoever comes, until the server is [shut down](super::ServerHandle::shutdown), or the gateway is. Dropping
-    /// the future shuts it down.
+    /// Serves whoever comes, until the server is [shut down](super::ServerHandle::shutdown), or the gateway is.
+    /// Dropping the future shuts it down.
     pub async fn serve(self) -> io::Result<()> {
         let Http {
             served,

@@ -105,8 +105,8 @@ fn most_resident(pid: u32) -> u64 {
     kilobytes.parse::<u64>().expect("a number") * 1024
 }
 
-/// FM-67: a subject that babbles does not fill the memory of the check: a line without end, lines without end, on either
-/// stream, and messages that are larger than they look.
+/// FM-67: a subject that babbles does not fill the memory of the check: a line without end, lines without end, on
+/// either stream, and messages that are larger than they look.
 #[test]
 fn fm_67_a_subject_that_babbles_is_not_kept() {
     const MIB: u64 = 1 << 20;

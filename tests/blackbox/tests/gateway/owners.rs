@@ -1,8 +1,8 @@
 //! What is one client's reaches no other: a server that goes on with what was cancelled, subscriptions, levels,
 //! streams.
 //!
-//! What a client is told is compared up to a message that everybody gets and that comes later; executions are counted at
-//! the tool.
+//! What a client is told is compared up to a message that everybody gets and that comes later; executions are counted
+//! at the tool.
 
 use std::fs;
 use std::sync::Arc;

@@ -72,8 +72,8 @@ fn modern_requests_pass_through_two_gateways() {
     assert_eq!(text(&next), "pong");
 }
 
-/// A client that calls as soon as `initialized` is accepted: no question of the server's is lost for want of a listener, and the tool
-/// runs once.
+/// A client that calls as soon as `initialized` is accepted: no question of the server's is lost for want of a
+/// listener, and the tool runs once.
 #[test]
 fn invariant_03_no_question_is_lost_behind_a_gateway() {
     for (round, listens) in [false, true, false, true].into_iter().enumerate() {
@@ -114,7 +114,8 @@ fn invariant_08_initialized_is_accepted_when_the_server_has_it() {
     assert!(text(&answer).starts_with("echo by session-"));
 }
 
-/// What a client saw accepted reaches the server before whatever it sends next: progress before the answer, all of it before the call.
+/// What a client saw accepted reaches the server before whatever it sends next: progress before the answer, all of it
+/// before the call.
 #[test]
 fn invariant_08_what_a_client_saw_accepted_is_not_overtaken() {
     let dealt = Arc::new(Mutex::new(Vec::new()));

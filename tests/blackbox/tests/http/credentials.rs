@@ -56,8 +56,8 @@ fn tokens(
     }
 }
 
-/// A server that wants credentials is given them, at the beginning and whenever it wants others; nothing is lost, and of many
-/// calls that are refused together one asks.
+/// A server that wants credentials is given them, at the beginning and whenever it wants others; nothing is lost, and
+/// of many calls that are refused together one asks.
 #[tokio::test(flavor = "multi_thread")]
 async fn credentials_are_obtained_when_they_are_wanted() {
     let door = Door::start("Bearer first-token");
@@ -118,7 +118,8 @@ async fn nobody_is_asked_in_vain() {
     assert_eq!(asked.load(Ordering::SeqCst), 1);
 }
 
-/// The same settings as on the command line: credentials from a file are read again when the server refuses those we have.
+/// The same settings as on the command line: credentials from a file are read again when the server refuses those we
+/// have.
 #[tokio::test(flavor = "multi_thread")]
 async fn credentials_in_a_file_are_read_again() {
     let folder = tempfile::tempdir().unwrap();

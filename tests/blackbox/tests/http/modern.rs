@@ -320,8 +320,8 @@ fn a_subscription_that_falls_silent_is_opened_again() {
     assert_eq!(host.answers(id), 0);
 }
 
-/// FM-42, FM-43 over HTTP: a server that breaks off, or never answers, when it is asked `server/discover` is taken for a
-/// legacy one, and can be used.
+/// FM-42, FM-43 over HTTP: a server that breaks off, or never answers, when it is asked `server/discover` is taken for
+/// a legacy one, and can be used.
 #[test]
 fn fm_43_a_server_that_leaves_the_probe_unanswered_is_a_legacy_one() {
     for act in [Act::Hang, Act::Reset, Act::Close] {

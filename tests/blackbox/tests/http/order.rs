@@ -37,7 +37,8 @@ impl Dealt {
     }
 }
 
-/// A server that asks in each call, and takes its time with each notification: what was sent before is dealt with before.
+/// A server that asks in each call, and takes its time with each notification: what was sent before is dealt with
+/// before.
 #[test]
 fn invariant_08_what_the_host_said_first_reaches_the_server_first() {
     let dealt = Dealt::default();
@@ -185,7 +186,8 @@ fn invariant_03_a_server_that_leaves_the_stream_unanswered_is_used_without() {
     assert_eq!(web.asked("initialize").len(), 1);
 }
 
-/// What a server asks for between two streams is believed within reason: a call whose answer waits is not put off for a day.
+/// What a server asks for between two streams is believed within reason: a call whose answer waits is not put off for a
+/// day.
 #[test]
 fn fm_26_a_pause_without_end_is_not_taken() {
     let id = AtomicI64::new(0);

@@ -1,5 +1,5 @@
-//! Refusals that concern one request only, or only sound like the end of a session. Beside each a call is running; the tool
-//! counts how often it was executed.
+//! Refusals that concern one request only, or only sound like the end of a session. Beside each a call is running; the
+//! tool counts how often it was executed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -77,7 +77,8 @@ fn never_down(host: &Host) {
     assert!(!host.events().iter().any(failed), "{:?}", host.events());
 }
 
-/// FM-04: a tool with sessions of its own has lost one of those. It was executed: its error passes, and nothing is repeated.
+/// FM-04: a tool with sessions of its own has lost one of those. It was executed: its error passes, and nothing is
+/// repeated.
 #[test]
 fn fm_04_words_in_an_answer_prove_nothing() {
     for words in [
@@ -113,8 +114,9 @@ fn fm_04_words_in_an_answer_prove_nothing() {
     }
 }
 
-/// FM-04: a server that says in a 200 that it has forgotten the session, and says so to a ping too, has: one handshake, and the next
-/// call works. The call that was answered so is not repeated, since nothing shows that it was not executed.
+/// FM-04: a server that says in a 200 that it has forgotten the session, and says so to a ping too, has: one handshake,
+/// and the next call works. The call that was answered so is not repeated, since nothing shows that it was not
+/// executed.
 #[test]
 fn fm_04_a_session_that_is_denied_in_every_answer_is_opened_anew() {
     let forgotten = Arc::new(AtomicBool::new(false));
@@ -154,7 +156,8 @@ fn fm_04_a_session_is_lost_in_a_401_too() {
     assert_eq!(web.asked("tools/call").len(), 2);
 }
 
-/// Invariant 4: a host that repeats `initialize` in a session that lives is told what the server says, and nothing else happens.
+/// Invariant 4: a host that repeats `initialize` in a session that lives is told what the server says, and nothing else
+/// happens.
 #[test]
 fn invariant_04_a_repeated_initialize_repeats_nothing_else() {
     for status in [400, 404, 405, 409] {
@@ -186,8 +189,8 @@ fn invariant_04_a_repeated_initialize_repeats_nothing_else() {
 
 const META: &str = "io.modelcontextprotocol/protocolVersion";
 
-/// Invariant 4: `server/discover` is sent to a login page elsewhere while a call runs. That is its own affair, whether the server has
-/// answered something before or not.
+/// Invariant 4: `server/discover` is sent to a login page elsewhere while a call runs. That is its own affair, whether
+/// the server has answered something before or not.
 #[test]
 fn invariant_04_a_redirected_discover_repeats_no_call() {
     for answered_before in [false, true] {
@@ -257,8 +260,8 @@ const DENIALS: [(u16, &str); 4] = [
     ),
 ];
 
-/// Invariant 3: a request that every session refuses is settled by the second, and the breaker is no part of it, however often it is
-/// called.
+/// Invariant 3: a request that every session refuses is settled by the second, and the breaker is no part of it,
+/// however often it is called.
 #[test]
 fn invariant_03_a_request_refused_by_every_session_is_settled_by_the_second() {
     for (status, words) in DENIALS {
@@ -433,7 +436,8 @@ fn fm_52_a_303_may_have_been_executed() {
     assert_eq!(web.asked("initialize").len(), 1);
 }
 
-/// FM-52: a call that is put off for long is put off alone; one that would be put off for longer than it may be held fails now.
+/// FM-52: a call that is put off for long is put off alone; one that would be put off for longer than it may be held
+/// fails now.
 #[test]
 fn fm_52_a_long_retry_after_holds_up_nobody_else() {
     let calls = Arc::new(AtomicUsize::new(0));
@@ -503,8 +507,8 @@ fn fm_04_an_error_with_the_id_of_its_call_is_its_answer() {
     }
 }
 
-/// FM-04: a server that has forgotten the session and says so with the id of each request is found out: the call is answered with that,
-/// once, and the next one works. A list, which does nothing, is simply asked for again.
+/// FM-04: a server that has forgotten the session and says so with the id of each request is found out: the call is
+/// answered with that, once, and the next one works. A list, which does nothing, is simply asked for again.
 #[test]
 fn fm_04_a_session_denied_by_id_is_opened_anew() {
     for method in ["tools/call", "tools/list"] {
@@ -535,7 +539,8 @@ fn fm_04_a_session_denied_by_id_is_opened_anew() {
     }
 }
 
-/// FM-52: a proxy that is too busy and names no time may have passed the call on, and so may one that waited for too long.
+/// FM-52: a proxy that is too busy and names no time may have passed the call on, and so may one that waited for too
+/// long.
 #[test]
 fn fm_52_a_call_that_a_proxy_may_have_passed_on_is_not_repeated() {
     for (status, headers) in [
@@ -573,7 +578,8 @@ fn fm_52_nothing_is_sent_twice_if_nothing_is_to_be() {
     }
 }
 
-/// FM-04: with `--retry never` a call that a forgotten session refused is not sent in the next one; that is opened all the same.
+/// FM-04: with `--retry never` a call that a forgotten session refused is not sent in the next one; that is opened all
+/// the same.
 #[test]
 fn fm_04_a_call_of_a_forgotten_session_is_not_repeated_if_nothing_is_to_be() {
     let (web, runs) = counting("deploy", |_| response(404, &[], ""));
@@ -606,7 +612,8 @@ fn fm_04_a_call_of_a_forgotten_session_is_not_repeated_if_nothing_is_to_be() {
     assert_eq!(sent.len(), 1);
 }
 
-/// FM-52: a call that is redirected with 301 or 302 may have been executed, as one with 303. With 307 and 308 it was not.
+/// FM-52: a call that is redirected with 301 or 302 may have been executed, as one with 303. With 307 and 308 it was
+/// not.
 #[test]
 fn fm_52_a_redirected_call_is_sent_again_only_if_it_was_not_executed() {
     for status in [301, 302, 307, 308] {
@@ -641,8 +648,8 @@ fn fm_52_a_redirected_call_is_sent_again_only_if_it_was_not_executed() {
     }
 }
 
-/// A server that has moved within its origin says so to `initialize`, and the session stays where it was led to; one whose addresses
-/// lead in a circle is told of in words.
+/// A server that has moved within its origin says so to `initialize`, and the session stays where it was led to; one
+/// whose addresses lead in a circle is told of in words.
 #[test]
 fn a_session_that_is_led_elsewhere_stays_there() {
     for status in [301, 302, 308] {
@@ -671,7 +678,8 @@ fn a_session_that_is_led_elsewhere_stays_there() {
     );
 }
 
-/// FM-27: a tool that wants a login of its own (401) costs nobody else anything, with nothing running or with something.
+/// FM-27: a tool that wants a login of its own (401) costs nobody else anything, with nothing running or with
+/// something.
 #[test]
 fn fm_27_a_tool_that_wants_a_login_costs_no_session() {
     let slow = Slow::default();

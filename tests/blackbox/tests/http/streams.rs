@@ -76,7 +76,8 @@ fn fm_23_comments_keep_streams_alive() {
     assert_eq!(web.asked("initialize").len(), 1);
 }
 
-/// FM-23: without comments the stream is cut and comes back without a word to the host, and a call that was cut is fetched.
+/// FM-23: without comments the stream is cut and comes back without a word to the host, and a call that was cut is
+/// fetched.
 #[test]
 fn fm_23_a_stream_that_was_cut_for_being_idle_comes_back() {
     let call = std::sync::Mutex::new(None);

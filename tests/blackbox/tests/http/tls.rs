@@ -1,6 +1,7 @@
 //! TLS: whom we trust, and what is said of those we do not.
 //!
-//! The certificate in `tls/` is for 127.0.0.1 and outlive.test; the key of the authority that has signed it was thrown away.
+//! The certificate in `tls/` is for 127.0.0.1 and outlive.test; the key of the authority that has signed it was thrown
+//! away.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

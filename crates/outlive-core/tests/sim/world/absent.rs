@@ -14,8 +14,8 @@ const GREETING: Duration = Duration::from_secs(5);
 const SLACK: Duration = Duration::from_secs(2);
 
 impl World {
-    /// From now on whoever is sent to the server finds nobody: not even a connection is made. The host begins anew, and is
-    /// told soon; whatever it waits for is settled within the hold.
+    /// From now on whoever is sent to the server finds nobody: not even a connection is made. The host begins anew, and
+    /// is told soon; whatever it waits for is settled within the hold.
     pub fn end_absent(&mut self) -> Result<(), Broken> {
         self.die(
             0,

@@ -33,8 +33,9 @@ pub enum Outcome {
 
 /// The tools on offer in set `v1`, `v2`, `v3`, `unhinted`, `none` or `twice`.
 ///
-/// `v3` has another title for its first tool. `v2` has `added` instead of `removed`, and another schema for `changing`. `unhinted` is `v1`
-/// without any annotation. `none` has no tools. `twice` has each annotated tool twice, first without.
+/// `v3` has another title for its first tool. `v2` has `added` instead of `removed`, and another schema for `changing`.
+/// `unhinted` is `v1` without any annotation. `none` has no tools. `twice` has each annotated tool twice, first
+/// without.
 pub fn list(set: &str) -> Vec<Value> {
     if set == "none" {
         return Vec::new();
