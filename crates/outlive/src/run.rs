@@ -104,6 +104,7 @@ pub fn run_remote<O: Observer>(
     })
 }
 
+/// Scatters the pauses between attempts, so that not all come back at the same moment.
 pub(crate) fn seed() -> u64 {
     RandomState::new().build_hasher().finish()
 }

@@ -1,7 +1,5 @@
 //! The two families of protocol versions.
 
-use std::fmt;
-
 use serde::Serialize;
 
 use super::version;
@@ -32,19 +30,5 @@ impl Era {
             Era::Legacy => version::LEGACY[version::LEGACY.len() - 1],
             Era::Modern => version::MODERN,
         }
-    }
-
-    /// The word for it in settings and reports.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Era::Legacy => "legacy",
-            Era::Modern => "modern",
-        }
-    }
-}
-
-impl fmt::Display for Era {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }

@@ -8,8 +8,8 @@ pub const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-1
 /// The version without a handshake.
 pub const MODERN: &str = "2026-07-28";
 
-/// The first version over HTTP in which a server may end the stream of a request early, for the client to resume.
-pub const RESUMABLE: &str = "2025-11-25";
+/// The first version whose clients know events without a message, and so a stream that is ended early to be resumed.
+pub const PRIMED: &str = "2025-11-25";
 
 /// The era of a version; `None` if we do not know the version.
 pub fn era(version: &str) -> Option<Era> {

@@ -1,6 +1,5 @@
 //! How a client comes to be.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -228,7 +227,7 @@ impl<S> Builder<S> {
         let label = policy.label.clone();
         let shared = Arc::new(Shared::new(&policy));
         let (server, handlers, lingers) = (self.server, self.handlers, self.lingers);
-        let seed = RandomState::new().build_hasher().finish();
+        let seed = crate::run::seed();
         let run = {
             let (shared, handlers) = (shared.clone(), handlers.clone());
             move |runtime: Runtime| {

@@ -1,6 +1,5 @@
 //! An rmcp server behind standard streams that nothing else can touch.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::time::Duration;
 
@@ -25,7 +24,7 @@ pub async fn serve_stdio<S: Service<RoleServer>>(service: S) -> io::Result<()> {
     let policy = policy();
     let host = Guarded::take()?.host()?;
     let host = Stdio::of(host, Log, policy.limits.message);
-    let seed = RandomState::new().build_hasher().finish();
+    let seed = crate::run::seed();
     let host = driver::drive(host, Handlers::new(service), policy, seed).await;
     host.finish();
     Ok(())

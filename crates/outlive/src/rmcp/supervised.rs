@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::future::poll_fn;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -84,7 +83,7 @@ impl Supervised {
     fn start(&mut self) {
         if let Some(run) = self.run.take() {
             self.shared.open(&self.policy.limits);
-            let seed = RandomState::new().build_hasher().finish();
+            let seed = crate::run::seed();
             let desk = Desk::new(self.shared.clone());
             tokio::spawn(run(desk, self.policy.clone(), seed));
         }

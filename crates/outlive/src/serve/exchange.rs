@@ -9,7 +9,8 @@ use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, ORIGIN};
 use hyper::{Method, Request, StatusCode};
 use memchr::memmem;
 use outlive_core::message::{Defect, DefectKind, Kind as MessageKind};
-use outlive_core::protocol::{code, version};
+use outlive_core::protocol::header::LAST_EVENT_ID;
+use outlive_core::protocol::{Era, code, version};
 use outlive_core::session_table::{Full, Principal};
 use outlive_core::{Error, Frame, Message};
 use serde::Deserialize;
@@ -30,9 +31,6 @@ use super::{Kind, Party, cors, sse};
 /// An answer that comes this soon is a plain response; for a later one a stream is opened, so
 /// that everybody on the way sees that something is going on.
 const PROMPT: Duration = Duration::from_millis(250);
-
-/// The first revision whose clients know events without a message.
-const PRIMED: &str = "2025-11-25";
 
 /// A refusal on the way.
 pub(super) type Refused<T> = Result<T, Box<Reply>>;
@@ -137,7 +135,7 @@ impl Front {
         }
         let body = self.read(body, caller).await?;
         let message = Message::read(body.clone());
-        let legacy = |version: &str| version::LEGACY.contains(&version.trim());
+        let legacy = |version: &str| version::era(version.trim()) == Some(Era::Legacy);
         let modern = message.as_ref().is_ok_and(Message::is_modern)
             || header(headers, VERSION).is_some_and(|version| !legacy(version));
         let speaks_for_itself = message.as_ref().is_ok_and(Message::is_modern);
@@ -317,7 +315,7 @@ impl Front {
             return Ok(reply::refusal(StatusCode::NOT_ACCEPTABLE, sentence));
         }
         let place = self.stream_place()?;
-        let cursor = header(headers, "last-event-id").filter(|id| !id.is_empty());
+        let cursor = header(headers, LAST_EVENT_ID).filter(|id| !id.is_empty());
         let turn = match cursor {
             None => session.mouth.listen(),
             Some(id) => read_id(id).and_then(|(channel, n)| session.mouth.resume(channel, n)),
@@ -611,5 +609,5 @@ pub(super) fn accepts(headers: &HeaderMap, kind: &str) -> bool {
 }
 
 fn is_primed(headers: &HeaderMap) -> bool {
-    header(headers, VERSION).is_some_and(|version| version.trim() == PRIMED)
+    header(headers, VERSION).is_some_and(|version| version.trim() == version::PRIMED)
 }
