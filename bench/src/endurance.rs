@@ -127,7 +127,7 @@ pub fn restarts(programs: &Programs, count: usize) -> io::Result<Span> {
     })
 }
 
-/// The server behind outlive: its one child that is not outlive's warden.
+/// The server behind outlive: its one child that is not outlive's orphan reaper.
 fn server_of(host: &Host) -> io::Result<Process> {
     let own = host.process().name()?;
     let start = Instant::now();

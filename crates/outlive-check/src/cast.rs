@@ -96,11 +96,11 @@ impl Cast {
     }
 
     /// How long an answer may take.
-    pub fn patience(&self) -> Duration {
+    pub fn timeout(&self) -> Duration {
         match self {
-            Cast::Server(server) => server.options.patience,
-            Cast::Client(client) => client.options.patience,
-            Cast::Proxy(proxy) => proxy.options.patience,
+            Cast::Server(server) => server.options.timeout,
+            Cast::Client(client) => client.options.timeout,
+            Cast::Proxy(proxy) => proxy.options.timeout,
         }
     }
 }

@@ -45,7 +45,7 @@ pub struct Host {
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) leg: Leg,
     pub(crate) era: Era,
-    pub(crate) patience: Duration,
+    pub(crate) timeout: Duration,
     pub(crate) quick: Option<ToolCall>,
     /// Whether questions of the server are answered while something is waited for.
     pub obliging: bool,
@@ -59,7 +59,7 @@ impl Host {
         inbox: Arc<Inbox>,
         leg: Leg,
         era: Era,
-        patience: Duration,
+        timeout: Duration,
         quick: Option<ToolCall>,
     ) -> Host {
         Host {
@@ -67,7 +67,7 @@ impl Host {
             inbox,
             leg,
             era,
-            patience,
+            timeout,
             quick,
             obliging: true,
             obliged: 0,
@@ -84,7 +84,7 @@ impl Host {
         let written = match &mut self.line {
             Line::Pipes(pipes) => {
                 self.leg.sent(bytes);
-                pipes.write(bytes, self.patience).await
+                pipes.write(bytes, self.timeout).await
             }
             Line::Web(web) => web.post(bytes.trim_ascii()).await,
         };
@@ -183,8 +183,8 @@ impl Host {
             Lost(String),
             End,
         }
-        let patience = self.patience;
-        let seen = self.wait(what, patience, |letters| {
+        let timeout = self.timeout;
+        let seen = self.wait(what, timeout, |letters| {
             let answer = letters.responses(&id.0).first().cloned().map(Seen::Answer);
             let lost = letters.lost(&id.0).map(|why| Seen::Lost(why.to_owned()));
             answer.or(lost).or(letters.ended.then_some(Seen::End))
@@ -196,7 +196,7 @@ impl Host {
                 let end = self.end_in_words().await;
                 Finding::broken(format!("{what} was not answered: {end}"))
             }
-            None => Finding::broken(format!("{what} was not answered within {patience:?}.")),
+            None => Finding::broken(format!("{what} was not answered within {timeout:?}.")),
         }
     }
 
@@ -251,7 +251,7 @@ impl Host {
     pub async fn wait<T>(
         &mut self,
         what: &str,
-        patience: Duration,
+        timeout: Duration,
         mut look: impl FnMut(&Letters) -> Option<T>,
     ) -> Option<T> {
         enum Seen<T> {
@@ -259,7 +259,7 @@ impl Host {
             Question(Value),
         }
         self.leg.waits_for(what);
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         let inbox = self.inbox.clone();
         loop {
             let next = self.obliging.then_some(self.obliged);
@@ -310,12 +310,12 @@ impl Host {
     }
 
     /// Waits for the server's end.
-    pub async fn end(&mut self, what: &str, patience: Duration) -> Result<ExitStatus, Finding> {
+    pub async fn end(&mut self, what: &str, timeout: Duration) -> Result<ExitStatus, Finding> {
         self.leg.waits_for(what);
-        match self.pipes().process.end(patience).await {
+        match self.pipes().process.end(timeout).await {
             Some(status) => Ok(status),
             None => Finding::broken(format!(
-                "{what} did not happen within {patience:?}: the server still runs."
+                "{what} did not happen within {timeout:?}: the server still runs."
             )),
         }
     }
@@ -360,8 +360,8 @@ impl Host {
     }
 
     /// The time this host waits for anything.
-    pub fn patience(&self) -> Duration {
-        self.patience
+    pub fn timeout(&self) -> Duration {
+        self.timeout
     }
 
     async fn end_in_words(&mut self) -> String {

@@ -186,10 +186,10 @@ impl Inbox {
     /// Waits until there is something to be found; `None` once the patience is over.
     pub async fn until<T>(
         &self,
-        patience: Duration,
+        timeout: Duration,
         mut look: impl FnMut(&Letters) -> Option<T>,
     ) -> Option<T> {
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         loop {
             let mut news = pin!(self.news.notified());
             news.as_mut().enable();

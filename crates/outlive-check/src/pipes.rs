@@ -8,7 +8,6 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
 
 use crate::inbox::Inbox;
 use crate::journal::Leg;
@@ -72,10 +71,10 @@ impl Pipes {
     }
 
     /// Writes all of it, unless the server does not take it in time.
-    pub async fn write(&mut self, bytes: &[u8], patience: Duration) -> io::Result<()> {
+    pub async fn write(&mut self, bytes: &[u8], timeout: Duration) -> io::Result<()> {
         let closed = || io::Error::new(io::ErrorKind::BrokenPipe, "the input is closed");
         let input = self.input.as_mut().ok_or_else(closed)?;
-        let written = timeout(patience, async {
+        let written = tokio::time::timeout(timeout, async {
             input.write_all(bytes).await?;
             input.flush().await
         });

@@ -108,9 +108,9 @@ impl Process {
     }
 
     /// Waits for its end.
-    pub async fn end(&mut self, patience: Duration) -> Option<ExitStatus> {
+    pub async fn end(&mut self, timeout: Duration) -> Option<ExitStatus> {
         let end = self.exited.wait_for(Option::is_some);
-        match tokio::time::timeout(patience, end).await {
+        match tokio::time::timeout(timeout, end).await {
             Ok(Ok(status)) => *status,
             _ => None,
         }

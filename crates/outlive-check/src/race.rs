@@ -77,8 +77,8 @@ async fn in_passing(host: &mut Host, call: &ToolCall, lag: usize) -> Vec<Id> {
 async fn closing_in(host: &mut Host, call: &ToolCall, random: &mut Random) -> Vec<Id> {
     let begun = Instant::now();
     let first = host.call(call).await;
-    let patience = host.patience();
-    host.wait("a call", patience, |letters| {
+    let timeout = host.timeout();
+    host.wait("a call", timeout, |letters| {
         (!letters.responses(&first.0).is_empty() || letters.ended).then_some(())
     })
     .await;

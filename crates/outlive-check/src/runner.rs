@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, mpsc};
-use tokio::time::timeout;
 
 use crate::cast::Cast;
 use crate::journal::Journal;
@@ -83,11 +82,11 @@ async fn play(scenario: &'static Scenario, cast: Cast, random: Random) -> Trial 
     }
     // Who is more patient than usual waits longer for the whole, too. Starts are not counted: a few
     // of them, at the pace of the first.
-    let patience = cast.patience().as_secs_f64() / USUAL_PATIENCE.as_secs_f64();
-    let bound = scenario.bound.mul_f64(patience.max(1.0)) + 4 * cast.started_in();
+    let timeout = cast.timeout().as_secs_f64() / USUAL_PATIENCE.as_secs_f64();
+    let bound = scenario.bound.mul_f64(timeout.max(1.0)) + 4 * cast.started_in();
     let mut stage = Stage::new(cast.clone(), scenario.era, random);
     let journal = stage.journal.clone();
-    let verdict = match timeout(bound, (scenario.run)(&mut stage)).await {
+    let verdict = match tokio::time::timeout(bound, (scenario.run)(&mut stage)).await {
         Ok(held) => held.into(),
         Err(_) => {
             let waiting = journal.waiting();

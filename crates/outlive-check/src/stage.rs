@@ -25,7 +25,7 @@ use crate::web::{Address, Web};
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How long an answer may take. Only a hang should miss it.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// How long the first start may take.
     pub start_patience: Duration,
     /// The era to play in, if the program speaks both.
@@ -41,7 +41,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
-            patience: Duration::from_secs(10),
+            timeout: Duration::from_secs(10),
             start_patience: Duration::from_secs(60),
             era: None,
             call: None,
@@ -174,11 +174,11 @@ pub(crate) async fn start(
         Target::Command(command) => Line::Pipes(Box::new(spawn(command, drain, &inbox, &leg)?)),
         Target::Url(url) => {
             let address = Address::parse(url).map_err(Finding::Broken)?;
-            let web = Web::new(address, era, options.patience, inbox.clone(), leg.clone());
+            let web = Web::new(address, era, options.timeout, inbox.clone(), leg.clone());
             Line::Web(Box::new(web))
         }
     };
-    Ok(Host::new(line, inbox, leg, era, options.patience, quick))
+    Ok(Host::new(line, inbox, leg, era, options.timeout, quick))
 }
 
 fn spawn(

@@ -122,16 +122,16 @@ async fn survey(target: &Target, options: &Options) -> Result<Survey, String> {
     let begun = Instant::now();
     let journal = Journal::default();
     // A first start may have to download the server.
-    let patience = options.start_patience;
-    let legacy = first_look(target, options, Era::Legacy, patience, &journal).await;
+    let timeout = options.start_patience;
+    let legacy = first_look(target, options, Era::Legacy, timeout, &journal).await;
     let started_in = begun.elapsed();
     // The second has no more to download. It may take as long as the first did; one that was not answered tells
     // nothing about that.
-    let patience = match &legacy {
-        Ok(_) => options.patience + 2 * started_in,
-        Err(_) => options.patience,
+    let timeout = match &legacy {
+        Ok(_) => options.timeout + 2 * started_in,
+        Err(_) => options.timeout,
     };
-    let modern = first_look(target, options, Era::Modern, patience, &Journal::default()).await;
+    let modern = first_look(target, options, Era::Modern, timeout, &Journal::default()).await;
     let mut found = match (legacy, modern) {
         (Ok((mut host, about)), modern) => {
             let eras = match (modern.is_ok(), options.era) {
@@ -151,7 +151,7 @@ async fn survey(target: &Target, options: &Options) -> Result<Survey, String> {
         (Err(why), _) => {
             let mut words = in_words(target, &why, &journal);
             if started_in >= options.start_patience {
-                words.push_str("\n  --start-patience gives it longer to start.");
+                words.push_str("\n  --start-timeout gives it longer to start.");
             }
             return Err(words);
         }
@@ -204,11 +204,11 @@ async fn first_look(
     target: &Target,
     options: &Options,
     era: Era,
-    patience: Duration,
+    timeout: Duration,
     journal: &Journal,
 ) -> Result<(Host, About), Finding> {
     let mut host = start(target, options, true, era, None, journal.leg("host")).await?;
-    host.patience = patience;
+    host.timeout = timeout;
     let about = match era {
         Era::Legacy => host.handshake().await?,
         Era::Modern => {
@@ -224,7 +224,7 @@ async fn first_look(
             }
         }
     };
-    host.patience = options.patience;
+    host.timeout = options.timeout;
     let info = match about["serverInfo"].is_object() {
         true => &about["serverInfo"],
         false => &about["_meta"]["io.modelcontextprotocol/serverInfo"],

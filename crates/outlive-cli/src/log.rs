@@ -15,8 +15,8 @@ use outlive_core::{Event, State, Time};
 use serde_json::{Value, json};
 
 use crate::eras::Eras;
-use crate::flood::{Flood, Kind, Untold};
-use crate::scribe::Scribe;
+use crate::log_writer::LogWriter;
+use crate::rate_limit::{Kind, RateLimit, Untold};
 use crate::settings::{LogFormat, LogLevel, Settings};
 
 /// How often it is looked whether there is something to sum up.
@@ -27,7 +27,7 @@ const GLANCE: Duration = Duration::from_millis(250);
 pub struct Log {
     lines: Arc<Lines>,
     /// `None`: the server's standard error is only kept for error messages.
-    stderr: Option<Scribe>,
+    stderr: Option<LogWriter>,
     eras: Eras,
 }
 
@@ -39,9 +39,9 @@ struct Lines {
     colour: bool,
     /// In a file, which is read later and may have several writers, each line says when and who.
     to_file: bool,
-    events: Scribe,
+    events: LogWriter,
     secrets: Secrets,
-    flood: Flood,
+    rate_limit: RateLimit,
     /// Whether a thread waits for the time to sum up.
     summing: AtomicBool,
 }
@@ -49,15 +49,15 @@ struct Lines {
 impl Log {
     /// A log as the settings say; a file that cannot be opened is a reason not to start.
     pub fn open(settings: &Settings, secrets: Secrets, eras: Eras) -> Result<Log, String> {
-        let ours = Scribe::new(io::stderr()).map_err(|error| error.to_string())?;
+        let ours = LogWriter::new(io::stderr()).map_err(|error| error.to_string())?;
         let events = match &settings.log_file {
-            Some(path) => scribe(path)?,
+            Some(path) => log_writer(path)?,
             None => ours.clone(),
         };
         let stderr = match settings.stderr.to_str() {
             Some("inherit") => Some(ours),
             Some("capture") => None,
-            _ => Some(scribe(&settings.stderr)?),
+            _ => Some(log_writer(&settings.stderr)?),
         };
         let to_terminal = settings.log_file.is_none() && io::stderr().is_terminal();
         let colour =
@@ -69,7 +69,7 @@ impl Log {
             to_file: settings.log_file.is_some(),
             events,
             secrets,
-            flood: Flood::default(),
+            rate_limit: RateLimit::default(),
             summing: AtomicBool::new(false),
         };
         Ok(Log {
@@ -85,13 +85,13 @@ impl Log {
             self.eras.remember();
         }
         if matches!(event, Event::Connected { .. }) {
-            self.lines.tell(self.lines.flood.settle("lost"));
-            self.lines.tell(self.lines.flood.settle("state"));
+            self.lines.tell(self.lines.rate_limit.settle("lost"));
+            self.lines.tell(self.lines.rate_limit.settle("state"));
         }
         if self.lines.wants(event) {
             self.lines.write(upstream, now, event);
         }
-        if self.lines.flood.next().is_some() {
+        if self.lines.rate_limit.next().is_some() {
             self.lines.sum_up_later();
         }
     }
@@ -109,7 +109,7 @@ impl Log {
 
     /// Waits until everything is written, but not for ever.
     pub fn finish(&self) {
-        self.lines.tell(self.lines.flood.all());
+        self.lines.tell(self.lines.rate_limit.all());
         self.lines.events.finish();
         if let Some(stderr) = &self.stderr {
             stderr.finish();
@@ -129,13 +129,13 @@ impl Lines {
     }
 
     fn admits(&self, event: &Event) -> bool {
-        kind(event).is_none_or(|kind| self.flood.admits(&kind, Instant::now()))
+        kind(event).is_none_or(|kind| self.rate_limit.admits(&kind, Instant::now()))
     }
 
     fn write(&self, upstream: Option<u64>, now: Time, event: &Event) {
         if matches!(event, Event::State(State::Failed { .. })) {
             // What has come to this belongs before it.
-            self.tell(self.flood.settle("lost"));
+            self.tell(self.rate_limit.settle("lost"));
         }
         let line = match self.format {
             LogFormat::Text => self.placed(text(event, upstream, self.colour)),
@@ -166,9 +166,9 @@ impl Lines {
         }
         let lines = self.clone();
         let sum_up = move || {
-            while lines.flood.next().is_some() {
+            while lines.rate_limit.next().is_some() {
                 thread::sleep(GLANCE);
-                lines.tell(lines.flood.due(Instant::now()));
+                lines.tell(lines.rate_limit.due(Instant::now()));
             }
             lines.summing.store(false, Ordering::Release);
         };
@@ -205,7 +205,7 @@ impl Lines {
     }
 }
 
-/// What may come in a flood, and how much of it is written.
+/// What may come in a rate limit, and how much of it is written.
 fn kind(event: &Event) -> Option<Kind> {
     const DEBUG: &str = "(--log-level debug shows each of them)";
     let (about, sentence, most, seconds) = match event {
@@ -268,11 +268,11 @@ impl Drop for Log {
     }
 }
 
-fn scribe(path: &Path) -> Result<Scribe, String> {
+fn log_writer(path: &Path) -> Result<LogWriter, String> {
     let open =
         |path| -> io::Result<File> { OpenOptions::new().create(true).append(true).open(path) };
     open(path)
-        .and_then(Scribe::new)
+        .and_then(LogWriter::new)
         .map_err(|error| format!("cannot write to {}: {error}", path.display()))
 }
 

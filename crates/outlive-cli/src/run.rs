@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-use outlive::{Command, Ended, Remote, Run, Secrets, Warden};
+use outlive::{Command, Ended, OrphanReaper, Remote, Run, Secrets};
 use outlive_core::Policy;
 
 use crate::eras::Eras;
@@ -30,7 +30,7 @@ pub fn run(settings: &Settings) -> Result<ExitCode, String> {
     let mut run = Run::new(command, policy, log);
     run.exit_on_failed = settings.exit_on_failed;
     // Without one we go on as well as we can: it is only needed if we are killed.
-    run.warden = Warden::start().ok();
+    run.orphan_reaper = OrphanReaper::start().ok();
     code(outlive::run(run))
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use outlive::gateway::{self, Builder, Watcher};
-use outlive::{Gateway, Secrets, Warden};
+use outlive::{Gateway, OrphanReaper, Secrets};
 use outlive_core::cause::StartFailure;
 use outlive_core::{Event, State, Time};
 use serde_json::json;
@@ -71,10 +71,10 @@ pub fn run(settings: &ServeSettings) -> Result<ExitCode, String> {
     })
 }
 
-/// Without a warden we go on as well as we can: it is only needed if we are killed.
+/// Without an orphan reaper we go on as well as we can: it is only needed if we are killed.
 fn guarded(builder: Builder) -> Builder {
-    match Warden::start() {
-        Ok(warden) => builder.warden(warden),
+    match OrphanReaper::start() {
+        Ok(orphan_reaper) => builder.orphan_reaper(orphan_reaper),
         Err(_) => builder,
     }
 }

@@ -17,7 +17,7 @@ use crate::time::Time;
 
 /// The order in which requests were accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Ticket(u64);
+pub(crate) struct RequestKey(u64);
 
 /// Where a request is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(crate) enum Place {
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) message: Message,
-    pub(crate) ticket: Ticket,
+    pub(crate) ticket: RequestKey,
     pub(crate) place: Place,
     pub(crate) accepted: Time,
     /// Since when it has been where it is.
@@ -257,7 +257,7 @@ impl Ledger {
     /// Accepts a request. Its id must not be in the table.
     pub(crate) fn accept(&mut self, message: Message, terms: Terms, now: Time) -> Id {
         let id = message.id().cloned().unwrap_or(Id::Null);
-        let ticket = Ticket(self.next_ticket);
+        let ticket = RequestKey(self.next_ticket);
         self.next_ticket += 1;
         self.bytes += message.bytes().len();
         self.held += 1;

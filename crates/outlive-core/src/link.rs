@@ -39,7 +39,7 @@ impl fmt::Display for Generation {
 /// What became of one request, where the link itself lives on: over HTTP each request has an
 /// exchange of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum RequestFailure {
     /// The server refused it unexecuted, with this status. But 503 without a time to come back may also be said by a
     /// proxy of what the server behind it has executed, and counts as that.
     Rejected {
@@ -120,7 +120,7 @@ pub enum LinkInput {
         /// Which request.
         id: Id,
         /// What became of it.
-        fate: Fate,
+        failure: RequestFailure,
     },
     /// The server refused a message unexecuted, and its status says that it has forgotten the session.
     Expired {

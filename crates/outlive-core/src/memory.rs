@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::bounded::RecentSet;
 use crate::catalog::{Catalog, Page};
 use crate::event::Software;
-use crate::ledger::Ticket;
+use crate::ledger::RequestKey;
 use crate::message::{Id, Message};
 use crate::protocol::{Era, List};
 
@@ -87,7 +87,7 @@ impl Welcome {
 /// A request that a new server has to be told too.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
-    ticket: Ticket,
+    ticket: RequestKey,
     pub(crate) request: Message,
 }
 
@@ -96,7 +96,7 @@ impl Memory {
     /// has now put together from pages of more than one server.
     pub(crate) fn learn(
         &mut self,
-        ticket: Ticket,
+        ticket: RequestKey,
         request: &Message,
         result: &[u8],
         most_subscriptions: usize,

@@ -99,7 +99,7 @@ impl<S: Tracked + ?Sized> Tracked for Arc<S> {
 
 /// A newcomer that wants a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket(u64);
+pub struct SessionKey(u64);
 
 /// Whether a newcomer may come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +136,7 @@ pub struct SessionTable<S> {
     limits: TableLimits,
     sessions: FxHashMap<String, Entry<S>>,
     /// Newcomers that wait, and since when.
-    queue: VecDeque<(Ticket, Time)>,
+    queue: VecDeque<(SessionKey, Time)>,
     /// Newcomers that were admitted and have not opened a session.
     admitted: usize,
     /// Places that are taken, those of sessions that have ended included.
@@ -173,15 +173,15 @@ impl<S: Tracked> SessionTable<S> {
     }
 
     /// Somebody wants a session. Next it [asks](SessionTable::admit) whether it may have one.
-    pub fn arrive(&mut self, now: Time) -> Ticket {
+    pub fn arrive(&mut self, now: Time) -> SessionKey {
         self.tickets += 1;
-        let ticket = Ticket(self.tickets);
+        let ticket = SessionKey(self.tickets);
         self.queue.push_back((ticket, now));
         ticket
     }
 
     /// Whether a newcomer may come in. May end a session that gives way to it.
-    pub fn admit(&mut self, ticket: Ticket, now: Time) -> Admission {
+    pub fn admit(&mut self, ticket: SessionKey, now: Time) -> Admission {
         let Some(at) = self.queue.iter().position(|(known, _)| *known == ticket) else {
             return Admission::Full(Full::Sessions);
         };
@@ -213,7 +213,7 @@ impl<S: Tracked> SessionTable<S> {
     /// A client goes where a server waits for it that has a place already: it needs room for a session, but no place.
     /// It counts as one that was [admitted](Admission::Admitted), and as one place too many until its own is
     /// [given back](SessionTable::release).
-    pub fn admit_to_kept(&mut self, ticket: Ticket, now: Time) -> Admission {
+    pub fn admit_to_kept(&mut self, ticket: SessionKey, now: Time) -> Admission {
         let Some(at) = self.queue.iter().position(|(known, _)| *known == ticket) else {
             return Admission::Full(Full::Sessions);
         };
@@ -227,7 +227,7 @@ impl<S: Tracked> SessionTable<S> {
     }
 
     /// A newcomer is gone before it was admitted.
-    pub fn depart(&mut self, ticket: Ticket) {
+    pub fn depart(&mut self, ticket: SessionKey) {
         self.queue.retain(|(known, _)| *known != ticket);
     }
 

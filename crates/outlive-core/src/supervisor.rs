@@ -22,7 +22,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// What to do after a link has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum Decision {
     /// Make the next one at this moment.
     RetryAt(Time),
     /// The breaker is open; try again at this moment.
@@ -69,11 +69,11 @@ impl Supervisor {
     }
 
     /// A link ended that had been in service since `served` (`None`: never).
-    pub(crate) fn ended(&mut self, now: Time, served: Option<Time>) -> Verdict {
+    pub(crate) fn ended(&mut self, now: Time, served: Option<Time>) -> Decision {
         self.absent = None;
         if served.is_some_and(|since| now - since >= self.breaker.healthy_after) {
             self.reset();
-            return Verdict::RetryAt(now);
+            return Decision::RetryAt(now);
         }
         self.failures += 1;
         self.recent.push_back(now);
@@ -99,12 +99,12 @@ impl Supervisor {
                 self.rng.up_to(most)
             }
         };
-        Verdict::RetryAt(now + delay)
+        Decision::RetryAt(now + delay)
     }
 
     /// Nobody was there. A server elsewhere that is being deployed is no server that fails: it is looked for
     /// again and again, for as long as the window, before the breaker opens.
-    pub(crate) fn absent(&mut self, now: Time) -> Verdict {
+    pub(crate) fn absent(&mut self, now: Time) -> Decision {
         let (since, looks) = self.absent.unwrap_or((now, 0));
         self.absent = Some((since, looks + 1));
         if self.open || now - since >= self.breaker.window {
@@ -112,21 +112,21 @@ impl Supervisor {
         }
         let most = self.backoff.base.saturating_mul(1 << looks.min(10));
         let most = most.min(self.backoff.cap).min(LOOK_INTERVAL);
-        Verdict::RetryAt(now + most / 2 + self.rng.up_to(most / 2))
+        Decision::RetryAt(now + most / 2 + self.rng.up_to(most / 2))
     }
 
     /// A session was forgotten, as the refusal of one request says. That request may ask for one new session and for no
     /// more, so it counts neither for the breaker nor for the delays.
-    pub(crate) fn forgotten(&mut self, now: Time) -> Verdict {
+    pub(crate) fn forgotten(&mut self, now: Time) -> Decision {
         self.absent = None;
-        Verdict::RetryAt(now)
+        Decision::RetryAt(now)
     }
 
     /// Opens the breaker whatever the count: going on as before cannot help.
-    pub(crate) fn open(&mut self, now: Time) -> Verdict {
+    pub(crate) fn open(&mut self, now: Time) -> Decision {
         self.open = true;
         self.recent.clear();
-        Verdict::OpenUntil(now + self.breaker.retry)
+        Decision::OpenUntil(now + self.breaker.retry)
     }
 
     /// The user asked for a restart: nothing that went before counts.
@@ -174,10 +174,10 @@ mod tests {
         Time::after(Duration::from_millis(ms))
     }
 
-    fn delay(verdict: Verdict, now: Time) -> Duration {
+    fn delay(verdict: Decision, now: Time) -> Duration {
         match verdict {
-            Verdict::RetryAt(t) => t - now,
-            Verdict::OpenUntil(t) => panic!("open until {t:?}"),
+            Decision::RetryAt(t) => t - now,
+            Decision::OpenUntil(t) => panic!("open until {t:?}"),
         }
     }
 
@@ -215,25 +215,25 @@ mod tests {
         let mut s = supervisor();
         for n in 0..7 {
             assert!(
-                matches!(s.ended(at(n * 1000), None), Verdict::RetryAt(_)),
+                matches!(s.ended(at(n * 1000), None), Decision::RetryAt(_)),
                 "failure {n}"
             );
         }
-        assert_eq!(s.ended(at(7000), None), Verdict::OpenUntil(at(37_000)));
+        assert_eq!(s.ended(at(7000), None), Decision::OpenUntil(at(37_000)));
         assert_eq!(
             s.ended(at(37_500), Some(at(37_200))),
-            Verdict::OpenUntil(at(67_500))
+            Decision::OpenUntil(at(67_500))
         );
         assert_eq!(
             s.ended(at(90_000), Some(at(79_999))),
-            Verdict::RetryAt(at(90_000))
+            Decision::RetryAt(at(90_000))
         );
         assert_eq!(
             s.attempt(at(90_000)),
             1,
             "a healthy link starts the count anew"
         );
-        assert_eq!(s.ended(at(90_100), None), Verdict::RetryAt(at(90_100)));
+        assert_eq!(s.ended(at(90_100), None), Decision::RetryAt(at(90_100)));
     }
 
     #[test]
@@ -241,7 +241,7 @@ mod tests {
         let mut s = supervisor();
         for n in 0..40 {
             assert!(
-                matches!(s.ended(at(n * 8600), None), Verdict::RetryAt(_)),
+                matches!(s.ended(at(n * 8600), None), Decision::RetryAt(_)),
                 "failure {n}"
             );
         }

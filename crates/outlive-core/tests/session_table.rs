@@ -8,7 +8,7 @@ use std::time::Duration;
 use outlive_core::Time;
 use outlive_core::byte_budget::{ByteBudget, NoRoom, STALLED};
 use outlive_core::session_table::{
-    Activity, Admission, Ends, Full, Principal, SessionTable, TableLimits, Ticket, Tracked,
+    Activity, Admission, Ends, Full, Principal, SessionKey, SessionTable, TableLimits, Tracked,
 };
 
 const A: Principal = Principal(1);
@@ -74,7 +74,7 @@ impl Rig {
         session
     }
 
-    fn arrive(&mut self, now: Time) -> (Ticket, Admission) {
+    fn arrive(&mut self, now: Time) -> (SessionKey, Admission) {
         let ticket = self.table.arrive(now);
         (ticket, self.table.admit(ticket, now))
     }
@@ -366,7 +366,7 @@ fn schedule(seed: u64) {
     // Servers that are alive: of sessions, and of those that have ended.
     let mut servers = 0;
     let mut ending = 0;
-    let mut waiting: Vec<(Ticket, u64)> = Vec::new();
+    let mut waiting: Vec<(SessionKey, u64)> = Vec::new();
     for _ in 0..120 {
         match dice.roll(9) {
             0 | 1 => waiting.push((rig.table.arrive(at(now)), now)),

@@ -147,8 +147,8 @@ async fn main() -> std::io::Result<()> {
 //! | [`policy`] | every setting, with its default |
 //! | [`Command`], [`Connector`], `Remote` | where a server is found |
 //!
-//! Inside: `driver` is the loop between a session and its two sides; `downstream` and `stdio` are the host's side,
-//! `upstream`, `children`, `connector` and `http` the server's.
+//! Inside: `driver` is the loop between a session and its two sides, `process` and `http_client` are the server's side,
+//! `http_server` the client's, `io` moves bytes.
 #![deny(unsafe_code)]
 
 #[cfg(not(unix))]
@@ -157,68 +157,47 @@ compile_error!(
      Object, and that is not written yet"
 );
 
-mod address;
-#[cfg(any(feature = "http", feature = "server"))]
-mod child;
-mod children;
 pub mod client;
-mod command;
-mod connector;
-mod downstream;
 mod driver;
-mod finite;
 #[cfg(feature = "gateway")]
 pub mod gateway;
 mod heap;
-mod host;
 #[cfg(feature = "http")]
-mod http;
-mod lines;
-mod linger;
-mod mark;
+mod http_client;
+#[cfg(feature = "http-server")]
+mod http_server;
+mod io;
 pub mod memory;
 pub mod model;
-mod outbox;
 mod process;
-mod reading;
 #[cfg(feature = "rmcp")]
 pub mod rmcp;
 mod run;
 mod secrets;
-#[cfg(feature = "http-server")]
-mod serve;
 #[cfg(feature = "server")]
 pub mod server;
-mod signals;
-mod starter;
-mod stdio;
-mod stream;
-mod sweeper;
-mod tree;
-mod upstream;
-mod warden;
 
-pub use address::{Address, Connect, Guarded};
 pub use client::Client;
-pub use command::Command;
-pub use connector::Connector;
+pub use driver::address::{Address, Connect, Guarded};
+pub use driver::connector::Connector;
 #[cfg(feature = "gateway")]
 pub use gateway::Gateway;
 #[cfg(feature = "http")]
-pub use http::{Challenge, Credentials, Remote, RemoteError, Transport};
+pub use http_client::{Challenge, Credentials, Remote, RemoteError, Transport};
 pub use outlive_core::{
     Cause, Error, Generation, Id, Policy, Time, cause, error, event, policy, protocol,
 };
+pub use process::command::Command;
 #[cfg(feature = "http")]
 pub use run::run_remote;
 pub use run::{Ended, Observer, Run, run};
 // What public signatures name, so that one dependency will do.
+pub use process::orphan_reaper::OrphanReaper;
 /// Where the schemas of tools come from.
 #[cfg(feature = "server")]
 pub use schemars;
 pub use secrets::Secrets;
 #[cfg(feature = "server")]
 pub use server::Server;
-pub use warden::Warden;
 #[doc(no_inline)]
 pub use {bytes, futures_core, serde_json};

@@ -5,16 +5,16 @@ use std::io;
 
 use outlive_core::{Event, Policy, Time};
 
-use crate::children::Children;
-use crate::command::Command;
 use crate::driver;
+use crate::driver::stdio::Stdio;
+use crate::driver::upstream::Upstream;
 use crate::heap::runtime;
 #[cfg(feature = "http")]
-use crate::http::{Remote, Sessions};
+use crate::http_client::{Remote, Sessions};
+use crate::process::children::Children;
+use crate::process::command::Command;
+use crate::process::orphan_reaper::OrphanReaper;
 use crate::secrets::Secrets;
-use crate::stdio::Stdio;
-use crate::upstream::Upstream;
-use crate::warden::Warden;
 
 /// Whoever watches a session.
 pub trait Observer {
@@ -39,7 +39,7 @@ pub struct Run<O> {
     pub exit_on_failed: bool,
     /// Without one, what is behind a wrapper such as `sh -c` is left behind if this process is ended with
     /// `SIGKILL`.
-    pub warden: Option<Warden>,
+    pub orphan_reaper: Option<OrphanReaper>,
     /// Decides all that is random in the session.
     pub seed: u64,
 }
@@ -53,7 +53,7 @@ impl<O: Observer> Run<O> {
             policy,
             observer,
             exit_on_failed: false,
-            warden: None,
+            orphan_reaper: None,
             seed: seed(),
         }
     }
@@ -81,7 +81,7 @@ pub fn run<O: Observer>(run: Run<O>) -> io::Result<Ended> {
         let host = Stdio::new(run.observer, run.exit_on_failed, limit)?;
         let servers = Children::beside_others(run.command, secrets, limit)?
             .alone()
-            .guarded(run.warden);
+            .guarded(run.orphan_reaper);
         Ok(between(host, servers, policy, run.seed).await)
     })
 }

@@ -7,7 +7,7 @@
 
 use std::env;
 
-use crate::command::Command;
+use crate::process::command::Command;
 
 /// What stands in place of a secret.
 const MASK: &str = "***";

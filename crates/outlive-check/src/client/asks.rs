@@ -135,7 +135,7 @@ async fn list_changed(stage: &mut Stage) -> Held {
     let check = async {
         driver.succeeds(connect, "connect").await?;
         driver.tools("at first").await?;
-        let deadline = tokio::time::Instant::now() + driver.patience();
+        let deadline = tokio::time::Instant::now() + driver.timeout();
         while tokio::time::Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(300)).await;
             if driver

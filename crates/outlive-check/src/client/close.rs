@@ -39,10 +39,10 @@ async fn input_first(stage: &mut Stage) -> Held {
     let (mut driver, mut puppet, _puppets) = stage.connected().await?;
     driver.works("at first").await?;
     let close = driver.tell("close", json!({})).await;
-    let patience = 2 * driver.patience();
-    let ended = puppet.input_ended(patience).await;
-    let gone = puppet.gone(patience).await;
-    driver.outcome_within(close, "close", patience).await;
+    let timeout = 2 * driver.timeout();
+    let ended = puppet.input_ended(timeout).await;
+    let gone = puppet.gone(timeout).await;
+    driver.outcome_within(close, "close", timeout).await;
     match (ended, gone) {
         (true, true) => Ok(()),
         (_, false) => Finding::broken("The server still runs after the client was closed."),
@@ -59,15 +59,15 @@ async fn stubborn(stage: &mut Stage) -> Held {
     driver.works("at first").await?;
     let close = driver.tell("close", json!({})).await;
     // The end of input, SIGTERM and SIGKILL, with a pause before each.
-    let patience = 3 * driver.patience();
+    let timeout = 3 * driver.timeout();
     if driver
-        .outcome_within(close, "close", patience)
+        .outcome_within(close, "close", timeout)
         .await
         .is_none()
     {
-        return Finding::broken(format!("Closing did not end within {patience:?}."));
+        return Finding::broken(format!("Closing did not end within {timeout:?}."));
     }
-    match puppet.gone(driver.patience()).await {
+    match puppet.gone(driver.timeout()).await {
         true => Ok(()),
         false => Finding::broken("The server still runs after the client was closed."),
     }
@@ -78,13 +78,13 @@ async fn in_call(stage: &mut Stage) -> Held {
     let call = driver.call("slow", "").await;
     puppet.called("slow").await?;
     let close = driver.tell("close", json!({})).await;
-    let patience = 2 * driver.patience();
+    let timeout = 2 * driver.timeout();
     if driver
-        .outcome_within(close, "close", patience)
+        .outcome_within(close, "close", timeout)
         .await
         .is_none()
     {
-        return Finding::broken(format!("Closing did not end within {patience:?}."));
+        return Finding::broken(format!("Closing did not end within {timeout:?}."));
     }
     driver
         .outcome(call, "The call in flight when the client was closed")
@@ -101,11 +101,11 @@ async fn unread(stage: &mut Stage) -> Held {
     driver.call("slow", &"x".repeat(1 << 20)).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     let close = driver.tell("close", json!({})).await;
-    let patience = 3 * driver.patience();
-    match driver.outcome_within(close, "close", patience).await {
+    let timeout = 3 * driver.timeout();
+    match driver.outcome_within(close, "close", timeout).await {
         Some(_) => Ok(()),
         None => Finding::broken(format!(
-            "Closing did not end within {patience:?}; {}.",
+            "Closing did not end within {timeout:?}; {}.",
             driver.whereabouts().await
         )),
     }

@@ -77,7 +77,7 @@ async fn when_idle(stage: &mut Stage) -> Held {
     let (mut driver, mut puppet, _puppets) = stage.connected().await?;
     driver.works("at first").await?;
     puppet.die();
-    puppet.gone(driver.patience()).await;
+    puppet.gone(driver.timeout()).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     let call = driver.call("echo", "after").await;
     driver
@@ -92,8 +92,8 @@ async fn shows_in_state(stage: &mut Stage) -> Held {
         return Finding::broken("The client does not call itself connected although it is.");
     }
     puppet.die();
-    puppet.gone(driver.patience()).await;
-    let deadline = tokio::time::Instant::now() + driver.patience();
+    puppet.gone(driver.timeout()).await;
+    let deadline = tokio::time::Instant::now() + driver.timeout();
     while tokio::time::Instant::now() < deadline {
         // Connected to the next one is as true.
         if puppets.starts() > 1 || !driver.is_connected().await? {
@@ -103,7 +103,7 @@ async fn shows_in_state(stage: &mut Stage) -> Held {
     }
     Finding::broken(format!(
         "{:?} after the server's death the client still calls itself connected.",
-        driver.patience()
+        driver.timeout()
     ))
 }
 
@@ -111,11 +111,9 @@ async fn restart(stage: &mut Stage) -> Held {
     let (mut driver, mut puppet, puppets) = stage.connected().await?;
     driver.works("at first").await?;
     puppet.die();
-    puppet.gone(driver.patience()).await;
-    let patience = driver.patience();
-    driver
-        .recovers("after the server's death", patience)
-        .await?;
+    puppet.gone(driver.timeout()).await;
+    let timeout = driver.timeout();
+    driver.recovers("after the server's death", timeout).await?;
     driver.note(format!(
         "the server was started {}",
         counted(puppets.starts(), "time")

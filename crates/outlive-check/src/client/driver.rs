@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use crate::inbox::{MOST, weight};
 use crate::journal::Leg;
@@ -106,8 +106,8 @@ impl Reports {
     }
 
     /// Waits for something the driver says; the end of its output is waited for no longer.
-    async fn until<T>(&self, patience: Duration, look: impl Fn(&Said) -> Option<T>) -> Option<T> {
-        let deadline = Instant::now() + patience;
+    async fn until<T>(&self, timeout: Duration, look: impl Fn(&Said) -> Option<T>) -> Option<T> {
+        let deadline = Instant::now() + timeout;
         loop {
             let mut news = pin!(self.news.notified());
             news.as_mut().enable();
@@ -132,7 +132,7 @@ pub struct Driver {
     input: Option<ChildStdin>,
     reports: Arc<Reports>,
     leg: Leg,
-    patience: Duration,
+    timeout: Duration,
     errands: u64,
     echoes: u64,
     tasks: [JoinHandle<()>; 2],
@@ -143,7 +143,7 @@ impl Driver {
     pub fn start(
         command: &[OsString],
         environment: &[(OsString, OsString)],
-        patience: Duration,
+        timeout: Duration,
         leg: Leg,
     ) -> Result<Driver, Finding> {
         let (process, streams) = Process::spawn(command, environment, &leg).map_err(|error| {
@@ -161,7 +161,7 @@ impl Driver {
             input: Some(streams.stdin),
             reports,
             leg,
-            patience,
+            timeout,
             errands: 0,
             echoes: 0,
             tasks,
@@ -169,13 +169,9 @@ impl Driver {
     }
 
     /// What it says about itself at first.
-    pub async fn hello(&mut self, patience: Duration) -> Result<Value, Finding> {
+    pub async fn hello(&mut self, timeout: Duration) -> Result<Value, Finding> {
         self.leg.waits_for("the driver's first line");
-        match self
-            .reports
-            .until(patience, |said| said.hello.clone())
-            .await
-        {
+        match self.reports.until(timeout, |said| said.hello.clone()).await {
             Some(hello) => Ok(hello),
             None => Finding::broken(format!(
                 "The driver did not say which client it drives; {}.",
@@ -201,7 +197,7 @@ impl Driver {
                 input.flush().await
             };
             // What it does not read it does not do, which is seen later.
-            let _ = timeout(self.patience, written).await;
+            let _ = tokio::time::timeout(self.timeout, written).await;
         }
         Errand(self.errands)
     }
@@ -222,14 +218,14 @@ impl Driver {
 
     /// What came of an errand. That nothing does is a finding.
     pub async fn outcome(&mut self, errand: Errand, what: &str) -> Result<Outcome, Finding> {
-        let patience = self.patience;
-        match self.outcome_within(errand, what, patience).await {
+        let timeout = self.timeout;
+        match self.outcome_within(errand, what, timeout).await {
             Some(Outcome::Failed { kind, message }) if kind == "unsupported" => {
                 Finding::not_applicable(message)
             }
             Some(outcome) => Ok(outcome),
             None => Finding::broken(format!(
-                "{what} did not end within {patience:?}; {}.",
+                "{what} did not end within {timeout:?}; {}.",
                 self.whereabouts().await
             )),
         }
@@ -240,11 +236,11 @@ impl Driver {
         &mut self,
         errand: Errand,
         what: &str,
-        patience: Duration,
+        timeout: Duration,
     ) -> Option<Outcome> {
         self.leg.waits_for(&format!("the end of {what}"));
         let found = |said: &Said| said.outcomes.get(&errand.0).cloned();
-        self.reports.until(patience, found).await
+        self.reports.until(timeout, found).await
     }
 
     /// An errand that has to go well.
@@ -258,16 +254,16 @@ impl Driver {
     /// The client does its work: a call of `echo` brings back what was sent.
     pub async fn works(&mut self, when: &str) -> Held {
         let what = format!("A call {when}");
-        let patience = self.patience;
-        match self.echo(&what, patience).await? {
+        let timeout = self.timeout;
+        match self.echo(&what, timeout).await? {
             None => Ok(()),
             Some(why) => Finding::broken(why),
         }
     }
 
     /// The client comes to do its work again: one of several calls goes through.
-    pub async fn recovers(&mut self, when: &str, patience: Duration) -> Held {
-        let deadline = Instant::now() + patience;
+    pub async fn recovers(&mut self, when: &str, timeout: Duration) -> Held {
+        let deadline = Instant::now() + timeout;
         let mut last = String::new();
         while Instant::now() < deadline {
             let what = format!("A call {when}");
@@ -278,20 +274,20 @@ impl Driver {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         Finding::broken(format!(
-            "No call {when} went through within {patience:?}. {last}"
+            "No call {when} went through within {timeout:?}. {last}"
         ))
     }
 
     /// `None` if the call came back right.
-    async fn echo(&mut self, what: &str, patience: Duration) -> Result<Option<String>, Finding> {
+    async fn echo(&mut self, what: &str, timeout: Duration) -> Result<Option<String>, Finding> {
         self.echoes += 1;
         let text = format!("echo {}", self.echoes);
         let errand = self.call("echo", &text).await;
-        match self.outcome_within(errand, what, patience).await {
+        match self.outcome_within(errand, what, timeout).await {
             Some(Outcome::Ok(said)) if said == text.as_str() => Ok(None),
             Some(outcome) => Ok(Some(format!("{what} {}.", outcome.words()))),
             None => Ok(Some(format!(
-                "{what} did not end within {patience:.1?}; {}.",
+                "{what} did not end within {timeout:.1?}; {}.",
                 self.whereabouts().await
             ))),
         }
@@ -331,8 +327,8 @@ impl Driver {
     }
 
     /// The time anything may take.
-    pub fn patience(&self) -> Duration {
-        self.patience
+    pub fn timeout(&self) -> Duration {
+        self.timeout
     }
 
     /// Writes a remark into the journal.

@@ -41,7 +41,7 @@ impl Stage {
         };
         let options = &client.options;
         let puppets =
-            Puppets::open(&options.puppet, &self.journal, options.patience, habits).await?;
+            Puppets::open(&options.puppet, &self.journal, options.timeout, habits).await?;
         let place = Place::Command(puppets.command());
         let mut driver = subject::start(options, &place, &self.journal)?;
         driver.hello(options.start_patience).await?;
@@ -75,7 +75,7 @@ impl Stage {
             return Finding::not_applicable("the client is driven over stdio; see --over");
         }
         let options = &client.options;
-        let site = Site::open(&self.journal, self.era(), options.patience).await?;
+        let site = Site::open(&self.journal, self.era(), options.timeout).await?;
         let place = Place::Url(site.url());
         let mut driver = subject::start(options, &place, &self.journal)?;
         driver.hello(options.start_patience).await?;

@@ -74,10 +74,10 @@ async fn not_cancelled(stage: &mut Stage) -> Held {
         .tell("connect", subject::to_command(&puppets.command()))
         .await;
     let (puppet, request) = puppets.asked("initialize").await?;
-    let patience = driver.patience();
+    let timeout = driver.timeout();
     // Whoever gives up early gives up in this time.
     driver
-        .outcome_within(connect, "connect", patience.min(Duration::from_secs(4)))
+        .outcome_within(connect, "connect", timeout.min(Duration::from_secs(4)))
         .await;
     let cancelled = |letters: &Letters| {
         let cancels = letters.notifications.iter();
@@ -107,12 +107,12 @@ async fn failure(stage: &mut Stage) -> Result<String, Finding> {
         .await;
     let what = "Connecting to a server that exits at once";
     // Some wait a while for a server that may yet come.
-    let patience = 4 * driver.patience();
-    match driver.outcome_within(connect, what, patience).await {
+    let timeout = 4 * driver.timeout();
+    match driver.outcome_within(connect, what, timeout).await {
         Some(Outcome::Failed { message, .. }) => Ok(message),
         Some(outcome) => Finding::broken(format!("{what} {}.", outcome.words())),
         None => Finding::broken(format!(
-            "{what} did not end within {patience:?}; {}.",
+            "{what} did not end within {timeout:?}; {}.",
             driver.whereabouts().await
         )),
     }

@@ -27,7 +27,7 @@ pub struct ClientOptions {
     /// What starts a puppet, up to the address: the hidden command of `outlive`.
     pub puppet: Vec<OsString>,
     /// How long anything may take. Only a hang should miss it.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// How long the first start may take.
     pub start_patience: Duration,
     /// The only era that scripted servers speak.
@@ -124,16 +124,16 @@ async fn first_look(
     era: Era,
     journal: &Journal,
 ) -> Result<Value, Finding> {
-    let patience = options.start_patience;
+    let timeout = options.start_patience;
     if options.over == Over::Http {
-        let site = Site::open(journal, era, patience).await?;
+        let site = Site::open(journal, era, timeout).await?;
         return first_call(options, &Place::Url(site.url()), journal).await;
     }
     let habits = move |_| Habits {
         era: Some(era),
         ..Habits::default()
     };
-    let puppets = Puppets::open(&options.puppet, journal, patience, habits).await?;
+    let puppets = Puppets::open(&options.puppet, journal, timeout, habits).await?;
     first_call(options, &Place::Command(puppets.command()), journal).await
 }
 
@@ -142,15 +142,15 @@ async fn first_call(
     place: &Place,
     journal: &Journal,
 ) -> Result<Value, Finding> {
-    let patience = options.start_patience;
+    let timeout = options.start_patience;
     let mut driver = start(options, place, journal)?;
-    let hello = driver.hello(patience).await?;
+    let hello = driver.hello(timeout).await?;
     if !over(&hello).contains(&options.over) {
         let over = options.over.word();
         return Finding::broken(format!("its driver does not drive it over {over}"));
     }
     let errand = driver.tell("connect", place.details()).await;
-    match driver.outcome_within(errand, "connect", patience).await {
+    match driver.outcome_within(errand, "connect", timeout).await {
         Some(super::driver::Outcome::Ok(_)) => {}
         Some(failed) => return Finding::broken(format!("connect {}", failed.words())),
         None => return Finding::broken("connect did not end"),
@@ -221,7 +221,7 @@ pub(super) fn start(
     Driver::start(
         &place.fill(&options.driver),
         &[place.variable()],
-        options.patience,
+        options.timeout,
         journal.leg("driver"),
     )
 }

@@ -41,7 +41,7 @@ async fn no_replay(stage: &mut Stage) -> Held {
     all.server.called("slow").await?;
     all.server.die();
     // Whether it is answered is another scenario's question.
-    all.host.patience = all.host.patience.min(Duration::from_secs(5));
+    all.host.timeout = all.host.timeout.min(Duration::from_secs(5));
     let _ = all.host.answer(&id, "The call").await;
     // Some start the next server only when it is needed.
     let call = json!({ "name": "echo", "arguments": { "text": "after" } });
@@ -116,14 +116,14 @@ async fn subscriptions(stage: &mut Stage) -> Held {
         return Finding::not_applicable("the proxy passes no subscriptions");
     }
     all.server.die();
-    let patience = all.host.patience();
-    all.server.gone(patience).await;
+    let timeout = all.host.timeout();
+    all.server.gone(timeout).await;
     let call = json!({ "name": "echo", "arguments": { "text": "after" } });
     all.host.ask("tools/call", call, "The next call").await?;
     let Some(next) = all.puppets.next_within(WATCH).await else {
         return Finding::not_applicable("the proxy starts no second server");
     };
-    let again = next.wait("the subscription again", patience, |letters| {
+    let again = next.wait("the subscription again", timeout, |letters| {
         asked(letters, "resources/subscribe", "uri", URI)
     });
     match again.await {

@@ -117,7 +117,7 @@ pub(super) async fn between(
         era: Some(era),
         ..habits(nth)
     };
-    let puppets = Puppets::open(&options.puppet, journal, options.patience, habits).await?;
+    let puppets = Puppets::open(&options.puppet, journal, options.timeout, habits).await?;
     let command = filled(&options.command, "{server}", &puppets.command());
     let leg = journal.leg("host");
     let (target, listener) = match &options.url {
@@ -135,7 +135,7 @@ pub(super) async fn between(
         arguments: json!({ "text": "echo" }),
     });
     let with = Options {
-        patience: options.patience,
+        timeout: options.timeout,
         ..Options::default()
     };
     let host = start(&target, &with, true, era, quick, leg).await?;
@@ -159,7 +159,7 @@ fn free_port() -> Result<u16, Finding> {
 async fn listen(
     command: &[std::ffi::OsString],
     port: u16,
-    patience: Duration,
+    timeout: Duration,
     leg: &Leg,
 ) -> Result<Listener, Finding> {
     let (mut process, streams) = Process::spawn(command, &[], leg).map_err(|error| {
@@ -189,7 +189,7 @@ async fn listen(
         });
     }
     leg.waits_for("the proxy to listen");
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + timeout;
     while Instant::now() < deadline {
         if TcpStream::connect(("127.0.0.1", port)).await.is_ok() {
             return Ok(Listener {
@@ -202,6 +202,6 @@ async fn listen(
         }
     }
     Finding::broken(format!(
-        "The proxy did not listen on port {port} within {patience:?}."
+        "The proxy did not listen on port {port} within {timeout:?}."
     ))
 }

@@ -26,7 +26,7 @@ pub struct ProxyOptions {
     /// What starts a puppet, up to the address: the hidden command of `outlive`.
     pub puppet: Vec<OsString>,
     /// How long anything may take. Only a hang should miss it.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// How long the first start may take.
     pub start_patience: Duration,
     /// The only era to play in.
@@ -116,7 +116,7 @@ impl ProxyUnderTest {
 
 async fn first_look(options: &ProxyOptions, era: Era, journal: &Journal) -> Result<(), Finding> {
     let mut patient = options.clone();
-    patient.patience = options.start_patience;
+    patient.timeout = options.start_patience;
     let opened = between(&patient, era, journal, |_| Habits::default()).await?;
     let mut all: Between = opened.shake_hands().await?;
     all.host.serves("at first").await

@@ -103,15 +103,15 @@ async fn when_idle(stage: &mut Stage) -> Held {
 
 async fn die(all: &mut Between) {
     all.server.die();
-    let patience = all.host.patience();
-    all.server.gone(patience).await;
+    let timeout = all.host.timeout();
+    all.server.gone(timeout).await;
 }
 
 async fn restart(stage: &mut Stage) -> Held {
     let mut all = stage.between().await?;
     all.host.serves("at first").await?;
     die(&mut all).await;
-    let deadline = Instant::now() + all.host.patience();
+    let deadline = Instant::now() + all.host.timeout();
     loop {
         let call = json!({ "name": "echo", "arguments": { "text": "after" } });
         let answer = all
@@ -129,7 +129,7 @@ async fn restart(stage: &mut Stage) -> Held {
         if Instant::now() > deadline {
             return Finding::broken(format!(
                 "{:?} after the server's death calls are still answered with {answer}.",
-                all.host.patience()
+                all.host.timeout()
             ));
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -143,7 +143,7 @@ async fn crash_loop(stage: &mut Stage) -> Held {
         ..Habits::default()
     };
     let mut opened = stage.opened(habits).await?;
-    opened.host.patience = Duration::from_secs(2);
+    opened.host.timeout = Duration::from_secs(2);
     // Whether this goes well is not the question.
     let _ = opened.host.handshake().await;
     opened.host.request("server/discover", json!({})).await;
@@ -174,17 +174,17 @@ async fn start_fails(stage: &mut Stage) -> Held {
         crate::Era::Modern => ("server/discover", json!({})),
     };
     let id = opened.host.request(message.0, message.1).await;
-    let patience = 4 * opened.host.patience();
+    let timeout = 4 * opened.host.timeout();
     // A proxy that exits has told its host enough.
     let told = opened
         .host
-        .wait("an answer, or the proxy's end", patience, |letters| {
+        .wait("an answer, or the proxy's end", timeout, |letters| {
             (!letters.responses(&id.0).is_empty() || letters.ended).then_some(())
         });
     match told.await {
         Some(()) => Ok(()),
         None => Finding::broken(format!(
-            "{} was not answered within {patience:?}, and the proxy still runs.",
+            "{} was not answered within {timeout:?}, and the proxy still runs.",
             message.0
         )),
     }
@@ -208,7 +208,7 @@ async fn junk(stage: &mut Stage) -> Held {
     let mut all = stage.between().await?;
     print_junk(&all.server);
     // Whoever does not survive it may be silent, but must not say this.
-    all.host.patience = all.host.patience.min(Duration::from_secs(5));
+    all.host.timeout = all.host.timeout.min(Duration::from_secs(5));
     let _ = all.host.serves("after junk on standard output").await;
     match all.host.look(|letters| letters.junk.first().cloned()) {
         None => Ok(()),
@@ -274,15 +274,15 @@ async fn vanishes(stage: &mut Stage) -> Held {
 
 async fn nothing_left(all: &mut Between) -> Held {
     // Some let the server finish first.
-    let patience = 3 * all.host.patience();
-    if !all.server.gone(patience).await {
+    let timeout = 3 * all.host.timeout();
+    if !all.server.gone(timeout).await {
         return Finding::broken(format!(
-            "The server still runs {patience:?} after the host left."
+            "The server still runs {timeout:?} after the host left."
         ));
     }
-    let patience = all.host.patience();
+    let timeout = all.host.timeout();
     all.host
-        .end("The proxy's end after the host left", patience)
+        .end("The proxy's end after the host left", timeout)
         .await?;
     Ok(())
 }

@@ -208,15 +208,15 @@ async fn unknown_methods(stage: &mut Stage) -> Held {
         .await?;
     all.server
         .notify("notifications/outlive/there", json!({ "a": 1 }));
-    let patience = all.host.patience();
+    let timeout = all.host.timeout();
     let what = "A notification of the server's";
     match all
         .host
-        .wait(what, patience, here("notifications/outlive/there"))
+        .wait(what, timeout, here("notifications/outlive/there"))
         .await
     {
         Some(()) => Ok(()),
-        None => Finding::broken(format!("{what} did not come within {patience:?}.")),
+        None => Finding::broken(format!("{what} did not come within {timeout:?}.")),
     }
 }
 
@@ -289,11 +289,11 @@ async fn order(stage: &mut Stage) -> Held {
             .filter_map(|n| n["params"]["data"].as_u64())
             .collect()
     };
-    let patience = all.host.patience();
+    let timeout = all.host.timeout();
     let all_there =
         |letters: &crate::inbox::Letters| (told(letters).len() >= MESSAGES).then_some(());
     all.host
-        .wait("the server's notifications", patience, all_there)
+        .wait("the server's notifications", timeout, all_there)
         .await;
     let got = all.host.look(told);
     match got.iter().copied().eq(0..MESSAGES as u64) {
@@ -310,15 +310,15 @@ async fn questions(stage: &mut Stage) -> Held {
     let id = json!("a question of the server's");
     all.server.request(id.clone(), "roots/list", json!({}));
     // The host obliges while it waits.
-    let patience = all.host.patience();
+    let timeout = all.host.timeout();
     let asked = |letters: &crate::inbox::Letters| (!letters.requests.is_empty()).then_some(());
     if all
         .host
-        .wait("the server's question", patience, asked)
+        .wait("the server's question", timeout, asked)
         .await
         .is_none()
     {
-        return Finding::broken(format!("The question did not come within {patience:?}."));
+        return Finding::broken(format!("The question did not come within {timeout:?}."));
     }
     all.host.linger(Duration::from_millis(300)).await;
     let answer = all

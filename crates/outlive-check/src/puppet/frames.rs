@@ -21,7 +21,7 @@ pub enum Order {
 
 /// What a puppet tells.
 #[derive(Debug)]
-pub enum News {
+pub enum Report {
     /// It was started; its process id.
     Hello(u32),
     /// This came on standard input.
@@ -58,28 +58,28 @@ impl Order {
     }
 }
 
-impl News {
+impl Report {
     /// Sends it.
     pub async fn write(&self, to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
         match self {
-            News::Hello(pid) => write(to, b'h', &pid.to_le_bytes()).await,
-            News::Input(bytes) => write(to, b'i', bytes).await,
-            News::Eof => write(to, b'z', &[]).await,
+            Report::Hello(pid) => write(to, b'h', &pid.to_le_bytes()).await,
+            Report::Input(bytes) => write(to, b'i', bytes).await,
+            Report::Eof => write(to, b'z', &[]).await,
         }
     }
 
     /// Receives one; `None` when there are no more.
-    pub async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<News>> {
+    pub async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Report>> {
         let Some((kind, bytes)) = read(from).await? else {
             return Ok(None);
         };
         match (kind, bytes.as_slice()) {
             (b'h', pid) => {
                 let pid = pid.try_into().map_err(|_| unknown())?;
-                Ok(Some(News::Hello(u32::from_le_bytes(pid))))
+                Ok(Some(Report::Hello(u32::from_le_bytes(pid))))
             }
-            (b'i', _) => Ok(Some(News::Input(bytes))),
-            (b'z', _) => Ok(Some(News::Eof)),
+            (b'i', _) => Ok(Some(Report::Input(bytes))),
+            (b'z', _) => Ok(Some(Report::Eof)),
             _ => Err(unknown()),
         }
     }

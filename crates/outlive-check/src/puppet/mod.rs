@@ -27,13 +27,12 @@ use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
 
 use crate::inbox::{Inbox, Letters};
 use crate::journal::{Journal, Leg};
 use crate::verdict::Finding;
 
-use frames::{News, Order};
+use frames::{Order, Report};
 pub use habits::{End, Habits, Start};
 pub(crate) use habits::{is_modern, outcome};
 pub use program::main;
@@ -45,7 +44,7 @@ pub struct Puppets {
     address: SocketAddr,
     arrivals: mpsc::UnboundedReceiver<Puppet>,
     starts: Arc<AtomicUsize>,
-    patience: Duration,
+    timeout: Duration,
     accepting: JoinHandle<()>,
 }
 
@@ -54,7 +53,7 @@ impl Puppets {
     pub async fn open(
         program: &[OsString],
         journal: &Journal,
-        patience: Duration,
+        timeout: Duration,
         habits: impl Fn(usize) -> Habits + Send + 'static,
     ) -> Result<Puppets, Finding> {
         let listening = async {
@@ -77,7 +76,7 @@ impl Puppets {
                 });
                 let (arrived, habits) = (arrived.clone(), habits(nth));
                 tokio::spawn(async move {
-                    if let Ok(puppet) = Puppet::take(socket, habits, leg, patience).await {
+                    if let Ok(puppet) = Puppet::take(socket, habits, leg, timeout).await {
                         let _ = arrived.send(puppet);
                     }
                 });
@@ -88,7 +87,7 @@ impl Puppets {
             address,
             arrivals,
             starts,
-            patience,
+            timeout,
             accepting,
         })
     }
@@ -107,11 +106,11 @@ impl Puppets {
 
     /// The next server to be started, within the patience.
     pub async fn next(&mut self) -> Result<Puppet, Finding> {
-        match self.next_within(self.patience).await {
+        match self.next_within(self.timeout).await {
             Some(puppet) => Ok(puppet),
             None => Finding::broken(format!(
                 "The server was not started within {:?}.",
-                self.patience
+                self.timeout
             )),
         }
     }
@@ -143,8 +142,11 @@ impl Puppets {
     }
 
     /// The next server to be started, if that is soon.
-    pub async fn next_within(&mut self, patience: Duration) -> Option<Puppet> {
-        timeout(patience, self.arrivals.recv()).await.ok().flatten()
+    pub async fn next_within(&mut self, timeout: Duration) -> Option<Puppet> {
+        tokio::time::timeout(timeout, self.arrivals.recv())
+            .await
+            .ok()
+            .flatten()
     }
 }
 
@@ -169,7 +171,7 @@ pub struct Puppet {
     leg: Leg,
     orders: mpsc::UnboundedSender<Order>,
     life: watch::Receiver<Life>,
-    patience: Duration,
+    timeout: Duration,
     tasks: [JoinHandle<()>; 2],
 }
 
@@ -178,11 +180,11 @@ impl Puppet {
         socket: TcpStream,
         habits: Habits,
         leg: Leg,
-        patience: Duration,
+        timeout: Duration,
     ) -> io::Result<Puppet> {
         socket.set_nodelay(true)?;
         let (mut from, mut to) = socket.into_split();
-        let Some(News::Hello(pid)) = News::read(&mut from).await? else {
+        let Some(Report::Hello(pid)) = Report::read(&mut from).await? else {
             return Err(io::Error::other("it did not say who it is"));
         };
         leg.note(format!(
@@ -203,11 +205,11 @@ impl Puppet {
             let leg = leg.clone();
             async move {
                 mind.start().await;
-                while let Ok(Some(news)) = News::read(&mut from).await {
+                while let Ok(Some(news)) = Report::read(&mut from).await {
                     match news {
-                        News::Hello(_) => {}
-                        News::Input(bytes) => mind.hear(&bytes),
-                        News::Eof => {
+                        Report::Hello(_) => {}
+                        Report::Input(bytes) => mind.hear(&bytes),
+                        Report::Eof => {
                             leg.note("its input ended");
                             living.send_modify(|life| life.eof = true);
                             mind.eof();
@@ -225,7 +227,7 @@ impl Puppet {
             leg,
             orders,
             life,
-            patience,
+            timeout,
             tasks: [reading, writing],
         })
     }
@@ -337,10 +339,10 @@ impl Puppet {
         what: &str,
         look: impl FnMut(&Letters) -> Option<T>,
     ) -> Result<T, Finding> {
-        let patience = self.patience;
-        match self.wait(what, patience, look).await {
+        let timeout = self.timeout;
+        match self.wait(what, timeout, look).await {
             Some(found) => Ok(found),
-            None => Finding::broken(format!("{what} did not come within {patience:?}.")),
+            None => Finding::broken(format!("{what} did not come within {timeout:?}.")),
         }
     }
 
@@ -348,11 +350,11 @@ impl Puppet {
     pub async fn wait<T>(
         &self,
         what: &str,
-        patience: Duration,
+        timeout: Duration,
         look: impl FnMut(&Letters) -> Option<T>,
     ) -> Option<T> {
         self.leg.waits_for(what);
-        self.inbox.until(patience, look).await
+        self.inbox.until(timeout, look).await
     }
 
     /// Looks at what came so far.
@@ -361,17 +363,17 @@ impl Puppet {
     }
 
     /// Waits until its input has ended.
-    pub async fn input_ended(&mut self, patience: Duration) -> bool {
+    pub async fn input_ended(&mut self, timeout: Duration) -> bool {
         let ended = self.life.wait_for(|life| life.eof || life.ended);
-        let ended = timeout(patience, ended).await;
+        let ended = tokio::time::timeout(timeout, ended).await;
         matches!(ended, Ok(Ok(life)) if life.eof)
     }
 
     /// Waits until its process is gone.
-    pub async fn gone(&mut self, patience: Duration) -> bool {
+    pub async fn gone(&mut self, timeout: Duration) -> bool {
         self.leg.waits_for("the end of the server");
         let ended = self.life.wait_for(|life| life.ended);
-        timeout(patience, ended)
+        tokio::time::timeout(timeout, ended)
             .await
             .is_ok_and(|life| life.is_ok())
     }

@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use super::frames::{News, Order};
+use super::frames::{Order, Report};
 
 /// The check cannot be reached.
 const LOST: i32 = 70;
@@ -36,7 +36,7 @@ async fn obey(address: &str) -> io::Result<u8> {
     let socket = TcpStream::connect(address).await?;
     socket.set_nodelay(true)?;
     let (mut from, mut to) = socket.into_split();
-    News::Hello(std::process::id()).write(&mut to).await?;
+    Report::Hello(std::process::id()).write(&mut to).await?;
     let (order, mut orders) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Ok(Some(next)) = Order::read(&mut from).await {
@@ -61,10 +61,10 @@ async fn obey(address: &str) -> io::Result<u8> {
                 Some(Order::StopReading) => reading = false,
             },
             read = stdin.read(&mut buffer), if reading => match read {
-                Ok(n) if n > 0 => News::Input(buffer[..n].to_vec()).write(&mut to).await?,
+                Ok(n) if n > 0 => Report::Input(buffer[..n].to_vec()).write(&mut to).await?,
                 _ => {
                     reading = false;
-                    News::Eof.write(&mut to).await?;
+                    Report::Eof.write(&mut to).await?;
                 }
             },
         }

@@ -134,8 +134,8 @@ async fn work_ends(stage: &mut Stage) -> Held {
     let begun = std::time::Instant::now();
     let call = host.call(&slow).await;
     let answered = |letters: &Letters| (!letters.responses(&call.0).is_empty()).then_some(());
-    let patience = host.patience();
-    if host.wait("a slow call", patience, answered).await.is_none() {
+    let timeout = host.timeout();
+    if host.wait("a slow call", timeout, answered).await.is_none() {
         return Finding::not_applicable("the slow tool does not come to an end");
     }
     let usual = begun.elapsed();

@@ -67,13 +67,13 @@ pub(super) const SCENARIOS: &[Scenario] = &[
 ];
 
 async fn gone(host: &mut Host, what: &str) -> Held {
-    let patience = host.patience();
-    host.end(what, patience).await.map(|_| ())
+    let timeout = host.timeout();
+    host.end(what, timeout).await.map(|_| ())
 }
 
 async fn gone_in_peace(host: &mut Host, what: &str) -> Held {
-    let patience = host.patience();
-    let status = host.end(what, patience).await?;
+    let timeout = host.timeout();
+    let status = host.end(what, timeout).await?;
     match status.success() {
         true => Ok(()),
         false => Finding::broken(format!("The server {}.", ending(status))),
@@ -155,7 +155,7 @@ async fn output_closed(stage: &mut Stage) -> Held {
     let mut host = stage.ready().await?;
     host.serves("at first").await?;
     host.close_output().await;
-    let rounds = host.patience().as_millis() / 200;
+    let rounds = host.timeout().as_millis() / 200;
     for _ in 0..rounds {
         // A server finds out by writing.
         host.request(host.cheapest(), json!({})).await;
@@ -170,7 +170,7 @@ async fn output_closed(stage: &mut Stage) -> Held {
     }
     Finding::broken(format!(
         "It answers into the void: after {:?} the server still runs.",
-        host.patience()
+        host.timeout()
     ))
 }
 

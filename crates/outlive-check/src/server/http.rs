@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use crate::Era;
 use crate::host::Host;
@@ -127,8 +127,8 @@ pub(super) fn cheap(host: &mut Host) -> (Value, Headers) {
     (message, headers)
 }
 
-async fn text(reply: &mut Reply, patience: Duration) -> String {
-    let read = timeout(patience, reply.text()).await;
+async fn text(reply: &mut Reply, timeout: Duration) -> String {
+    let read = tokio::time::timeout(timeout, reply.text()).await;
     read.ok().and_then(Result::ok).unwrap_or_default()
 }
 
@@ -213,12 +213,12 @@ async fn slow_body(stage: &mut Stage) -> Held {
         stream.write_all(byte).await.map_err(failed)?;
     }
     host.serves("while another body has arrived slowly").await?;
-    let patience = host.patience();
-    match timeout(patience, Reply::head(stream)).await {
+    let timeout = host.timeout();
+    match tokio::time::timeout(timeout, Reply::head(stream)).await {
         Ok(Ok(reply)) if reply.status < 300 => Ok(()),
         Ok(Ok(reply)) => Finding::broken(format!("A slow body was refused with {}.", reply.status)),
         Ok(Err(error)) => Finding::broken(format!("A slow body was not answered: {error}.")),
-        Err(_) => Finding::broken(format!("A slow body was not answered within {patience:?}.")),
+        Err(_) => Finding::broken(format!("A slow body was not answered within {timeout:?}.")),
     }
 }
 
@@ -315,7 +315,7 @@ async fn accepted(stage: &mut Stage) -> Held {
     let body = message.to_string();
     let what = "A notification";
     let mut reply = exchange(&mut host, "POST", &headers, body.as_bytes(), what).await?;
-    let words = text(&mut reply, host.patience()).await;
+    let words = text(&mut reply, host.timeout()).await;
     match (reply.status, words.is_empty()) {
         (202, true) => Ok(()),
         (202, false) => {
@@ -402,7 +402,7 @@ async fn refused(
 ) -> Held {
     let body = message.to_string();
     let mut reply = exchange(host, "POST", headers, body.as_bytes(), "The request").await?;
-    let words = text(&mut reply, host.patience()).await;
+    let words = text(&mut reply, host.timeout()).await;
     let error = serde_json::from_str::<Value>(&words).unwrap_or_default();
     match reply.status == status && error["error"]["code"] == code {
         true => Ok(()),

@@ -66,12 +66,12 @@ async fn flood(stage: &mut Stage) -> Held {
 
 /// Every id is answered once. As long as answers come the patience begins anew.
 async fn each_once(host: &mut crate::Host, ids: &[Id]) -> Held {
-    let patience = host.patience();
+    let timeout = host.timeout();
     for (nth, id) in ids.iter().enumerate() {
         let what = format!("request {} of {}", nth + 1, ids.len());
         let mut counted = host.look(|letters| letters.response_count());
         loop {
-            let came = host.wait(&what, patience, |letters| {
+            let came = host.wait(&what, timeout, |letters| {
                 let here = !letters.responses(&id.0).is_empty();
                 let more = letters.response_count() > counted;
                 (here || more || letters.ended).then_some((
@@ -153,9 +153,9 @@ async fn progress(stage: &mut Stage) -> Held {
     let mut params = slow.params();
     params["_meta"] = json!({ "progressToken": TOKEN });
     let id = host.request("tools/call", params).await;
-    let patience = host.patience();
+    let timeout = host.timeout();
     let answered = |letters: &Letters| (!letters.responses(&id.0).is_empty()).then_some(());
-    if host.wait("a slow call", patience, answered).await.is_none() {
+    if host.wait("a slow call", timeout, answered).await.is_none() {
         return Finding::not_applicable("the slow tool does not come to an end");
     }
     host.linger(Duration::from_secs(1)).await;

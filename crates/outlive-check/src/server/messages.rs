@@ -191,8 +191,8 @@ async fn id_used_again(stage: &mut Stage) -> Held {
         let message = host.message(&id, host.cheapest(), json!({}));
         host.send(&message).await;
         let what = format!("request {nth} under the id {id}");
-        let patience = host.patience();
-        let came = host.wait(&what, patience, |letters| {
+        let timeout = host.timeout();
+        let came = host.wait(&what, timeout, |letters| {
             (letters.responses(&id.0).len() >= nth)
                 .then_some(true)
                 .or(letters.ended.then_some(false))

@@ -45,8 +45,8 @@ async fn asked(stage: &mut Stage) -> Result<(Host, Id, Value), Finding> {
     let mut host = stage.ready().await?;
     host.obliging = false;
     let call = host.call(&asking).await;
-    let patience = host.patience();
-    let question = host.wait("the server's question", patience, |letters| {
+    let timeout = host.timeout();
+    let question = host.wait("the server's question", timeout, |letters| {
         letters.requests.first().cloned()
     });
     match question.await {
@@ -84,8 +84,8 @@ async fn answered_twice(stage: &mut Stage) -> Held {
 async fn at_the_end(stage: &mut Stage) -> Held {
     let (mut host, ..) = asked(stage).await?;
     host.close_input();
-    let patience = host.patience();
-    host.end("the server's end with a question unanswered", patience)
+    let timeout = host.timeout();
+    host.end("the server's end with a question unanswered", timeout)
         .await?;
     Ok(())
 }

@@ -40,8 +40,8 @@ async fn left_behind(stage: &mut Stage) -> Held {
     host.note(format!("{before} processes"));
     host.close_input();
     // Whether it exits at all is another scenario's question.
-    let patience = host.patience();
-    host.process().end(patience).await;
+    let timeout = host.timeout();
+    host.process().end(timeout).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     let left: Vec<String> = host
         .process()

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::time::timeout;
 
 use crate::Era;
 use crate::host::{Host, initialize};
@@ -180,7 +179,7 @@ async fn side_by_side(stage: &mut Stage) -> Held {
 async fn resumed(stage: &mut Stage) -> Held {
     let slow = stage.slow()?;
     let (mut host, _) = with_session(stage).await?;
-    let patience = host.patience();
+    let timeout = host.timeout();
     let id = host.next_id();
     let mut params = slow.params();
     params["_meta"] = json!({ "progressToken": "cut" });
@@ -188,7 +187,7 @@ async fn resumed(stage: &mut Stage) -> Held {
     let headers = host.web().headers(&message);
     let body = message.to_string();
     let mut reply = exchange(&mut host, "POST", &headers, body.as_bytes(), "A slow call").await?;
-    let first = timeout(patience, reply.piece()).await;
+    let first = tokio::time::timeout(timeout, reply.piece()).await;
     let Ok(Ok(Some(Piece::Event(event)))) = first else {
         return Finding::not_applicable("the server answered without a stream");
     };
@@ -207,7 +206,7 @@ async fn resumed(stage: &mut Stage) -> Held {
     if reply.status != 200 {
         return Finding::broken(format!("{what} was answered with status {}.", reply.status));
     }
-    let answered = timeout(patience, async {
+    let answered = tokio::time::timeout(timeout, async {
         while let Ok(Some(piece)) = reply.piece().await {
             let Piece::Event(event) = piece else { continue };
             let message =
@@ -222,7 +221,7 @@ async fn resumed(stage: &mut Stage) -> Held {
         Ok(true) => Ok(()),
         Ok(false) => Finding::broken("The resumed stream ended without the answer."),
         Err(_) => Finding::broken(format!(
-            "The resumed stream had no answer within {patience:?}."
+            "The resumed stream had no answer within {timeout:?}."
         )),
     }
 }

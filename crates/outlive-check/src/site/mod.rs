@@ -75,7 +75,7 @@ struct Register {
 pub struct Site {
     register: Arc<Register>,
     address: SocketAddr,
-    patience: Duration,
+    timeout: Duration,
     accepting: JoinHandle<()>,
     /// While nobody listens the port is kept, so that nobody else does.
     kept: Option<TcpSocket>,
@@ -83,7 +83,7 @@ pub struct Site {
 
 impl Site {
     /// Listens, as a good server that speaks only this era.
-    pub async fn open(journal: &Journal, era: Era, patience: Duration) -> Result<Site, Finding> {
+    pub async fn open(journal: &Journal, era: Era, timeout: Duration) -> Result<Site, Finding> {
         let listening = async {
             let listener = TcpListener::bind("127.0.0.1:0").await?;
             let address = listener.local_addr()?;
@@ -103,7 +103,7 @@ impl Site {
         Ok(Site {
             register,
             address,
-            patience,
+            timeout,
             accepting,
             kept: None,
         })
@@ -162,10 +162,10 @@ impl Site {
         what: &str,
         meant: impl Fn(&Seen) -> bool,
     ) -> Result<Visit, Finding> {
-        let patience = self.patience;
-        match self.visited_within(what, patience, meant).await {
+        let timeout = self.timeout;
+        match self.visited_within(what, timeout, meant).await {
             Some(visit) => Ok(visit),
-            None => Finding::broken(format!("{what} did not come within {patience:?}.")),
+            None => Finding::broken(format!("{what} did not come within {timeout:?}.")),
         }
     }
 
@@ -173,7 +173,7 @@ impl Site {
     pub async fn visited_within(
         &self,
         what: &str,
-        patience: Duration,
+        timeout: Duration,
         meant: impl Fn(&Seen) -> bool,
     ) -> Option<Visit> {
         let take = |register: &Register| {
@@ -181,7 +181,7 @@ impl Site {
             let at = left.iter().position(|visit| meant(&visit.seen))?;
             Some(left.remove(at))
         };
-        self.until(what, patience, take).await
+        self.until(what, timeout, take).await
     }
 
     /// A call of the tool that is never answered by itself.
@@ -196,10 +196,10 @@ impl Site {
         what: &str,
         look: impl Fn(&[Seen]) -> Option<T>,
     ) -> Result<T, Finding> {
-        let patience = self.patience;
-        match self.wait(what, patience, look).await {
+        let timeout = self.timeout;
+        match self.wait(what, timeout, look).await {
             Some(found) => Ok(found),
-            None => Finding::broken(format!("{what} did not come within {patience:?}.")),
+            None => Finding::broken(format!("{what} did not come within {timeout:?}.")),
         }
     }
 
@@ -207,11 +207,11 @@ impl Site {
     pub async fn wait<T>(
         &self,
         what: &str,
-        patience: Duration,
+        timeout: Duration,
         look: impl Fn(&[Seen]) -> Option<T>,
     ) -> Option<T> {
         let look = |register: &Register| look(&locked(&register.seen));
-        self.until(what, patience, look).await
+        self.until(what, timeout, look).await
     }
 
     /// Looks at all requests that came.
@@ -232,11 +232,11 @@ impl Site {
     async fn until<T>(
         &self,
         what: &str,
-        patience: Duration,
+        timeout: Duration,
         look: impl Fn(&Register) -> Option<T>,
     ) -> Option<T> {
         self.register.leg.waits_for(what);
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         loop {
             let mut news = pin!(self.register.news.notified());
             news.as_mut().enable();

@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
 
 use crate::journal::Leg;
 use crate::puppet;
@@ -114,9 +113,11 @@ impl Visit {
     }
 
     /// Waits until the client has closed the connection.
-    pub async fn closed(&mut self, patience: Duration) -> bool {
+    pub async fn closed(&mut self, timeout: Duration) -> bool {
         self.leg.waits_for("the end of a connection");
-        timeout(patience, self.left_alone()).await.is_ok()
+        tokio::time::timeout(timeout, self.left_alone())
+            .await
+            .is_ok()
     }
 
     /// Reads until the client has closed the connection.

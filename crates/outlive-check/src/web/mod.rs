@@ -18,7 +18,6 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::task::{AbortHandle, JoinHandle};
-use tokio::time::timeout;
 
 pub use address::Address;
 pub use body::{Body, Framing};
@@ -40,21 +39,21 @@ pub struct Web {
     pub era: Era,
     leg: Leg,
     inbox: Arc<Inbox>,
-    patience: Duration,
+    timeout: Duration,
     session: Arc<Mutex<Option<String>>>,
     open: HashMap<String, AbortHandle>,
 }
 
 impl Web {
     /// A client that has said nothing yet.
-    pub fn new(address: Address, era: Era, patience: Duration, inbox: Arc<Inbox>, leg: Leg) -> Web {
+    pub fn new(address: Address, era: Era, timeout: Duration, inbox: Arc<Inbox>, leg: Leg) -> Web {
         let (session, open) = (Arc::default(), HashMap::new());
         Web {
             address,
             era,
             leg,
             inbox,
-            patience,
+            timeout,
             session,
             open,
         }
@@ -112,7 +111,7 @@ impl Web {
     /// Posts a body. A request is read in the background; of anything else the end is waited for.
     pub async fn post(&mut self, body: &[u8]) -> io::Result<()> {
         if let Some(task) = self.throw(body).await? {
-            let _ = timeout(self.patience, task).await;
+            let _ = tokio::time::timeout(self.timeout, task).await;
         }
         Ok(())
     }
@@ -171,7 +170,7 @@ impl Web {
     ) -> io::Result<Reply> {
         let late = || io::Error::new(io::ErrorKind::TimedOut, "nothing came in time");
         let stream = self.send(method, headers, body).await?;
-        let reply = timeout(self.patience, Reply::head(stream)).await;
+        let reply = tokio::time::timeout(self.timeout, Reply::head(stream)).await;
         let reply = reply.map_err(|_| late())??;
         self.leg.received(reply.words().as_bytes());
         Ok(reply)
@@ -181,7 +180,9 @@ impl Web {
     pub async fn connect(&self) -> io::Result<TcpStream> {
         let late = || io::Error::new(io::ErrorKind::TimedOut, "no connection in time");
         let stream = TcpStream::connect((self.address.host.as_str(), self.address.port));
-        let stream = timeout(self.patience, stream).await.map_err(|_| late())??;
+        let stream = tokio::time::timeout(self.timeout, stream)
+            .await
+            .map_err(|_| late())??;
         stream.set_nodelay(true)?;
         Ok(stream)
     }
@@ -215,7 +216,7 @@ impl Web {
         self.leg.sent(&[method.as_bytes(), b" ", body].concat());
         let late = || io::Error::new(io::ErrorKind::TimedOut, "it is not read");
         let bytes = self.bytes(method, headers, body);
-        let written = timeout(self.patience, stream.write_all(&bytes)).await;
+        let written = tokio::time::timeout(self.timeout, stream.write_all(&bytes)).await;
         match written.map_err(|_| late())? {
             // Whoever refuses a request need not read it to its end: the refusal is there to be read.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}

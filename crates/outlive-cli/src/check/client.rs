@@ -66,7 +66,7 @@ impl Args {
             driver: self.driver.clone(),
             over: self.over(),
             puppet: super::puppet()?,
-            patience: self.common.patience(),
+            timeout: self.common.patience(),
             start_patience: self.common.start_patience(),
             era: self.era.map(Spoken::era),
         };

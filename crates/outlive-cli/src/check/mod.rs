@@ -25,7 +25,7 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use outlive::{Secrets, Warden};
+use outlive::{OrphanReaper, Secrets};
 use outlive_check::sheet::Sheet;
 use outlive_check::{Cast, Era, Moment, Over, Plan, Report, Subject, select};
 
@@ -173,9 +173,9 @@ fn play(
         Err(why) => return refuse(&why),
     };
     // Without one we go on as well as we can: it is only needed if we are killed.
-    let warden = Warden::start().ok();
-    if let Some(warden) = &warden {
-        let (name, value) = warden.variable();
+    let orphan_reaper = OrphanReaper::start().ok();
+    if let Some(orphan_reaper) = &orphan_reaper {
+        let (name, value) = orphan_reaper.variable();
         outlive_check::also_set(name, value);
     }
     outlive_check::also_unset(&Secrets::VARIABLES);
@@ -212,7 +212,7 @@ fn play(
 async fn stopped() -> u8 {
     let wait = async |kind: SignalKind| match signal(kind) {
         Ok(mut signals) => drop(signals.recv().await),
-        // Then it kills us, and the warden sees to the rest.
+        // Then it kills us, and the orphan reaper sees to the rest.
         Err(_) => std::future::pending().await,
     };
     tokio::select! {

@@ -59,7 +59,7 @@ impl Args {
             command: self.command.clone(),
             url: self.url.clone(),
             puppet: super::puppet()?,
-            patience: self.common.patience(),
+            timeout: self.common.patience(),
             start_patience: self.common.start_patience(),
             era: self.era.map(Spoken::era),
         };

@@ -77,7 +77,7 @@ impl Args {
             name.clone().map(|name| (name, arguments.clone()))
         };
         let options = Options {
-            patience: self.common.patience(),
+            timeout: self.common.patience(),
             start_patience: self.common.start_patience(),
             era: self.era.map(Spoken::era),
             call: wish(&self.call, &self.args),

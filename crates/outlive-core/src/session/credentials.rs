@@ -41,7 +41,7 @@ impl Session {
             && (of_everything || host_id.is_some() || status == 401)
         {
             link.forbidden = Some(link.frames);
-            link.pulse.urgent = true;
+            link.liveness.urgent = true;
         }
         if let Some(host_id) = host_id {
             self.refuse_unexecuted(&host_id, Error::Rejected { status });

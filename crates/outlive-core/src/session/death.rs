@@ -8,7 +8,7 @@ use crate::ledger::Place;
 use crate::link::LinkOrder;
 use crate::message::Id;
 use crate::policy::Cancel;
-use crate::supervisor::Verdict;
+use crate::supervisor::Decision;
 use crate::time::Time;
 
 use super::handover::is_on;
@@ -90,15 +90,15 @@ impl Session {
         let verdict = match cause.reason {
             Reason::Requested => {
                 self.supervisor.reset();
-                Verdict::RetryAt(now)
+                Decision::RetryAt(now)
             }
             Reason::VersionChanged { .. } | Reason::Unauthorized(_) => self.supervisor.open(now),
             Reason::Unreachable(_) => self.supervisor.absent(now),
             Reason::SessionExpired if link.disowned => self.supervisor.forgotten(now),
             _ => self.supervisor.ended(now, link.served),
         };
-        let failed = matches!(verdict, Verdict::OpenUntil(_));
-        let (Verdict::RetryAt(at) | Verdict::OpenUntil(at)) = verdict;
+        let failed = matches!(verdict, Decision::OpenUntil(_));
+        let (Decision::RetryAt(at) | Decision::OpenUntil(at)) = verdict;
         self.retry_at = Some(at);
         let retry_at = self.clock.outside(at);
         self.set_state(match failed {
@@ -209,16 +209,16 @@ impl Session {
         let later = |id: &Id| {
             let place = self.ledger.get(id).map(|entry| &entry.place);
             // What it has not read it cannot have died of.
-            let read = link.pulse.proven..link.taken;
+            let read = link.liveness.proven..link.taken;
             matches!(place, Some(Place::InFlight { frame, .. }) if read.contains(frame))
         };
         if self.policy.cancel == Cancel::Auto
             && !self.absorbing
             && is_own_doing(cause)
-            && link.pulse.suspect_until.is_some()
+            && link.liveness.suspect_until.is_some()
         {
             let again = std::mem::replace(&mut self.died_as_suspect, true);
-            if in_flight.iter().any(later) && !again && !link.pulse.answers_cancelled {
+            if in_flight.iter().any(later) && !again && !link.liveness.answers_cancelled {
                 return;
             }
             self.absorbing = true;

@@ -647,7 +647,7 @@ impl Session {
         self.refuse(&entry, &error);
         self.abandon(now, id, &entry, None);
         if let Some(link) = &mut self.link {
-            link.pulse.urgent = true;
+            link.liveness.urgent = true;
         }
     }
 

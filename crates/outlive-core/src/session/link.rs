@@ -92,7 +92,7 @@ pub(super) struct Probe {
 
 /// What is known about a link's life.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pulse {
+pub(super) struct Liveness {
     /// When something was last heard from it.
     pub(super) heard: Time,
     /// When something was last sent to it.
@@ -165,7 +165,7 @@ pub(super) struct Link {
     pub(super) busy_until: Option<Time>,
     /// Pages of lists we have asked for.
     pub(super) pages: u32,
-    pub(super) pulse: Pulse,
+    pub(super) liveness: Liveness,
     pub(super) stderr: Tail,
     pub(super) slow_start_told: bool,
 }
@@ -195,10 +195,10 @@ impl Link {
             forbidden: None,
             busy_until: None,
             pages: 0,
-            pulse: Pulse {
+            liveness: Liveness {
                 heard: now,
                 spoken: now,
-                ..Pulse::default()
+                ..Liveness::default()
             },
             stderr: Tail::new(limits.stderr_lines, limits.stderr_bytes),
             slow_start_told: false,
@@ -249,10 +249,10 @@ impl Link {
             // All it has written is about its start, and that is not why somebody else ended it.
             _ if self.served.is_none() && is_killed(reason) => return Vec::new(),
             Reason::Exited(_) if is_killed(reason) => now - JUST_BEFORE,
-            Reason::Stopped => self.pulse.heard - JUST_BEFORE,
+            Reason::Stopped => self.liveness.heard - JUST_BEFORE,
             // It has never been in service: all it wrote is about its start.
             _ if self.served.is_none() => Time::ZERO,
-            Reason::Unresponsive(_) => self.pulse.heard - SHORTLY_BEFORE,
+            Reason::Unresponsive(_) => self.liveness.heard - SHORTLY_BEFORE,
             _ => now - SHORTLY_BEFORE,
         };
         let words = self.stderr.since(since.max(served));

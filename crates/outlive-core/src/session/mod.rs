@@ -12,15 +12,15 @@
 //! |---|---|
 //! | `host` | a message from the host |
 //! | `server` | a message from the server |
-//! | `life` | links come and go |
+//! | `link_lifecycle` | links come and go |
 //! | `start` | a link is ordered, and has so much time |
 //! | `death` | a link dies, and its process is seen to |
 //! | `handover` | what was in flight on it goes to the next, or fails |
-//! | `fate` | a request is refused, or breaks off, by itself |
+//! | `request_failure` | a request is refused, or breaks off, by itself |
 //! | `expiry` | has the server forgotten the session? |
 //! | `credentials` | the server wants others |
 //! | `restore` | a new server learns what the old one knew |
-//! | `pulse` | is the server alive? |
+//! | `liveness` | is the server alive? |
 //! | `pause` | a person thinks, and the clocks wait |
 //! | `close` | the end |
 
@@ -28,13 +28,13 @@ mod close;
 mod credentials;
 mod death;
 mod expiry;
-mod fate;
 mod handover;
 mod host;
-mod life;
 mod link;
+mod link_lifecycle;
+mod liveness;
 mod pause;
-mod pulse;
+mod request_failure;
 mod restore;
 mod server;
 mod start;
@@ -49,7 +49,7 @@ use crate::cause::Cause;
 use crate::error::{Error, Refusal};
 use crate::event::{Direction, DropReason, Event, State};
 use crate::framer::Frame;
-use crate::ledger::{Entry, Ledger, Ticket, sooner};
+use crate::ledger::{Entry, Ledger, RequestKey, sooner};
 use crate::link::{Generation, LinkInput, LinkOrder};
 use crate::memory::Memory;
 use crate::message::{Id, Message};
@@ -130,7 +130,7 @@ pub enum Output {
 /// Something that waits for a link to open, in the order it came.
 #[derive(Clone, Debug)]
 enum Waiting {
-    Request(Id, Ticket),
+    Request(Id, RequestKey),
     Notification(Box<Message>, Time),
 }
 
@@ -169,7 +169,7 @@ pub struct Session {
     note_bytes: usize,
     /// Requests put aside until a moment of their own: streams of notifications to be opened again, and what a
     /// server wants to be asked much later.
-    later: Vec<(Time, Id, Ticket)>,
+    later: Vec<(Time, Id, RequestKey)>,
     memory: Memory,
     supervisor: Supervisor,
     link: Option<Link>,
@@ -266,7 +266,7 @@ impl Session {
             Input::HostBlocked(blocked) => {
                 self.host_blocked = blocked;
                 if let Some(link) = &mut self.link {
-                    link.pulse.heard = now;
+                    link.liveness.heard = now;
                 }
             }
             Input::Link(generation, input) => self.on_link(now, generation, input),
@@ -408,7 +408,7 @@ impl Session {
     fn tell_link(&mut self, now: Time, bytes: Bytes) {
         if let Some(link) = &mut self.link {
             link.frames += 1;
-            link.pulse.spoken = now;
+            link.liveness.spoken = now;
             self.tally.passed(Direction::ToServer, bytes.len());
             self.out.push_back(Output::ToLink(link.generation, bytes));
         }

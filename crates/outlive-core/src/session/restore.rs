@@ -32,7 +32,7 @@ impl Session {
         else {
             return;
         };
-        link.pulse.heard = now;
+        link.liveness.heard = now;
         link.stage = Stage::Handshaking;
         if let Some(initialize) = self.memory.initialize.clone() {
             self.send_own(now, Own::Handshake, |_, id| {

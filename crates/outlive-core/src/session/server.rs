@@ -90,7 +90,7 @@ impl Session {
             true => {
                 // Answering what was cancelled is against the specification, and the mark of
                 // servers that later die of it: keep a closer eye on this one.
-                Self::answered_the_dead(&mut link.pulse, now, message.is_error());
+                Self::answered_the_dead(&mut link.liveness, now, message.is_error());
                 DropReason::LateAnswer
             }
             false => DropReason::UnknownAnswer,
@@ -236,7 +236,7 @@ impl Session {
     pub(super) fn in_service(&mut self, now: Time) {
         let Some(link) = &mut self.link else { return };
         link.served = Some(now);
-        link.pulse.heard = now;
+        link.liveness.heard = now;
         let generation = link.generation;
         self.drain_from(now);
         self.set_state(State::Ready { generation });

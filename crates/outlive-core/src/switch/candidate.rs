@@ -43,7 +43,10 @@ impl Switch {
         if self.abandoned.has_overflowed() {
             return Candidate::Unclear;
         }
-        let busy = self.guests.iter().filter(|(_, guest)| guest.calls > 0);
+        let busy = self
+            .legacy_clients
+            .iter()
+            .filter(|(_, legacy)| legacy.calls > 0);
         let mut all = busy
             .map(|(client, _)| *client)
             .chain(self.abandoned.owners());
@@ -53,8 +56,9 @@ impl Switch {
         if all.any(|other| other != first) {
             return Candidate::Unclear;
         }
-        let waits = |guest: &super::Guest| guest.calls > 0 || self.abandoned.has_task(first);
-        match self.guests.get(&first).is_some_and(waits) {
+        let waits =
+            |legacy: &super::LegacyClient| legacy.calls > 0 || self.abandoned.has_task(first);
+        match self.legacy_clients.get(&first).is_some_and(waits) {
             true => Candidate::Only(first),
             // It can only be about what nobody waits for.
             false => Candidate::Unclear,
@@ -64,7 +68,7 @@ impl Switch {
     /// Whom something can be for that the server says by itself: the only client there is, if the server has
     /// not been used by another, whose work it could be about.
     pub(super) fn only_user(&self) -> Option<Client> {
-        let only = self.only_guest()?;
+        let only = self.only_legacy_client()?;
         match self.spoken {
             Spoken::Nobody => Some(only),
             Spoken::Only(client) if client == only => Some(only),
@@ -73,8 +77,8 @@ impl Switch {
     }
 
     /// The only client there is.
-    pub(super) fn only_guest(&self) -> Option<Client> {
-        let mut clients = self.guests.keys();
+    pub(super) fn only_legacy_client(&self) -> Option<Client> {
+        let mut clients = self.legacy_clients.keys();
         clients.next().copied().filter(|_| clients.next().is_none())
     }
 
@@ -100,7 +104,7 @@ impl Switch {
 
     /// The server may still be at work on a request that nobody waits for any more.
     pub(super) fn leave_running(&mut self, id: &Id, call: &Call) {
-        let here = self.guests.contains_key(&call.client);
+        let here = self.legacy_clients.contains_key(&call.client);
         let remnant = Remnant {
             client: call.client,
             logs: call.log.is_some(),

@@ -55,7 +55,7 @@ impl Switch {
 
     fn on_message(&mut self, client: Client, channel: Channel, message: Message) {
         if self.sharing != Sharing::Modern {
-            self.guests.entry(client).or_default();
+            self.legacy_clients.entry(client).or_default();
         }
         match message.kind() {
             Kind::Request => self.on_request(client, channel, message),
@@ -117,11 +117,11 @@ impl Switch {
         if self.sharing == Sharing::Modern {
             return self.modern_request(client, channel, &message);
         }
-        let introduced = |guest: &super::Guest| guest.introduced;
+        let introduced = |legacy: &super::LegacyClient| legacy.introduced;
         match message.method() {
             "initialize" => self.initialize(client, channel, &message),
             "ping" => self.forward(client, channel, &message, What::Plain),
-            method if !self.guests.get(&client).is_some_and(introduced) => {
+            method if !self.legacy_clients.get(&client).is_some_and(introduced) => {
                 let refusal = Refusal::uninitialized(method);
                 self.refuse(client, channel, message.id_json(), &refusal);
             }
@@ -429,7 +429,7 @@ impl Switch {
         match &call.what {
             What::Subscribe(uri) => {
                 self.orphan(id.clone(), call.clone());
-                if self.guests.contains_key(&call.client) {
+                if self.legacy_clients.contains_key(&call.client) {
                     // The server tells of it, or is about to.
                     self.standing.insert(uri.clone());
                     self.subscribed(call, uri, false);

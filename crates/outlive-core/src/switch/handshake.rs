@@ -65,12 +65,12 @@ impl Switch {
         }
         let params = message.params().unwrap_or(b"{}");
         let params: Params<'_> = serde_json::from_slice(params).unwrap_or_default();
-        let guest = self.guests.entry(client).or_default();
-        if std::mem::replace(&mut guest.introduced, true) {
+        let legacy = self.legacy_clients.entry(client).or_default();
+        if std::mem::replace(&mut legacy.introduced, true) {
             let refusal = Refusal::initialized_before();
             return self.refuse(client, channel, message.id_json(), &refusal);
         }
-        guest.capabilities = params.capabilities.map_or(Bytes::new(), |it| {
+        legacy.capabilities = params.capabilities.map_or(Bytes::new(), |it| {
             Bytes::copy_from_slice(it.get().as_bytes())
         });
         match &mut self.welcome {
@@ -84,7 +84,7 @@ impl Switch {
                 self.wait_for_welcome(client, channel, &message);
             }
             Welcome::Done(answer) => {
-                guest.ready = true;
+                legacy.ready = true;
                 let line = welcoming(message.id_json(), answer);
                 self.send(client, channel, line);
                 self.align_level();
@@ -130,7 +130,7 @@ impl Switch {
 
     /// The server has taken the handshake. Whoever waits for the same gets the same.
     pub(super) fn handshake_done(&mut self, client: Client, answer: &[u8]) {
-        self.welcome_guest(client);
+        self.welcome(client);
         let answer = Bytes::copy_from_slice(answer);
         let welcome = std::mem::replace(&mut self.welcome, Welcome::Done(answer.clone()));
         let Welcome::Underway { waiting, .. } = welcome else {
@@ -138,16 +138,16 @@ impl Switch {
         };
         for (id, _) in waiting {
             if let Some(call) = self.take(&id) {
-                self.welcome_guest(call.client);
+                self.welcome(call.client);
                 let line = welcoming(&call.id_json, &answer);
                 self.settle(&call, line);
             }
         }
     }
 
-    fn welcome_guest(&mut self, client: Client) {
-        if let Some(guest) = self.guests.get_mut(&client) {
-            guest.ready = true;
+    fn welcome(&mut self, client: Client) {
+        if let Some(legacy) = self.legacy_clients.get_mut(&client) {
+            legacy.ready = true;
         }
         self.align_level();
     }

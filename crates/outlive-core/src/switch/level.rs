@@ -20,14 +20,14 @@ impl Switch {
     pub(super) fn set_level(&mut self, client: Client, channel: Channel, message: &Message) {
         let level = message.level().as_deref().and_then(Level::of);
         let chosen = self.table.next();
-        let (Some(level), Some(guest)) = (level, self.guests.get_mut(&client)) else {
+        let (Some(level), Some(legacy)) = (level, self.legacy_clients.get_mut(&client)) else {
             // The server says what is wrong with it.
             return self.forward(client, channel, message, What::Plain);
         };
-        let before = (guest.level.replace(level), guest.chosen);
-        guest.chosen = chosen;
+        let before = (legacy.level.replace(level), legacy.chosen);
+        legacy.chosen = chosen;
         let most = self.most_curious();
-        let alone = self.only_guest() == Some(client);
+        let alone = self.only_legacy_client() == Some(client);
         if !alone && self.level == Some(most) {
             return self.answer_plainly(client, channel, message);
         }
@@ -61,10 +61,10 @@ impl Switch {
     /// lead back to this one.
     fn choose_again(&mut self, call: &Call, choice: Choice) {
         let (level, chosen) = choice.before;
-        if let Some(guest) = self.guests.get_mut(&call.client)
-            && guest.chosen == choice.at
+        if let Some(legacy) = self.legacy_clients.get_mut(&call.client)
+            && legacy.chosen == choice.at
         {
-            (guest.level, guest.chosen) = (level, chosen);
+            (legacy.level, legacy.chosen) = (level, chosen);
         }
         for later in self.table.choices(call.client) {
             if later.before.1 == choice.at {
@@ -77,7 +77,7 @@ impl Switch {
     pub(super) fn align_level(&mut self) {
         // Of a client that is alone the server has what it chose, unless somebody has used the server before.
         let own = self.sharing == Sharing::Alone && self.only_user().is_some();
-        if own || self.guests.is_empty() {
+        if own || self.legacy_clients.is_empty() {
             return;
         }
         let most = self.most_curious();
@@ -91,9 +91,9 @@ impl Switch {
     /// What the most curious client wants.
     fn most_curious(&self) -> Level {
         let wanted = self
-            .guests
+            .legacy_clients
             .values()
-            .map(|guest| guest.level.unwrap_or(UNCHOSEN));
+            .map(|legacy| legacy.level.unwrap_or(UNCHOSEN));
         wanted.min().unwrap_or(UNCHOSEN)
     }
 

@@ -35,7 +35,7 @@
 //! | `client` | a message from a client |
 //! | `server` | a message from the server |
 //! | `handshake` | one handshake for all; which era the server is of |
-//! | `guest` | what is known about a legacy client |
+//! | `legacy` | what is known about a legacy client |
 //! | `level` | one level of log messages for all |
 //! | `candidate` | who can have caused what names no owner |
 //! | `abandoned` | what the server may still be at work on although nobody waits for it |
@@ -44,8 +44,8 @@
 mod abandoned;
 mod candidate;
 mod client;
-mod guest;
 mod handshake;
+mod legacy_client;
 mod level;
 mod server;
 mod table;
@@ -67,8 +67,8 @@ pub use client::overloaded_notification;
 
 use abandoned::Abandoned;
 use candidate::Spoken;
-use guest::Guest;
 use handshake::{Verdict, Welcome};
+use legacy_client::LegacyClient;
 use table::{Call, Table, Token, What};
 
 /// One of the clients. The driver chooses the number and never uses it twice.
@@ -174,7 +174,7 @@ pub struct Switch {
     table: Table,
     /// How many hold each channel: it is done when the last lets go.
     held: FxHashMap<Channel, usize>,
-    guests: BTreeMap<Client, Guest>,
+    legacy_clients: BTreeMap<Client, LegacyClient>,
     /// The server's requests that are not answered.
     asks: FxHashMap<Id, Ask>,
     /// Progress tokens of requests that became tasks, as far as they are known.
@@ -229,7 +229,7 @@ impl Switch {
             out: VecDeque::new(),
             table: Table::new(),
             held: FxHashMap::default(),
-            guests: BTreeMap::new(),
+            legacy_clients: BTreeMap::new(),
             asks: FxHashMap::default(),
             tasks: VecDeque::new(),
             abandoned: Abandoned::new(limits.abandoned),
@@ -285,12 +285,14 @@ impl Switch {
 
     /// Requests that this legacy client waits for.
     pub fn in_flight_of(&self, client: Client) -> usize {
-        self.guests.get(&client).map_or(0, |guest| guest.calls)
+        self.legacy_clients
+            .get(&client)
+            .map_or(0, |legacy| legacy.calls)
     }
 
     /// Legacy clients there are.
     pub fn clients(&self) -> usize {
-        self.guests.len()
+        self.legacy_clients.len()
     }
 
     /// The server turned out to speak legacy revisions only, as far as can be said: modern requests are refused.
@@ -334,8 +336,8 @@ impl Switch {
     /// Puts a request into the table.
     fn enter(&mut self, id: Id, call: Call) {
         self.hold(call.channel);
-        if let Some(guest) = self.guests.get_mut(&call.client) {
-            guest.calls += 1;
+        if let Some(legacy) = self.legacy_clients.get_mut(&call.client) {
+            legacy.calls += 1;
         }
         self.table.insert(id, call);
     }
@@ -343,9 +345,9 @@ impl Switch {
     /// Takes a request out of the table. Its channel is still held.
     fn take(&mut self, id: &Id) -> Option<Call> {
         let call = self.table.remove(id)?;
-        let guest = self.guests.get_mut(&call.client);
-        if let Some(guest) = guest.filter(|_| !call.orphan) {
-            guest.calls -= 1;
+        let legacy = self.legacy_clients.get_mut(&call.client);
+        if let Some(legacy) = legacy.filter(|_| !call.orphan) {
+            legacy.calls -= 1;
         }
         Some(call)
     }
@@ -405,7 +407,7 @@ impl Switch {
         // What is waited for may be sent again.
         self.spoken = Spoken::Nobody;
         let waiting: Vec<Client> = self
-            .guests
+            .legacy_clients
             .iter()
             .filter(|it| it.1.calls > 0)
             .map(|it| *it.0)

@@ -91,7 +91,7 @@ impl Switch {
             "notifications/tools/list_changed"
             | "notifications/prompts/list_changed"
             | "notifications/resources/list_changed" => {
-                self.tell_guests(&message, &owner, |guest| guest.ready);
+                self.tell_legacy_clients(&message, &owner, |legacy| legacy.ready);
             }
             _ => self.on_custom(message, owner),
         }
@@ -108,14 +108,17 @@ impl Switch {
 
     /// Tells something to all clients that want it: to the one on whose stream it came there, to the others on
     /// their main channels, or, where nobody reads those, on the stream of their newest request.
-    fn tell_guests(
+    fn tell_legacy_clients(
         &mut self,
         message: &Message,
         owner: &Owner,
-        wants: impl Fn(&super::Guest) -> bool,
+        wants: impl Fn(&super::LegacyClient) -> bool,
     ) {
         let place = self.place_of(owner);
-        let wanting = self.guests.iter().filter(|(_, guest)| wants(guest));
+        let wanting = self
+            .legacy_clients
+            .iter()
+            .filter(|(_, legacy)| wants(legacy));
         let told: Vec<Client> = wanting.map(|(client, _)| *client).collect();
         for client in told {
             match place.filter(|(owner, _)| *owner == client) {
@@ -202,10 +205,12 @@ impl Switch {
     fn on_updated(&mut self, message: &Message, owner: &Owner) {
         if self.sharing == Sharing::Alone && self.only_user().is_some() {
             // It has asked for whatever it gets.
-            return self.tell_guests(message, owner, |_| true);
+            return self.tell_legacy_clients(message, owner, |_| true);
         }
         let uri = message.uri().unwrap_or_default().into_owned();
-        self.tell_guests(message, owner, |guest| guest.ready && guest.follows(&uri));
+        self.tell_legacy_clients(message, owner, |legacy| {
+            legacy.ready && legacy.follows(&uri)
+        });
     }
 
     /// A log message. Which request it is about is said by its stream, if by anything; it may tell of one client what
@@ -219,8 +224,8 @@ impl Switch {
             return;
         }
         let wants = |switch: &Switch, client: &Client| {
-            let guest = switch.guests.get(client);
-            guest.is_some_and(|guest| switch.is_wanted(level, guest.level))
+            let legacy = switch.legacy_clients.get(client);
+            legacy.is_some_and(|legacy| switch.is_wanted(level, legacy.level))
         };
         let place = match owner {
             Owner::Unnamed => match self.candidate() {
@@ -230,8 +235,11 @@ impl Switch {
                 }
                 Candidate::Unclear => None,
                 Candidate::Nobody => {
-                    let guests = self.guests.iter().filter(|(_, guest)| guest.ready);
-                    let clients = guests.map(|(client, _)| *client);
+                    let legacy_clients = self
+                        .legacy_clients
+                        .iter()
+                        .filter(|(_, legacy)| legacy.ready);
+                    let clients = legacy_clients.map(|(client, _)| *client);
                     let all: Vec<Client> = clients.filter(|client| wants(self, client)).collect();
                     for client in all {
                         self.send(client, Channel::MAIN, message.bytes().clone());
@@ -279,7 +287,7 @@ impl Switch {
             return self.answer_ask(&id, "A modern server asks in its results.");
         }
         let (asked, otherwise) = match owner {
-            Owner::Unnamed if self.guests.is_empty() => (None, "No client is connected."),
+            Owner::Unnamed if self.legacy_clients.is_empty() => (None, "No client is connected."),
             Owner::Unnamed => (
                 self.only_asked(),
                 "Several clients share this server, and nothing says which of them is asked.",
@@ -296,7 +304,10 @@ impl Switch {
                 false => self.answer_ask(&id, otherwise),
             };
         };
-        let can = self.guests.get(&client).is_some_and(|it| it.can(message));
+        let can = self
+            .legacy_clients
+            .get(&client)
+            .is_some_and(|it| it.can(message));
         if self.renames() && !can {
             return self.answer_ask(
                 &id,

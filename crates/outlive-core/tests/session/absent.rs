@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outlive_core::cause::Exit;
-use outlive_core::link::Fate;
+use outlive_core::link::RequestFailure;
 use outlive_core::{Id, Input, LinkInput, Policy, State};
 
 use crate::pair::*;
@@ -39,7 +39,7 @@ fn refuse(p: &mut Pair, generation: u64) {
         if let Some(id) = message.id() {
             p.link(LinkInput::Unanswered {
                 id: id.clone(),
-                fate: Fate::Unsent("connection refused".into()),
+                failure: RequestFailure::Unsent("connection refused".into()),
             });
         }
     }
@@ -131,7 +131,7 @@ fn a_call_that_was_with_a_server_has_the_whole_hold_for_the_next() {
             p.up();
             p.link(LinkInput::Unanswered {
                 id: Id::text(format!("outlive-{generation}-1")),
-                fate: Fate::Unsent("connection refused".into()),
+                failure: RequestFailure::Unsent("connection refused".into()),
             });
             let exit = Exit::Unknown;
             p.old_link(generation, LinkInput::Exited { exit, sent: 0 });

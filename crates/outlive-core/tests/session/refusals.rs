@@ -3,24 +3,24 @@
 use std::time::Duration;
 
 use outlive_core::cause::{Exit, StartFailure};
-use outlive_core::link::Fate;
+use outlive_core::link::RequestFailure;
 use outlive_core::{Id, LinkInput, State};
 
 use crate::pair::*;
 
-fn unanswered(p: &mut Pair, id: Id, fate: Fate) {
-    p.link(LinkInput::Unanswered { id, fate });
+fn unanswered(p: &mut Pair, id: Id, failure: RequestFailure) {
+    p.link(LinkInput::Unanswered { id, failure });
 }
 
-fn rejected(status: u16, seconds: Option<u64>) -> Fate {
-    Fate::Rejected {
+fn rejected(status: u16, seconds: Option<u64>) -> RequestFailure {
+    RequestFailure::Rejected {
         status,
         retry_after: seconds.map(Duration::from_secs),
     }
 }
 
-fn elsewhere() -> Fate {
-    Fate::Elsewhere {
+fn elsewhere() -> RequestFailure {
+    RequestFailure::Elsewhere {
         status: 302,
         why: "it redirects to https://login.example, which is another origin".into(),
     }
@@ -510,7 +510,7 @@ fn what_broke_off_and_cannot_be_repeated_in_time_may_have_run() {
     p.request(7, "resources/list");
     p.call(8, "busy");
     unanswered(&mut p, Id::Int(8), rejected(503, Some(4)));
-    unanswered(&mut p, Id::Int(7), Fate::Lost("reset".into()));
+    unanswered(&mut p, Id::Int(7), RequestFailure::Lost("reset".into()));
     p.forget();
     p.advance(3_000);
     let failures = p.failures();
@@ -523,7 +523,7 @@ fn what_broke_off_and_cannot_be_repeated_in_time_may_have_run() {
 
 #[test]
 fn what_may_have_run_before_is_not_called_unexecuted() {
-    for fate in [
+    for failure in [
         rejected(413, None),
         rejected(403, None),
         rejected(503, Some(3_600)),
@@ -534,7 +534,7 @@ fn what_may_have_run_before_is_not_called_unexecuted() {
         p.up();
         p.own_result(1, WELCOME);
         p.forget();
-        unanswered(&mut p, Id::Int(7), fate);
+        unanswered(&mut p, Id::Int(7), failure);
         assert_eq!(p.failure().outcome(), "unknown");
     }
 }

@@ -5,7 +5,7 @@ use outlive_core::switch::{Input, Limits, Output, Sharing};
 use outlive_core::{Generation, Id};
 use serde_json::{Value, json};
 
-use crate::routes::{A, B, Desk, call, initialize, sent, told};
+use crate::routes::{A, B, Rig, call, initialize, sent, told};
 
 fn is_refused(outputs: &[Output], code: i64) -> bool {
     told(outputs)
@@ -13,8 +13,8 @@ fn is_refused(outputs: &[Output], code: i64) -> bool {
         .any(|it| it.2["error"]["code"] == json!(code))
 }
 
-fn limited(limits: Limits) -> Desk {
-    Desk::limited(Sharing::Legacy, limits).welcoming(&[A, B])
+fn limited(limits: Limits) -> Rig {
+    Rig::limited(Sharing::Legacy, limits).welcoming(&[A, B])
 }
 
 fn overloaded() -> Error {
@@ -29,15 +29,14 @@ fn more_than_may_be_in_flight_is_refused() {
         calls_each: 2,
         ..Limits::default()
     };
-    let mut desk = Desk::limited(Sharing::Legacy, limits);
-    desk.post(A, &initialize(0));
-    desk.post(A, &call(1));
-    let (_, outputs) = desk.post(A, &call(2));
+    let mut rig = Rig::limited(Sharing::Legacy, limits);
+    rig.post(A, &initialize(0));
+    rig.post(A, &call(1));
+    let (_, outputs) = rig.post(A, &call(2));
     assert_eq!(told(&outputs)[0].2["error"]["code"], -31002);
     assert_eq!(
         sent(
-            &desk
-                .post(B, &json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}))
+            &rig.post(B, &json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}))
                 .1
         )["method"],
         "ping"
@@ -46,13 +45,13 @@ fn more_than_may_be_in_flight_is_refused() {
 
 #[test]
 fn all_clients_together_are_bounded_too() {
-    let mut desk = limited(Limits {
+    let mut rig = limited(Limits {
         calls: 2,
         ..Limits::default()
     });
-    assert!(!is_refused(&desk.post(A, &call(1)).1, -31002));
-    assert!(!is_refused(&desk.post(B, &call(1)).1, -31002));
-    assert!(is_refused(&desk.post(B, &call(2)).1, -31002));
+    assert!(!is_refused(&rig.post(A, &call(1)).1, -31002));
+    assert!(!is_refused(&rig.post(B, &call(1)).1, -31002));
+    assert!(is_refused(&rig.post(B, &call(2)).1, -31002));
 }
 
 #[test]
@@ -66,9 +65,9 @@ fn bytes_are_bounded_to_the_byte_but_one_request_always_fits() {
     };
     let both = first.len() + call(2).to_string().len();
     for (limit, refused) in [(both, false), (both - 1, true), (0, true)] {
-        let mut desk = limited(bytes(limit));
-        assert!(!is_refused(&desk.post(A, &call(1)).1, -31002), "{limit}");
-        let outputs = desk.post(A, &call(2)).1;
+        let mut rig = limited(bytes(limit));
+        assert!(!is_refused(&rig.post(A, &call(1)).1, -31002), "{limit}");
+        let outputs = rig.post(A, &call(2)).1;
         assert_eq!(is_refused(&outputs, -31002), refused, "{limit}");
     }
 }
@@ -86,8 +85,8 @@ fn ids_and_tokens_may_be_4_kib_long() {
         (10, 4097, true),
         (5000, 5000, true),
     ] {
-        let mut desk = Desk::shaken(Sharing::Legacy, &[A]);
-        let (_, outputs) = desk.post(A, &named(text(id), text(token)));
+        let mut rig = Rig::shaken(Sharing::Legacy, &[A]);
+        let (_, outputs) = rig.post(A, &named(text(id), text(token)));
         assert_eq!(is_refused(&outputs, -32600), refused, "{id} {token}");
     }
 }
@@ -95,12 +94,12 @@ fn ids_and_tokens_may_be_4_kib_long() {
 #[test]
 fn who_only_pings_counts_as_a_client() {
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
-    let mut desk = Desk::new(Sharing::Legacy);
-    desk.post(A, &ping);
-    assert_eq!((desk.switch.clients(), desk.switch.in_flight_of(A)), (1, 1));
-    let mut desk = Desk::new(Sharing::Modern);
-    desk.post(A, &ping);
-    assert_eq!(desk.switch.clients(), 0, "modern requests have no client");
+    let mut rig = Rig::new(Sharing::Legacy);
+    rig.post(A, &ping);
+    assert_eq!((rig.switch.clients(), rig.switch.in_flight_of(A)), (1, 1));
+    let mut rig = Rig::new(Sharing::Modern);
+    rig.post(A, &ping);
+    assert_eq!(rig.switch.clients(), 0, "modern requests have no client");
 }
 
 fn refusal(id: &Id, error: Error) -> Input {
@@ -115,29 +114,29 @@ fn refusal(id: &Id, error: Error) -> Input {
 
 #[test]
 fn a_subscription_the_session_refuses_takes_no_room() {
-    let mut desk = Desk::shaken(Sharing::Legacy, &[A]);
+    let mut rig = Rig::shaken(Sharing::Legacy, &[A]);
     let params = json!({"uri": "a://b"});
     let subscribe =
         json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": params});
-    let (_, outputs) = desk.post(A, &subscribe);
-    assert_eq!(desk.switch.sizes().subscriptions, 1);
+    let (_, outputs) = rig.post(A, &subscribe);
+    assert_eq!(rig.switch.sizes().subscriptions, 1);
     let Output::Call(id, _) = &outputs[0] else {
         panic!("{outputs:?}");
     };
-    let outputs = desk.feed(refusal(id, overloaded()));
+    let outputs = rig.feed(refusal(id, overloaded()));
     assert!(is_refused(&outputs, -31002));
-    assert_eq!(desk.switch.sizes().subscriptions, 0);
+    assert_eq!(rig.switch.sizes().subscriptions, 0);
 }
 
 #[test]
 fn subscriptions_are_bounded() {
-    let mut desk = limited(Limits {
+    let mut rig = limited(Limits {
         subscriptions: 1,
         ..Limits::default()
     });
     let subscribe = |uri: &str| json!({"jsonrpc": "2.0", "id": uri, "method": "resources/subscribe", "params": {"uri": uri}});
-    assert!(!is_refused(&desk.post(A, &subscribe("a://b")).1, -31002));
-    assert!(is_refused(&desk.post(B, &subscribe("a://c")).1, -31002));
+    assert!(!is_refused(&rig.post(A, &subscribe("a://b")).1, -31002));
+    assert!(is_refused(&rig.post(B, &subscribe("a://c")).1, -31002));
 }
 
 #[test]
@@ -146,18 +145,18 @@ fn a_stream_is_refused_with_an_error_and_ended_without() {
         outcome: Outcome::NotSent,
     };
     for (error, ends) in [(overloaded(), false), (ending, true)] {
-        let mut desk = Desk::new(Sharing::Modern);
+        let mut rig = Rig::new(Sharing::Modern);
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {},
         });
         let listen = json!({"jsonrpc": "2.0", "id": 7, "method": "subscriptions/listen", "params": {"_meta": meta}});
-        let (_, probe) = desk.post(A, &listen);
-        let known = desk.said(&json!({"jsonrpc": "2.0", "id": sent(&probe)["id"], "result": {}}));
+        let (_, probe) = rig.post(A, &listen);
+        let known = rig.said(&json!({"jsonrpc": "2.0", "id": sent(&probe)["id"], "result": {}}));
         let Output::Call(id, _) = &known[0] else {
             panic!("{known:?}");
         };
-        let outputs = desk.feed(refusal(id, error));
+        let outputs = rig.feed(refusal(id, error));
         let answer = &told(&outputs)[0].2;
         assert_eq!(answer["id"], 7);
         assert_eq!(answer.get("result").is_some(), ends, "{answer}");
@@ -166,12 +165,12 @@ fn a_stream_is_refused_with_an_error_and_ended_without() {
 
 #[test]
 fn a_thousand_and_twenty_four_tasks_are_remembered() {
-    let mut desk = Desk::shaken(Sharing::Legacy, &[A]);
+    let mut rig = Rig::shaken(Sharing::Legacy, &[A]);
     let mut task = call(1);
     task["params"]["task"] = json!({});
     for _ in 0..1025 {
-        let (_, outputs) = desk.post(A, &task);
-        desk.said(&json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "result": {}}));
+        let (_, outputs) = rig.post(A, &task);
+        rig.said(&json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "result": {}}));
     }
-    assert_eq!(desk.switch.sizes().tasks, 1024);
+    assert_eq!(rig.switch.sizes().tasks, 1024);
 }

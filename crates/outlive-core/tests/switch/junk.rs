@@ -5,12 +5,12 @@ use outlive_core::switch::{Output, Sharing};
 use outlive_core::{Frame, Id};
 use serde_json::{Value, json};
 
-use crate::routes::{A, B, Desk, call, told};
+use crate::routes::{A, B, Rig, call, told};
 
 #[test]
 fn a_request_that_cannot_be_read_is_refused_where_it_came_from() {
-    let mut desk = Desk::shaken(Sharing::Legacy, &[A]);
-    let (channel, outputs) = desk.post_line(A, r#"{"jsonrpc":"2.0","id":5,"method":{}}"#);
+    let mut rig = Rig::shaken(Sharing::Legacy, &[A]);
+    let (channel, outputs) = rig.post_line(A, r#"{"jsonrpc":"2.0","id":5,"method":{}}"#);
     let refused = &told(&outputs)[0];
     assert_eq!((refused.0, refused.1), (A, channel));
     assert_eq!(
@@ -22,16 +22,16 @@ fn a_request_that_cannot_be_read_is_refused_where_it_came_from() {
 
 #[test]
 fn an_answer_that_cannot_be_read_is_an_answer_of_whoever_was_asked() {
-    let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
-    desk.post(A, &call(1));
+    let mut rig = Rig::shaken(Sharing::Legacy, &[A, B]);
+    rig.post(A, &call(1));
     let params = json!({"message": "?", "requestedSchema": {}});
-    desk.said(
+    rig.said(
         &json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": params}),
     );
     let broken = r#"{"jsonrpc":"2.0","id":"q","result":{},"error":{}}"#;
-    let (channel, outputs) = desk.post_line(B, broken);
+    let (channel, outputs) = rig.post_line(B, broken);
     assert_eq!(outputs, [Output::Done(B, channel)]);
-    let (_, outputs) = desk.post_line(A, broken);
+    let (_, outputs) = rig.post_line(A, broken);
     let Output::Answer(line) = &outputs[0] else {
         panic!("{outputs:?}");
     };
@@ -40,13 +40,13 @@ fn an_answer_that_cannot_be_read_is_an_answer_of_whoever_was_asked() {
         answer["error"]["message"],
         "The client's answer cannot be read."
     );
-    let (channel, outputs) = desk.post_line(A, broken);
+    let (channel, outputs) = rig.post_line(A, broken);
     assert_eq!(outputs, [Output::Done(A, channel)], "once");
 }
 
 #[test]
 fn a_request_too_long_to_keep_is_refused_if_it_is_one() {
-    let mut desk = Desk::shaken(Sharing::Legacy, &[A]);
+    let mut rig = Rig::shaken(Sharing::Legacy, &[A]);
     let mut refused = |id: Option<Id>, has_method| {
         let line = TooLong {
             id_json: id.as_ref().map(Id::to_json).unwrap_or_default().into(),
@@ -54,7 +54,7 @@ fn a_request_too_long_to_keep_is_refused_if_it_is_one() {
             has_method,
             len: 4711,
         };
-        let (channel, outputs) = desk.post_frame(A, Frame::TooLong(line));
+        let (channel, outputs) = rig.post_frame(A, Frame::TooLong(line));
         assert_eq!(outputs.last(), Some(&Output::Done(A, channel)));
         told(&outputs)
     };
@@ -74,7 +74,7 @@ fn a_request_too_long_to_keep_is_refused_if_it_is_one() {
 #[test]
 fn what_is_about_a_session_is_refused_without_one() {
     let line = json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"});
-    let (channel, outputs) = Desk::new(Sharing::Modern).post(A, &line);
+    let (channel, outputs) = Rig::new(Sharing::Modern).post(A, &line);
     let [Output::Send(A, at, refusal), Output::Done(A, done)] = &outputs[..] else {
         panic!("{outputs:?}");
     };
@@ -86,12 +86,12 @@ fn what_is_about_a_session_is_refused_without_one() {
     );
     let cancel =
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
-    let (channel, outputs) = Desk::new(Sharing::Modern).post(A, &cancel);
+    let (channel, outputs) = Rig::new(Sharing::Modern).post(A, &cancel);
     assert_eq!(
         outputs,
         [Output::Done(A, channel)],
         "closing the stream is what cancels"
     );
-    let (_, outputs) = Desk::shaken(Sharing::Legacy, &[A]).post(A, &line);
+    let (_, outputs) = Rig::shaken(Sharing::Legacy, &[A]).post(A, &line);
     assert!(matches!(outputs[0], Output::Notify(..)), "{outputs:?}");
 }

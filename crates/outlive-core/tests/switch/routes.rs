@@ -9,34 +9,34 @@ pub const A: Client = Client(1);
 pub const B: Client = Client(2);
 
 /// A switch, and what it said.
-pub struct Desk {
+pub struct Rig {
     pub switch: Switch,
     channels: u64,
 }
 
-impl Desk {
-    pub fn new(sharing: Sharing) -> Desk {
-        Desk::limited(sharing, Limits::default())
+impl Rig {
+    pub fn new(sharing: Sharing) -> Rig {
+        Rig::limited(sharing, Limits::default())
     }
 
-    pub fn limited(sharing: Sharing, limits: Limits) -> Desk {
-        Desk {
+    pub fn limited(sharing: Sharing, limits: Limits) -> Rig {
+        Rig {
             switch: Switch::new(sharing, limits),
             channels: 0,
         }
     }
 
     /// With clients that have shaken hands.
-    pub fn shaken(sharing: Sharing, clients: &[Client]) -> Desk {
-        Desk::new(sharing).welcoming(clients)
+    pub fn shaken(sharing: Sharing, clients: &[Client]) -> Rig {
+        Rig::new(sharing).welcoming(clients)
     }
 
-    pub fn welcoming(mut self, clients: &[Client]) -> Desk {
-        let desk = &mut self;
+    pub fn welcoming(mut self, clients: &[Client]) -> Rig {
+        let rig = &mut self;
         for client in clients {
-            for output in desk.post(*client, &initialize(0)).1 {
+            for output in rig.post(*client, &initialize(0)).1 {
                 if let Output::Call(id, _) = output {
-                    desk.said(&json!({"jsonrpc": "2.0", "id": json_of(&id), "result": welcome()}));
+                    rig.said(&json!({"jsonrpc": "2.0", "id": json_of(&id), "result": welcome()}));
                 }
             }
         }
@@ -132,41 +132,41 @@ pub fn told(outputs: &[Output]) -> Vec<(Client, Channel, Value)> {
 
 #[test]
 fn a_switch_tells_who_is_there_and_waits() {
-    let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
-    assert_eq!((desk.switch.clients(), desk.switch.in_flight()), (2, 0));
-    assert!(!desk.switch.is_shaking_hands() && !desk.switch.is_legacy_only());
+    let mut rig = Rig::shaken(Sharing::Legacy, &[A, B]);
+    assert_eq!((rig.switch.clients(), rig.switch.in_flight()), (2, 0));
+    assert!(!rig.switch.is_shaking_hands() && !rig.switch.is_legacy_only());
     for (client, id) in [(A, 1), (A, 2), (B, 1)] {
-        desk.post(client, &call(id));
+        rig.post(client, &call(id));
     }
-    assert_eq!(desk.switch.in_flight(), 3);
-    assert_eq!([A, B].map(|it| desk.switch.in_flight_of(it)), [2, 1]);
-    desk.feed(Input::Gone(B));
-    assert_eq!((desk.switch.clients(), desk.switch.in_flight()), (1, 2));
+    assert_eq!(rig.switch.in_flight(), 3);
+    assert_eq!([A, B].map(|it| rig.switch.in_flight_of(it)), [2, 1]);
+    rig.feed(Input::Gone(B));
+    assert_eq!((rig.switch.clients(), rig.switch.in_flight()), (1, 2));
 }
 
 #[test]
 fn a_session_that_has_ended_says_nothing_more() {
-    let mut desk = Desk::shaken(Sharing::Legacy, &[A]);
+    let mut rig = Rig::shaken(Sharing::Legacy, &[A]);
     let news = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
-    assert_eq!(told(&desk.said(&news)), [(A, Channel::MAIN, news.clone())]);
-    desk.feed(Input::Ended);
-    assert_eq!(desk.said(&news), []);
+    assert_eq!(told(&rig.said(&news)), [(A, Channel::MAIN, news.clone())]);
+    rig.feed(Input::Ended);
+    assert_eq!(rig.said(&news), []);
 }
 
 #[test]
 fn a_lone_client_passes_byte_for_byte() {
-    let mut desk = Desk::shaken(Sharing::Alone, &[A]);
+    let mut rig = Rig::shaken(Sharing::Alone, &[A]);
     let line = concat!(
         r#"{ "jsonrpc":"2.0","params" :{"_meta":{"progressToken":"\u0041"},"name":"t"}, "#,
         r#""method":"tools/call","id":1.0}"#
     );
-    let (channel, outputs) = desk.post_line(A, line);
+    let (channel, outputs) = rig.post_line(A, line);
     let Output::Call(_, frame) = &outputs[0] else {
         panic!("{outputs:?}");
     };
     assert_eq!(frame, line);
     let answer = r#"{"id":1.0,  "result":{"x":1.50} ,"jsonrpc":"2.0"}"#;
-    let outputs = desk.feed(Input::Said(answer.into()));
+    let outputs = rig.feed(Input::Said(answer.into()));
     assert_eq!(
         outputs,
         [
@@ -178,65 +178,65 @@ fn a_lone_client_passes_byte_for_byte() {
 
 #[test]
 fn fm_34_the_same_id_and_token_of_two_clients_are_told_apart() {
-    let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
-    let (at_a, a) = desk.post(A, &call(1));
-    let (at_b, b) = desk.post(B, &call(1));
+    let mut rig = Rig::shaken(Sharing::Legacy, &[A, B]);
+    let (at_a, a) = rig.post(A, &call(1));
+    let (at_b, b) = rig.post(B, &call(1));
     let (a, b) = (sent(&a), sent(&b));
     assert_ne!(a["id"], b["id"]);
     let token = |frame: &Value| frame["params"]["_meta"]["progressToken"].clone();
     assert_ne!(token(&a), token(&b));
     let progress = json!({"progressToken": token(&b), "progress": 1});
-    let outputs = desk
+    let outputs = rig
         .said(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress}));
     let heard = told(&outputs);
     assert_eq!((heard[0].0, heard[0].1, heard.len()), (B, at_b, 1));
     assert_eq!(heard[0].2["params"]["progressToken"], "p");
     // In the other order than they were asked.
     for (frame, client, channel) in [(b, B, at_b), (a, A, at_a)] {
-        let outputs = desk.said(&json!({"jsonrpc": "2.0", "id": frame["id"], "result": {}}));
+        let outputs = rig.said(&json!({"jsonrpc": "2.0", "id": frame["id"], "result": {}}));
         let answer = json!({"jsonrpc": "2.0", "id": 1, "result": {}});
         assert_eq!(told(&outputs), [(client, channel, answer)]);
         assert_eq!(outputs.last(), Some(&Output::Done(client, channel)));
     }
-    assert_eq!(desk.switch.in_flight(), 0);
+    assert_eq!(rig.switch.in_flight(), 0);
 }
 
 #[test]
 fn fm_34_a_duplicate_of_one_client_is_refused_and_harms_nothing() {
-    let mut desk = Desk::shaken(Sharing::Legacy, &[A]);
-    let (_, first) = desk.post(A, &call(1));
-    let (channel, second) = desk.post(A, &call(1));
+    let mut rig = Rig::shaken(Sharing::Legacy, &[A]);
+    let (_, first) = rig.post(A, &call(1));
+    let (channel, second) = rig.post(A, &call(1));
     let refused = &told(&second)[0];
     assert_eq!((refused.0, refused.1), (A, channel));
     assert_eq!(refused.2["error"]["code"], -32600);
-    let answer = desk.said(&json!({"jsonrpc": "2.0", "id": sent(&first)["id"], "result": {}}));
+    let answer = rig.said(&json!({"jsonrpc": "2.0", "id": sent(&first)["id"], "result": {}}));
     assert_eq!(told(&answer).len(), 1);
 }
 
 #[test]
 fn a_question_goes_to_the_only_client_that_can_have_caused_it_or_is_refused() {
     let ask = question(&json!("q"));
-    let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
-    let (channel, _) = desk.post(A, &call(1));
-    let outputs = desk.said(&ask);
+    let mut rig = Rig::shaken(Sharing::Legacy, &[A, B]);
+    let (channel, _) = rig.post(A, &call(1));
+    let outputs = rig.said(&ask);
     assert_eq!(told(&outputs), [(A, channel, ask.clone())]);
     // The other one cannot answer it.
     let answer = json!({"jsonrpc": "2.0", "id": "q", "result": {"action": "accept"}});
     let passed = |outputs: &[Output]| outputs.iter().any(|it| matches!(it, Output::Answer(_)));
-    assert!(!passed(&desk.post(B, &answer).1));
-    assert!(passed(&desk.post(A, &answer).1));
-    assert!(!passed(&desk.post(A, &answer).1), "once");
+    assert!(!passed(&rig.post(B, &answer).1));
+    assert!(passed(&rig.post(A, &answer).1));
+    assert!(!passed(&rig.post(A, &answer).1), "once");
     // With two candidates nobody is asked.
-    desk.post(B, &call(1));
-    let outputs = desk.said(&ask);
+    rig.post(B, &call(1));
+    let outputs = rig.said(&ask);
     assert!(told(&outputs).is_empty() && passed(&outputs), "{outputs:?}");
 }
 
 #[test]
 fn a_client_is_not_asked_what_it_has_not_declared() {
-    let mut desk = Desk::shaken(Sharing::Legacy, &[A]);
-    desk.post(A, &call(1));
-    let outputs = desk.said(&json!({"jsonrpc": "2.0", "id": 5, "method": "roots/list"}));
+    let mut rig = Rig::shaken(Sharing::Legacy, &[A]);
+    rig.post(A, &call(1));
+    let outputs = rig.said(&json!({"jsonrpc": "2.0", "id": 5, "method": "roots/list"}));
     assert!(told(&outputs).is_empty());
     assert!(matches!(outputs[..], [Output::Answer(_)]), "{outputs:?}");
 }
@@ -244,37 +244,37 @@ fn a_client_is_not_asked_what_it_has_not_declared() {
 #[test]
 fn with_several_calls_a_question_is_offered_to_the_standalone_stream() {
     let ask = question(&json!(1));
-    let mut desk = Desk::shaken(Sharing::Alone, &[A]);
-    desk.post(A, &call(1));
-    let (newest, _) = desk.post(A, &call(2));
-    let outputs = desk.said(&ask);
+    let mut rig = Rig::shaken(Sharing::Alone, &[A]);
+    rig.post(A, &call(1));
+    let (newest, _) = rig.post(A, &call(2));
+    let outputs = rig.said(&ask);
     assert!(matches!(outputs[..], [Output::Offer(A, channel, _)] if channel == newest));
-    let mut idle = Desk::shaken(Sharing::Alone, &[A]);
+    let mut idle = Rig::shaken(Sharing::Alone, &[A]);
     let outputs = idle.said(&ask);
     assert!(matches!(outputs[..], [Output::Send(A, Channel::MAIN, _)]));
 }
 
 #[test]
 fn changes_are_told_to_everybody_and_updates_to_those_who_asked() {
-    let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
+    let mut rig = Rig::shaken(Sharing::Legacy, &[A, B]);
     let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
-    assert_eq!(told(&desk.said(&changed)).len(), 2);
+    assert_eq!(told(&rig.said(&changed)).len(), 2);
     let about = |method: &str, id: u64| request(id, method, json!({"uri": "a://b"}));
-    let (_, outputs) = desk.post(B, &about("resources/subscribe", 1));
-    desk.said(&json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "result": {}}));
+    let (_, outputs) = rig.post(B, &about("resources/subscribe", 1));
+    rig.said(&json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "result": {}}));
     for uri in ["a://b", "a://b/part"] {
         let updated = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}});
         assert_eq!(
-            told(&desk.said(&updated)),
+            told(&rig.said(&updated)),
             [(B, Channel::MAIN, updated.clone())]
         );
     }
     // The server goes on as long as anybody wants to hear of it.
-    let (_, outputs) = desk.post(A, &about("resources/subscribe", 1));
-    desk.said(&json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "result": {}}));
-    let (_, outputs) = desk.post(B, &about("resources/unsubscribe", 2));
+    let (_, outputs) = rig.post(A, &about("resources/subscribe", 1));
+    rig.said(&json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "result": {}}));
+    let (_, outputs) = rig.post(B, &about("resources/unsubscribe", 2));
     assert_eq!(told(&outputs)[0].2["result"], json!({}));
-    let outputs = desk.feed(Input::Gone(A));
+    let outputs = rig.feed(Input::Gone(A));
     assert_eq!(sent(&outputs)["method"], "resources/unsubscribe");
 }
 
@@ -282,36 +282,33 @@ fn changes_are_told_to_everybody_and_updates_to_those_who_asked() {
 fn log_messages_go_to_whoever_can_have_caused_them_by_level() {
     let log =
         |level: &str| notification("notifications/message", json!({"level": level, "data": 1}));
-    let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
+    let mut rig = Rig::shaken(Sharing::Legacy, &[A, B]);
     assert_eq!(
-        told(&desk.said(&log("info"))).len(),
+        told(&rig.said(&log("info"))).len(),
         2,
         "nobody in particular"
     );
     let level = json!({"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"level": "error"}});
-    let (_, outputs) = desk.post(A, &level);
-    desk.said(&json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "result": {}}));
-    let heard = told(&desk.said(&log("info")));
+    let (_, outputs) = rig.post(A, &level);
+    rig.said(&json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "result": {}}));
+    let heard = told(&rig.said(&log("info")));
     assert_eq!((heard.len(), heard[0].0), (1, B));
-    let (channel, _) = desk.post(A, &call(2));
-    assert_eq!(told(&desk.said(&log("info"))), []);
-    assert_eq!(
-        told(&desk.said(&log("alert"))),
-        [(A, channel, log("alert"))]
-    );
-    desk.post(B, &call(2));
-    assert_eq!(told(&desk.said(&log("alert"))), [], "one of two");
+    let (channel, _) = rig.post(A, &call(2));
+    assert_eq!(told(&rig.said(&log("info"))), []);
+    assert_eq!(told(&rig.said(&log("alert"))), [(A, channel, log("alert"))]);
+    rig.post(B, &call(2));
+    assert_eq!(told(&rig.said(&log("alert"))), [], "one of two");
 }
 
 #[test]
 fn a_cancellation_is_translated_and_ends_the_channel() {
-    let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
-    desk.post(B, &call(1));
-    let (channel, outputs) = desk.post(A, &call(1));
+    let mut rig = Rig::shaken(Sharing::Legacy, &[A, B]);
+    rig.post(B, &call(1));
+    let (channel, outputs) = rig.post(A, &call(1));
     let known = sent(&outputs)["id"].clone();
     let params = json!({"requestId": 1, "reason": "enough"});
     let cancel = notification("notifications/cancelled", params);
-    let (own, outputs) = desk.post(A, &cancel);
+    let (own, outputs) = rig.post(A, &cancel);
     let Output::Cancel(_, line, _) = &outputs[0] else {
         panic!("{outputs:?}");
     };
@@ -324,19 +321,19 @@ fn a_cancellation_is_translated_and_ends_the_channel() {
         outputs[1..],
         [Output::Done(A, channel), Output::Done(A, own)]
     );
-    let (own, outputs) = desk.post(A, &cancel);
+    let (own, outputs) = rig.post(A, &cancel);
     assert_eq!(outputs, [Output::Done(A, own)], "what is over is over");
 }
 
 #[test]
 fn a_batch_is_done_with_its_last_answer() {
-    let mut desk = Desk::shaken(Sharing::Legacy, &[A]);
+    let mut rig = Rig::shaken(Sharing::Legacy, &[A]);
     let batch = format!(
         "[{},\n{}]",
         call(1),
         json!({"jsonrpc": "2.0", "id": 2, "method": "ping"})
     );
-    let (channel, outputs) = desk.post_line(A, &batch);
+    let (channel, outputs) = rig.post_line(A, &batch);
     let ids: Vec<Value> = outputs
         .iter()
         .map(|output| match output {
@@ -344,29 +341,29 @@ fn a_batch_is_done_with_its_last_answer() {
             other => panic!("{other:?}"),
         })
         .collect();
-    let one = desk.said(&json!({"jsonrpc": "2.0", "id": ids[1], "result": {}}));
+    let one = rig.said(&json!({"jsonrpc": "2.0", "id": ids[1], "result": {}}));
     assert_eq!(told(&one)[0].2["id"], 2);
     assert_eq!(one.len(), 1);
-    let two = desk.said(&json!({"jsonrpc": "2.0", "id": ids[0], "result": {}}));
+    let two = rig.said(&json!({"jsonrpc": "2.0", "id": ids[0], "result": {}}));
     assert_eq!(two[1..], [Output::Done(A, channel)]);
 }
 
 #[test]
 fn a_closed_stream_cancels_nothing_of_a_legacy_client() {
-    let mut desk = Desk::shaken(Sharing::Legacy, &[A]);
-    let (channel, outputs) = desk.post(A, &call(1));
-    assert_eq!(desk.feed(Input::Left(A, channel)), []);
+    let mut rig = Rig::shaken(Sharing::Legacy, &[A]);
+    let (channel, outputs) = rig.post(A, &call(1));
+    assert_eq!(rig.feed(Input::Left(A, channel)), []);
     let answer = json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "result": {}});
-    assert_eq!(told(&desk.said(&answer)).len(), 1);
+    assert_eq!(told(&rig.said(&answer)).len(), 1);
 }
 
 #[test]
 fn a_lone_client_cancels_in_its_own_words() {
-    let mut desk = Desk::shaken(Sharing::Alone, &[A]);
-    desk.post(A, &call(1));
+    let mut rig = Rig::shaken(Sharing::Alone, &[A]);
+    rig.post(A, &call(1));
     let cancel =
         r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1.0}}"#;
-    let (_, outputs) = desk.post_line(A, cancel);
+    let (_, outputs) = rig.post_line(A, cancel);
     let Output::Cancel(_, line, _) = &outputs[0] else {
         panic!("{outputs:?}");
     };
@@ -375,19 +372,19 @@ fn a_lone_client_cancels_in_its_own_words() {
 
 #[test]
 fn progress_with_a_question_is_passed_on_for_whoever_was_asked() {
-    let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
-    desk.post(A, &call(1));
+    let mut rig = Rig::shaken(Sharing::Legacy, &[A, B]);
+    rig.post(A, &call(1));
     let params = json!({"message": "?", "requestedSchema": {}});
     let mut ask =
         json!({"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": params});
-    assert_eq!(told(&desk.said(&ask)).len(), 1);
+    assert_eq!(told(&rig.said(&ask)).len(), 1);
     ask["id"] = json!(2);
     ask["params"]["_meta"] = json!({"progressToken": "t"});
-    assert_eq!(told(&desk.said(&ask)).len(), 1);
+    assert_eq!(told(&rig.said(&ask)).len(), 1);
     let mut passes = |client, token: Value| {
         let params = json!({"progressToken": token, "progress": 1});
         let line = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
-        let (_, outputs) = desk.post(client, &line);
+        let (_, outputs) = rig.post(client, &line);
         matches!(outputs[0], Output::Notify(..))
     };
     assert!(passes(A, json!("t")));
@@ -398,64 +395,64 @@ fn progress_with_a_question_is_passed_on_for_whoever_was_asked() {
 #[test]
 fn the_server_is_asked_for_the_level_of_the_most_curious() {
     let level = |id: u64, level: &str| request(id, "logging/setLevel", json!({"level": level}));
-    let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
-    let (_, outputs) = desk.post(A, &level(1, "info"));
-    desk.said(&json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "result": {}}));
+    let mut rig = Rig::shaken(Sharing::Legacy, &[A, B]);
+    let (_, outputs) = rig.post(A, &level(1, "info"));
+    rig.said(&json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "result": {}}));
     for less in ["info", "error"] {
-        let (_, outputs) = desk.post(B, &level(1, less));
+        let (_, outputs) = rig.post(B, &level(1, less));
         assert_eq!(told(&outputs)[0].2["result"], json!({}), "{less}");
     }
-    let (_, outputs) = desk.post(B, &level(1, "debug"));
+    let (_, outputs) = rig.post(B, &level(1, "debug"));
     assert_eq!(sent(&outputs)["params"]["level"], "debug");
     // Who is alone says it to the server.
-    desk.feed(Input::Gone(B));
-    let (_, outputs) = desk.post(A, &level(2, "error"));
+    rig.feed(Input::Gone(B));
+    let (_, outputs) = rig.post(A, &level(2, "error"));
     assert_eq!(sent(&outputs)["params"]["level"], "error");
 }
 
 #[test]
 fn a_question_goes_to_the_stream_of_the_only_call_that_has_one() {
     let ask = question(&json!(1));
-    let mut desk = Desk::shaken(Sharing::Legacy, &[A]);
+    let mut rig = Rig::shaken(Sharing::Legacy, &[A]);
     let on_main = Frame::Line(call(1).to_string().into());
-    desk.feed(Input::Frame(A, Channel::MAIN, on_main));
-    let (channel, _) = desk.post(A, &call(2));
-    let outputs = desk.said(&ask);
+    rig.feed(Input::Frame(A, Channel::MAIN, on_main));
+    let (channel, _) = rig.post(A, &call(2));
+    let outputs = rig.said(&ask);
     assert!(matches!(outputs[..], [Output::Send(A, at, _)] if at == channel));
 }
 
 #[test]
 fn what_others_follow_is_not_given_up_for_one_who_leaves() {
-    let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
+    let mut rig = Rig::shaken(Sharing::Legacy, &[A, B]);
     let subscribe = json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": "a://b"}});
     for client in [A, B] {
-        let (_, outputs) = desk.post(client, &subscribe);
-        desk.said(&json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "result": {}}));
+        let (_, outputs) = rig.post(client, &subscribe);
+        rig.said(&json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "result": {}}));
     }
-    assert_eq!(desk.feed(Input::Gone(A)), []);
+    assert_eq!(rig.feed(Input::Gone(A)), []);
     // Also if nobody is left: the next client must not be told of it.
-    let outputs = desk.feed(Input::Gone(B));
+    let outputs = rig.feed(Input::Gone(B));
     assert_eq!(sent(&outputs)["method"], "resources/unsubscribe");
 }
 
 #[test]
 fn progress_of_a_task_goes_on_until_its_client_leaves() {
-    let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
+    let mut rig = Rig::shaken(Sharing::Legacy, &[A, B]);
     let mut task = call(1);
     task["params"]["task"] = json!({});
     let tokens = [A, B].map(|client| {
-        let (_, outputs) = desk.post(client, &task);
+        let (_, outputs) = rig.post(client, &task);
         let frame = sent(&outputs);
-        desk.said(&json!({"jsonrpc": "2.0", "id": frame["id"], "result": {}}));
+        rig.said(&json!({"jsonrpc": "2.0", "id": frame["id"], "result": {}}));
         frame["params"]["_meta"]["progressToken"].clone()
     });
     let mut hears = |gone: Option<Client>| {
-        gone.map(|client| desk.feed(Input::Gone(client)));
+        gone.map(|client| rig.feed(Input::Gone(client)));
         tokens.clone().map(|token| {
             let params = json!({"progressToken": token, "progress": 1});
             let line =
                 json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
-            told(&desk.said(&line))
+            told(&rig.said(&line))
                 .first()
                 .map(|heard| (heard.0, heard.1))
         })
@@ -472,20 +469,17 @@ fn a_question_that_is_withdrawn_is_withdrawn_where_it_was_put() {
     let ask = question(&json!("q"));
     let withdrawn = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "q"}});
     for open in [true, false] {
-        let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
-        let (channel, outputs) = desk.post(A, &call(1));
-        desk.said(&ask);
+        let mut rig = Rig::shaken(Sharing::Legacy, &[A, B]);
+        let (channel, outputs) = rig.post(A, &call(1));
+        rig.said(&ask);
         if !open {
-            desk.said(&json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "result": {}}));
+            rig.said(&json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "result": {}}));
         }
         let place = if open { channel } else { Channel::MAIN };
-        assert_eq!(
-            told(&desk.said(&withdrawn)),
-            [(A, place, withdrawn.clone())]
-        );
-        assert_eq!(desk.said(&withdrawn), [], "once");
+        assert_eq!(told(&rig.said(&withdrawn)), [(A, place, withdrawn.clone())]);
+        assert_eq!(rig.said(&withdrawn), [], "once");
         let late = json!({"jsonrpc": "2.0", "id": "q", "result": {"action": "accept"}});
-        let (own, outputs) = desk.post(A, &late);
+        let (own, outputs) = rig.post(A, &late);
         assert_eq!(outputs, [Output::Done(A, own)]);
     }
 }
@@ -493,13 +487,13 @@ fn a_question_that_is_withdrawn_is_withdrawn_where_it_was_put() {
 #[test]
 fn a_lone_client_is_asked_whatever_it_has_declared() {
     let ask = json!({"jsonrpc": "2.0", "id": 5, "method": "roots/list"});
-    let outputs = Desk::shaken(Sharing::Alone, &[A]).said(&ask);
+    let outputs = Rig::shaken(Sharing::Alone, &[A]).said(&ask);
     assert_eq!(told(&outputs), [(A, Channel::MAIN, ask)]);
 }
 
 #[test]
 fn a_server_of_several_is_told_that_somebody_is_there() {
-    let outputs = Desk::shaken(Sharing::Legacy, &[A, B])
+    let outputs = Rig::shaken(Sharing::Legacy, &[A, B])
         .said(&json!({"jsonrpc": "2.0", "id": "p", "method": "ping"}));
     let [Output::Answer(line)] = &outputs[..] else {
         panic!("{outputs:?}");
@@ -516,33 +510,33 @@ pub fn progress(token: &Value) -> Value {
 
 #[test]
 fn a_token_used_twice_names_two_requests() {
-    let mut desk = Desk::shaken(Sharing::Alone, &[A]);
-    let (first, _) = desk.post(A, &call(1));
-    let (second, outputs) = desk.post(A, &call(2));
+    let mut rig = Rig::shaken(Sharing::Alone, &[A]);
+    let (first, _) = rig.post(A, &call(1));
+    let (second, outputs) = rig.post(A, &call(2));
     let other = sent(&outputs)["params"]["_meta"]["progressToken"].clone();
     assert_ne!(other, "p");
     let heard = |channel| [(A, channel, progress(&json!("p")))];
-    assert_eq!(told(&desk.said(&progress(&other))), heard(second));
-    assert_eq!(told(&desk.said(&progress(&json!("p")))), heard(first));
-    desk.said(&json!({"jsonrpc": "2.0", "id": 1, "result": {}}));
-    assert_eq!(desk.said(&progress(&json!("p"))), []);
-    assert_eq!(told(&desk.said(&progress(&other))), heard(second));
-    desk.said(&json!({"jsonrpc": "2.0", "id": 2, "result": {}}));
-    assert_eq!(desk.said(&progress(&other)), []);
+    assert_eq!(told(&rig.said(&progress(&other))), heard(second));
+    assert_eq!(told(&rig.said(&progress(&json!("p")))), heard(first));
+    rig.said(&json!({"jsonrpc": "2.0", "id": 1, "result": {}}));
+    assert_eq!(rig.said(&progress(&json!("p"))), []);
+    assert_eq!(told(&rig.said(&progress(&other))), heard(second));
+    rig.said(&json!({"jsonrpc": "2.0", "id": 2, "result": {}}));
+    assert_eq!(rig.said(&progress(&other)), []);
     // It is free again, and passes as it is.
-    let (_, outputs) = desk.post(A, &call(3));
+    let (_, outputs) = rig.post(A, &call(3));
     assert_eq!(sent(&outputs)["params"]["_meta"]["progressToken"], "p");
 }
 
 #[test]
 fn what_the_server_refuses_is_not_remembered() {
-    let mut desk = Desk::shaken(Sharing::Legacy, &[A, B]);
+    let mut rig = Rig::shaken(Sharing::Legacy, &[A, B]);
     let mut refused = |method: &str, params: Value| {
         let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-        let (_, outputs) = desk.post(A, &request);
+        let (_, outputs) = rig.post(A, &request);
         let error = json!({"code": -32602, "message": "no"});
-        desk.said(&json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "error": error}));
-        desk.switch.sizes()
+        rig.said(&json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "error": error}));
+        rig.switch.sizes()
     };
     let task = json!({"name": "t", "task": {}, "_meta": {"progressToken": "p"}});
     assert_eq!(refused("tools/call", task).tasks, 0);
@@ -550,5 +544,5 @@ fn what_the_server_refuses_is_not_remembered() {
     assert_eq!(refused("resources/subscribe", resource).subscriptions, 0);
     refused("logging/setLevel", json!({"level": "error"}));
     let log = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}});
-    assert_eq!(told(&desk.said(&log)).len(), 2);
+    assert_eq!(told(&rig.said(&log)).len(), 2);
 }

@@ -10,23 +10,23 @@ use outlive_core::protocol::version::{LEGACY, MODERN};
 use serde_json::{Value, json};
 use tokio::runtime::{self, Handle as Runtime};
 
-use super::desk::Desk;
+use super::downstream::ClientDownstream;
 use super::handler::{Elicitation, Handlers, Roots, Sampling};
 use super::{Client, Era, Handle, Peer, Shared, State, wire};
-use crate::address::{Address, Connect, Guarded};
-use crate::command::Command;
-use crate::connector::Connector;
+use crate::driver::address::{Address, Connect, Guarded};
+use crate::driver::connector::Connector;
 #[cfg(feature = "http")]
-use crate::http::Remote;
+use crate::http_client::Remote;
 #[cfg(feature = "server")]
 use crate::memory;
 use crate::model::{
     DiscoverResult, Implementation, InitializeParams, InitializeResult, RpcError,
     SubscriptionFilter, meta,
 };
+use crate::process::command::Command;
+use crate::process::orphan_reaper::OrphanReaper;
 #[cfg(feature = "server")]
 use crate::server::Server;
-use crate::warden::Warden;
 
 /// Builds a [`Client`].
 #[must_use = "nothing happens before `connect`"]
@@ -39,7 +39,7 @@ pub struct Builder<S = ()> {
     connect_timeout: Option<Duration>,
     info: Implementation,
     era: Option<Era>,
-    lingers: bool,
+    spins: bool,
     handlers: Handlers,
 }
 
@@ -53,15 +53,15 @@ impl Builder {
             connect_timeout: None,
             info: Implementation::new("outlive", env!("CARGO_PKG_VERSION")),
             era: None,
-            lingers: true,
+            spins: true,
             handlers: Handlers::default(),
         }
     }
 
     /// The server is a child process. It is started again when it dies, and leaves with the client, with
     /// all that it has started. If this process is killed before it can see to that, the server dies
-    /// too (on Linux), but what it has started behind a wrapper such as `sh -c` or `npx` may live on, unless there is a
-    /// [`warden`](Builder::warden).
+    /// too (on Linux), but what it has started behind a wrapper such as `sh -c` or `npx` may live on, unless there is an
+    /// [`orphan_reaper`](Builder::orphan_reaper).
     pub fn command(self, command: impl Into<Command>) -> Builder<Command> {
         self.at(command.into())
     }
@@ -112,9 +112,9 @@ impl Builder {
 
 impl Builder<Command> {
     /// Who ends the server, with all that it has started, if this process is ended with `SIGKILL` (nobody). One is
-    /// enough for all clients of a program; it is a copy of the process as it is when the warden is started.
-    pub fn warden(self, warden: Warden) -> Builder<Guarded> {
-        self.map(|command| Guarded::new(command, warden))
+    /// enough for all clients of a program; it is a copy of the process as it is when the orphan reaper is started.
+    pub fn orphan_reaper(self, orphan_reaper: OrphanReaper) -> Builder<Guarded> {
+        self.map(|command| Guarded::new(command, orphan_reaper))
     }
 }
 
@@ -128,7 +128,7 @@ impl<S> Builder<S> {
             connect_timeout: self.connect_timeout,
             info: self.info,
             era: self.era,
-            lingers: self.lingers,
+            spins: self.spins,
             handlers: self.handlers,
         }
     }
@@ -181,8 +181,8 @@ impl<S> Builder<S> {
     /// (it is). While calls are made in quick succession this spares the time it takes to wake a
     /// thread, which may be most of a small call, and costs up to 50 µs of processor time for each.
     /// Where it does not pay, it is hardly ever done; at rest it is never done.
-    pub fn linger(mut self, lingers: bool) -> Self {
-        self.lingers = lingers;
+    pub fn spin(mut self, spins: bool) -> Self {
+        self.spins = spins;
         self
     }
 
@@ -226,13 +226,13 @@ impl<S> Builder<S> {
         policy.label = self.label.unwrap_or_else(|| self.server.label()).into();
         let label = policy.label.clone();
         let shared = Arc::new(Shared::new(&policy));
-        let (server, handlers, lingers) = (self.server, self.handlers, self.lingers);
+        let (server, handlers, spins) = (self.server, self.handlers, self.spins);
         let seed = crate::run::seed();
         let run = {
             let (shared, handlers) = (shared.clone(), handlers.clone());
             move |runtime: Runtime| {
-                let desk = Desk::new(shared, handlers, runtime, lingers);
-                server.run(desk, policy, seed)
+                let downstream = ClientDownstream::new(shared, handlers, runtime, spins);
+                server.run(downstream, policy, seed)
             }
         };
         let runtime = match Runtime::try_current() {

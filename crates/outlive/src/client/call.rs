@@ -24,14 +24,14 @@ use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::oneshot;
 
 use super::Client;
-use super::desk::Pending;
-use super::feed::{Feed, Listen};
+use super::broadcast::{Broadcast, Listen};
+use super::downstream::Pending;
 use super::handler::Answering;
-use super::inbox::Command;
+use super::mailbox::Command;
 use super::ticket::Ticket;
 use super::wire::{self, Meta};
+use crate::model::reading;
 use crate::model::{InputRequired, Object, Progress, RpcError};
-use crate::reading;
 
 /// How much progress a caller may fall behind.
 const PROGRESS: usize = 256;
@@ -164,7 +164,7 @@ impl<R> Plan<R> {
     }
 
     fn start(self) -> Running<R> {
-        let progress = self.progress.then(|| Arc::new(Feed::new(PROGRESS)));
+        let progress = self.progress.then(|| Arc::new(Broadcast::new(PROGRESS)));
         let mut running = Running {
             progress_listen: progress
                 .as_ref()
@@ -205,7 +205,7 @@ impl<R: DeserializeOwned> Future for Call<R> {
 pub struct Running<R> {
     call: Plan<R>,
     ticket: Arc<Ticket>,
-    progress: Option<Arc<Feed<Progress>>>,
+    progress: Option<Arc<Broadcast<Progress>>>,
     progress_listen: Option<Listen<Progress>>,
     round: u32,
     /// When the request that is out was sent.
@@ -352,7 +352,7 @@ impl<R> Running<R> {
             },
             pending: Pending::new(reply, self.progress.clone()),
         };
-        self.ticket.send(&shared.inbox, id, call)?;
+        self.ticket.send(&shared.mailbox, id, call)?;
         self.sent = Instant::now();
         Ok(answer)
     }
@@ -562,8 +562,8 @@ impl<R> Drop for Running<R> {
         if let Waiting::Answer(answer) = &mut self.state
             && let Err(oneshot::error::TryRecvError::Empty) = answer.try_recv()
         {
-            let inbox = &self.call.client.handle.shared.inbox;
-            self.ticket.cancel(inbox, None);
+            let mailbox = &self.call.client.handle.shared.mailbox;
+            self.ticket.cancel(mailbox, None);
         }
     }
 }
@@ -579,7 +579,7 @@ pub struct Canceller {
 impl Canceller {
     /// Cancels the call, if it is not over. The server is told the reason.
     pub fn cancel(&self, reason: impl Into<String>) {
-        let inbox = &self.client.handle.shared.inbox;
-        self.ticket.cancel(inbox, Some(reason.into()));
+        let mailbox = &self.client.handle.shared.mailbox;
+        self.ticket.cancel(mailbox, Some(reason.into()));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Theory of operation. A [`Client`] is a host inside this process: the same session that stands
 //! between a host and a server in `outlive run` stands between its calls and the server here. One
-//! background task owns the connection; handles only put wishes into its inbox and wait for what
+//! background task owns the connection; handles only put commands into its mailbox and wait for what
 //! comes of them. So a handle can be cloned, sent anywhere, used on any runtime, and dropped at any
 //! moment, and there is one place where it is decided what a death means: the state machine of
 //! [`outlive_core`].
@@ -32,16 +32,16 @@
 //! # }
 //! ```
 
+mod broadcast;
 mod builder;
 mod call;
-mod desk;
+mod downstream;
 mod event;
-mod feed;
 mod handler;
-pub(crate) mod inbox;
-pub(crate) mod news;
+pub(crate) mod mailbox;
 mod ticket;
 mod tool;
+pub(crate) mod watch;
 mod wire;
 
 use std::collections::{HashMap, HashSet};
@@ -61,10 +61,10 @@ use serde_json::{Value, json};
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::oneshot;
 
+pub use broadcast::Listen;
 pub use builder::Builder;
 pub use call::{Call, Canceller, Running};
 pub use event::{Event, Notification, State};
-pub use feed::Listen;
 pub use handler::{Elicitation, Roots, Sampling};
 pub use outlive_core::Generation;
 pub use outlive_core::event::DropReason;
@@ -72,10 +72,10 @@ pub use outlive_core::protocol::Era;
 pub use tool::Tool;
 
 use call::Task;
-use desk::Pending;
+use downstream::Pending;
 use handler::Handlers;
-use inbox::{Command, Inbox};
-use news::News;
+use mailbox::{Command, Mailbox};
+use watch::Watch;
 
 use crate::model::{
     CallResult, CompleteParams, CompleteResult, Completion, CompletionRef, GetPromptResult,
@@ -118,7 +118,7 @@ struct Handle {
 impl std::fmt::Debug for Handle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Client")
-            .field("state", &self.shared.news.state())
+            .field("state", &self.shared.watch.state())
             .finish_non_exhaustive()
     }
 }
@@ -126,15 +126,15 @@ impl std::fmt::Debug for Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         // Closed already: then nothing is left to be done.
-        let _ = self.shared.inbox.push(Command::Stop);
+        let _ = self.shared.mailbox.push(Command::Stop);
     }
 }
 
 /// What handles and the task that owns the connection share.
 #[derive(Debug)]
 struct Shared {
-    inbox: Inbox,
-    news: News,
+    mailbox: Mailbox,
+    watch: Watch,
     next_id: AtomicU64,
     message_limit: usize,
     /// How long a server may take to say that a stream of notifications stands.
@@ -145,7 +145,7 @@ struct Shared {
     bounds: (Option<Duration>, Option<Duration>),
     /// What every request has in its `_meta` in the modern era; empty in the legacy one.
     modern: OnceLock<String>,
-    era: Mutex<Speech>,
+    era: Mutex<EraInUse>,
     peer: OnceLock<Peer>,
     /// Streams of notifications that are open, by what they are for (modern era).
     listens: Mutex<HashMap<Option<String>, u64>>,
@@ -153,7 +153,7 @@ struct Shared {
 
 /// How requests are written now.
 #[derive(Debug, Default)]
-struct Speech {
+struct EraInUse {
     modern: bool,
     log_level: Option<String>,
 }
@@ -166,8 +166,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Shared {
     fn new(policy: &Policy) -> Shared {
         Shared {
-            inbox: Inbox::new(&policy.limits),
-            news: News::new(),
+            mailbox: Mailbox::new(&policy.limits),
+            watch: Watch::new(),
             next_id: AtomicU64::new(1),
             message_limit: policy.limits.message,
             handshake: policy.handshake,
@@ -195,9 +195,9 @@ impl Shared {
 
     /// What goes into the `_meta` of a request that is sent now.
     fn request_meta(&self) -> (&str, Option<String>) {
-        let speech = lock(&self.era);
-        match (speech.modern, self.modern.get()) {
-            (true, Some(modern)) => (modern, speech.log_level.clone()),
+        let in_use = lock(&self.era);
+        match (in_use.modern, self.modern.get()) {
+            (true, Some(modern)) => (modern, in_use.log_level.clone()),
             _ => ("", None),
         }
     }
@@ -296,35 +296,35 @@ impl Client {
 
     /// Where it stands now.
     pub fn state(&self) -> State {
-        self.handle.shared.news.state()
+        self.handle.shared.watch.state()
     }
 
     /// Where it stands, now and whenever that changes.
     pub fn watch(&self) -> Listen<State> {
-        self.handle.shared.news.watch()
+        self.handle.shared.watch.watch()
     }
 
     /// What happens from now on.
     pub fn events(&self) -> Listen<Event> {
-        self.handle.shared.news.events()
+        self.handle.shared.watch.events()
     }
 
     /// Waits until calls go through. Fails if that will not be for a while, or never.
     pub async fn ready(&self) -> Result<(), Error> {
-        self.handle.shared.news.ready().await
+        self.handle.shared.watch.ready().await
     }
 
     /// Puts a new server under the client; calls in flight may finish first.
     pub fn reconnect(&self) {
-        let _ = self.handle.shared.inbox.push(Command::Restart);
+        let _ = self.handle.shared.mailbox.push(Command::Restart);
     }
 
     /// Ends the connection: calls that are running may finish within a short time, then everything is
     /// settled and the server is stopped. It takes no longer than the policy allows, and leaves nothing
     /// behind. It can be called from anywhere, also twice.
     pub async fn close(&self) {
-        let _ = self.handle.shared.inbox.push(Command::Stop);
-        self.handle.shared.news.closed().await;
+        let _ = self.handle.shared.mailbox.push(Command::Stop);
+        self.handle.shared.watch.closed().await;
     }
 
     // Anything.
@@ -345,7 +345,7 @@ impl Client {
     }
 
     fn send(&self, frame: Bytes) -> Result<(), Error> {
-        self.handle.shared.inbox.push(Command::Notify(frame))
+        self.handle.shared.mailbox.push(Command::Notify(frame))
     }
 
     /// Asks the server for a sign of life.
@@ -447,7 +447,7 @@ impl Client {
                 let _ = self
                     .handle
                     .shared
-                    .inbox
+                    .mailbox
                     .push(Command::Cancel { id, reason: None });
             }
             return opened;
@@ -491,7 +491,7 @@ impl Client {
                 Some(id) => self
                     .handle
                     .shared
-                    .inbox
+                    .mailbox
                     .push(Command::Cancel { id, reason: None }),
                 None => Ok(()),
             };
@@ -519,14 +519,14 @@ impl Client {
         let frame = wire::request(id, "subscriptions/listen", &params, &meta);
         let (reply, ended) = oneshot::channel();
         let (standing, stands) = oneshot::channel();
-        shared.inbox.push(Command::Call {
+        shared.mailbox.push(Command::Call {
             id,
             frame,
             terms: Default::default(),
             pending: Pending::of_stream(reply, standing),
         })?;
         if let Some(before) = lock(&shared.listens).insert(what, id) {
-            let _ = shared.inbox.push(Command::Cancel {
+            let _ = shared.mailbox.push(Command::Cancel {
                 id: before,
                 reason: None,
             });

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use outlive_core::error::Error;
 
-use super::inbox::{Command, Inbox};
+use super::mailbox::{Command, Mailbox};
 
 #[derive(Debug, Default)]
 pub(super) struct Ticket(Mutex<Inside>);
@@ -28,23 +28,23 @@ impl Ticket {
     }
 
     /// Sends the next request of the call, unless it is cancelled.
-    pub(super) fn send(&self, inbox: &Inbox, id: u64, call: Command) -> Result<(), Error> {
+    pub(super) fn send(&self, mailbox: &Mailbox, id: u64, call: Command) -> Result<(), Error> {
         let mut inside = self.lock();
         if inside.cancelled {
             return Err(Error::CancelledByCaller);
         }
-        inbox.push(call)?;
+        mailbox.push(call)?;
         inside.id = id;
         Ok(())
     }
 
     /// Nobody wants the answer any more.
-    pub(super) fn cancel(&self, inbox: &Inbox, reason: Option<String>) {
+    pub(super) fn cancel(&self, mailbox: &Mailbox, reason: Option<String>) {
         let mut inside = self.lock();
         inside.cancelled = true;
         // If the client is closed, there is nobody to tell.
         let id = inside.id;
-        let _ = inbox.push(Command::Cancel { id, reason });
+        let _ = mailbox.push(Command::Cancel { id, reason });
         let waker = inside.waker.take();
         drop(inside);
         if let Some(waker) = waker {

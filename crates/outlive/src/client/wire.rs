@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::task::JoinError;
 
-use crate::finite;
+use crate::model::finite;
 use crate::model::{Object, RpcError, meta};
 
 /// What goes into `_meta` of a request.

@@ -5,8 +5,8 @@ use std::time::UNIX_EPOCH;
 
 use outlive_core::meter::{BUCKETS, Meter};
 
-use super::shared::Shared;
-use crate::serve::Census;
+use super::pool::Pool;
+use crate::http_server::Census;
 
 /// A page in the making.
 #[derive(Default)]
@@ -35,12 +35,12 @@ impl Page {
 }
 
 /// All numbers of a gateway.
-pub(super) fn page(shared: &Shared, census: &Census, is_ready: bool) -> String {
+pub(super) fn page(pool: &Pool, census: &Census, is_ready: bool) -> String {
     let mut page = Page::default();
     let name = "outlive_build_info";
     page.family(name, "gauge", "The version.");
     page.sample(name, &[("version", env!("CARGO_PKG_VERSION"))], 1);
-    let begun = shared.board.begun.duration_since(UNIX_EPOCH);
+    let begun = pool.status.begun.duration_since(UNIX_EPOCH);
     let help = "When the gateway was started, in seconds since 1970.";
     let begun = begun.unwrap_or_default().as_secs_f64();
     page.gauge("outlive_start_time_seconds", help, begun);
@@ -52,8 +52,8 @@ pub(super) fn page(shared: &Shared, census: &Census, is_ready: bool) -> String {
     page.gauge("outlive_sessions", help, census.sessions);
     let help = "Streams of clients that listen.";
     page.gauge("outlive_streams", help, census.streams);
-    servers(&mut page, &shared.meter);
-    requests(&mut page, &shared.meter);
+    servers(&mut page, &pool.meter);
+    requests(&mut page, &pool.meter);
     page.0
 }
 

@@ -3,13 +3,13 @@
 //! # Theory
 //!
 //! In front stands the same HTTP as before a server of this crate ([`Http`]); behind it, any MCP server: a command or
-//! an address. Between the two is a *hub*: a [session](crate) with one server, as `outlive run` has it, and a
+//! an address. Between the two is a *upstream*: a [session](crate) with one server, as `outlive run` has it, and a
 //! [switch](outlive_core::switch) that makes several clients look like the one host a session has.
 //!
 //! ```text
-//!  legacy client ── Visitor ──┐
-//!  legacy client ── Visitor ──┼─► Hub (Switch) ◄─► Desk ─ driver ─ Session ─► server
-//!  modern requests ── Crowd ──┘
+//!  legacy client ── LegacyClient ──┐
+//!  legacy client ── LegacyClient ──┼─► UpstreamSession (Switch) ◄─► GatewayDownstream ─ driver ─ Session ─► server
+//!  modern requests ── ModernClients ──┘
 //! ```
 //!
 //! - A legacy client has a server to itself for as long as its session lasts; with [`share`](Builder::share), all
@@ -23,19 +23,19 @@
 //!
 //! | file | what happens there |
 //! |---|---|
-//! | `party` | clients come in and leave |
-//! | `shared` | servers are started and stopped |
-//! | `hub` | one server and its clients |
+//! | `route` | clients come in and leave |
+//! | `pool` | servers are started and stopped |
+//! | `upstream_session` | one server and its clients |
 //! | `process` | signals |
-//! | `board`, `pages`, `metrics` | what is told about it: `/ready`, `/metrics`, `/` |
+//! | `status`, `pages`, `metrics` | what is told about it: `/ready`, `/metrics`, `/` |
 
-mod board;
-mod hub;
 mod metrics;
 mod pages;
-mod party;
+mod pool;
 mod process;
-mod shared;
+mod route;
+mod status;
+mod upstream_session;
 
 use std::fmt;
 use std::sync::Arc;
@@ -46,16 +46,16 @@ use outlive_core::cause::StartFailure;
 use outlive_core::policy::Policy;
 use outlive_core::{Event, State, Time};
 
-use crate::command::Command;
-use crate::http::Remote;
+use crate::http_client::Remote;
+use crate::http_server::Backend;
+use crate::process::command::Command;
+use crate::process::orphan_reaper::OrphanReaper;
 use crate::secrets::Secrets;
-use crate::serve::Backend;
 use crate::server::Http;
-use crate::warden::Warden;
 
-use board::Board;
-use party::Doors;
-use shared::Shared;
+use pool::Pool;
+use route::Routes;
+use status::Status;
 
 pub use process::run;
 
@@ -82,7 +82,7 @@ const MAX_SERVERS: usize = 64;
 /// [`upstreams`](Gateway::upstreams).
 #[derive(Clone)]
 pub struct Gateway {
-    shared: Arc<Shared>,
+    pool: Arc<Pool>,
 }
 
 impl Gateway {
@@ -106,44 +106,44 @@ impl Gateway {
 
     /// What stands behind a front, and how long its sessions may take to end.
     pub(crate) fn backend(self) -> (Box<dyn Backend>, Duration) {
-        let policy = &self.shared.policy;
+        let policy = &self.pool.policy;
         let grace = policy.drain + policy.stop_grace + policy.term_grace + LEEWAY;
-        (Box::new(Doors(self.shared)), grace)
+        (Box::new(Routes(self.pool)), grace)
     }
 
     /// Where each of its servers stands. There are none before somebody needs one.
     pub fn upstreams(&self) -> Vec<Upstream> {
-        self.shared.upstreams()
+        self.pool.upstreams()
     }
 
     /// Why none of its servers could be started, as far as that can be told before one is needed: there is no such
     /// program, for instance.
     pub fn obstacle(&self) -> Option<StartFailure> {
-        self.shared.obstacle()
+        self.pool.obstacle()
     }
 
     /// Puts new servers under all sessions.
     pub fn restart(&self) {
-        self.shared.restart();
+        self.pool.restart();
     }
 
     /// Ends it. The first time gracefully: no new session is begun, what is in flight has the policy's
     /// drain to finish, then servers are stopped and streams ended. The second time at once.
     pub fn shutdown(&self) {
-        self.shared.shutdown();
+        self.pool.shutdown();
     }
 
     /// Whether it is ending.
     pub fn is_shutting_down(&self) -> bool {
-        self.shared.is_stopping()
+        self.pool.is_stopping()
     }
 }
 
 impl fmt::Debug for Gateway {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Gateway")
-            .field("label", &self.shared.policy.label)
-            .field("stops", &self.shared.stops.load(Ordering::Relaxed))
+            .field("label", &self.pool.policy.label)
+            .field("stops", &self.pool.stops.load(Ordering::Relaxed))
             .finish_non_exhaustive()
     }
 }
@@ -164,7 +164,7 @@ pub struct Builder {
     max_servers: usize,
     pool: usize,
     idle_stop: Option<Duration>,
-    warden: Option<Warden>,
+    orphan_reaper: Option<OrphanReaper>,
     watcher: Box<dyn Watcher>,
 }
 
@@ -178,7 +178,7 @@ impl Builder {
             max_servers: MAX_SERVERS,
             pool: 1,
             idle_stop: None,
-            warden: None,
+            orphan_reaper: None,
             watcher: Box::new(()),
         }
     }
@@ -224,8 +224,8 @@ impl Builder {
 
     /// Who ends what its servers have started if this process is ended with `SIGKILL` (nobody).
     #[must_use]
-    pub fn warden(mut self, warden: Warden) -> Builder {
-        self.warden = Some(warden);
+    pub fn orphan_reaper(mut self, orphan_reaper: OrphanReaper) -> Builder {
+        self.orphan_reaper = Some(orphan_reaper);
         self
     }
 
@@ -241,17 +241,17 @@ impl Builder {
         let mut policy = self.policy;
         policy.label = self.label.into();
         Gateway {
-            shared: Arc::new(Shared {
+            pool: Arc::new(Pool {
                 target: self.target,
                 policy,
                 share: self.share,
                 max_servers: self.max_servers,
                 idle_stop: self.idle_stop,
-                warden: self.warden,
+                orphan_reaper: self.orphan_reaper,
                 watcher: self.watcher,
                 meter: Default::default(),
-                board: Board::new(),
-                hubs: Default::default(),
+                status: Status::new(),
+                upstreams: Default::default(),
                 pool: (0..self.pool).map(|_| Default::default()).collect(),
                 common: Default::default(),
                 waiting: Default::default(),

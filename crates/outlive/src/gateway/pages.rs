@@ -13,11 +13,11 @@ use outlive_core::cause::{Phase, Reason};
 use outlive_core::{Cause, State};
 use serde_json::{Value, json};
 
-use super::shared::Shared;
+use super::pool::Pool;
 use super::{Upstream, Use, metrics};
-use crate::serve::{Census, Pages, Readiness, ServerUse};
+use crate::http_server::{Census, Pages, Readiness, ServerUse};
 
-impl Pages for Shared {
+impl Pages for Pool {
     fn ready(&self, full: bool) -> Readiness {
         let now = Instant::now();
         let upstreams = self.upstreams();
@@ -28,7 +28,7 @@ impl Pages for Shared {
                 "for": use_name(upstream.used_by),
                 "state": upstream.state.name(),
             });
-            let standing = self.board.standing(upstream.number);
+            let standing = self.status.standing(upstream.number);
             if let Some((cause, since)) = standing.and_then(|standing| standing.trouble) {
                 data["cause"] = shown(&cause, full);
                 data["seconds"] = json!((now - since).as_secs_f64());
@@ -39,7 +39,7 @@ impl Pages for Shared {
             "ready": ready,
             "upstreams": upstreams.iter().map(each).collect::<Vec<_>>(),
         });
-        if let Some((cause, since)) = self.board.given_up() {
+        if let Some((cause, since)) = self.status.given_up() {
             let seconds = (now - since).as_secs_f64();
             data["last"] = json!({ "cause": shown(&cause, full), "seconds": seconds });
         } else if upstreams.is_empty()
@@ -67,7 +67,7 @@ impl Pages for Shared {
             false => "<b class=failed>not ready</b>",
         };
         let label = escaped(&self.policy.label);
-        let uptime = brief(self.board.uptime());
+        let uptime = brief(self.status.uptime());
         let Census {
             connections,
             sessions,
@@ -91,10 +91,10 @@ impl Pages for Shared {
     }
 }
 
-impl Shared {
+impl Pool {
     fn is_ready(&self, upstreams: &[Upstream]) -> bool {
         let in_trouble = |upstream: &&Upstream| {
-            let standing = self.board.standing(upstream.number);
+            let standing = self.status.standing(upstream.number);
             standing.is_some_and(|standing| standing.trouble.is_some())
         };
         let kinds = [Use::OneSession, Use::AllSessions, Use::ModernRequests];
@@ -102,8 +102,8 @@ impl Shared {
             let mut those = upstreams.iter().filter(|it| it.used_by == kind).peekable();
             those.peek().is_none() || !those.all(|upstream| in_trouble(&upstream))
         };
-        let hopeful =
-            !upstreams.is_empty() || (self.board.given_up().is_none() && self.obstacle().is_none());
+        let hopeful = !upstreams.is_empty()
+            || (self.status.given_up().is_none() && self.obstacle().is_none());
         !self.is_stopping() && hopeful && kinds.into_iter().all(stands)
     }
 
@@ -127,7 +127,7 @@ impl Shared {
              <th>why\n",
         );
         for upstream in upstreams.iter().take(MOST) {
-            let standing = self.board.standing(upstream.number);
+            let standing = self.status.standing(upstream.number);
             let server_use = server_uses.get(&upstream.number);
             let since = standing.as_ref().map(|it| brief(it.since.elapsed()));
             let losses = standing.as_ref().map_or(0, |it| it.losses);
@@ -179,7 +179,7 @@ impl Shared {
 
     fn write_losses(&self, page: &mut String) {
         page.push_str("<h2>Last losses</h2>\n");
-        let losses = self.board.losses();
+        let losses = self.status.losses();
         if losses.is_empty() {
             page.push_str("<p>None.");
             return;

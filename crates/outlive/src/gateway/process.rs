@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 
 use super::Gateway;
 use crate::heap::runtime;
+use crate::process::cleanup;
+use crate::process::signals::{Signal, Signals};
 use crate::server::Http;
-use crate::signals::{Signal, Signals};
-use crate::sweeper;
 
 /// Serves a gateway at this address until a signal stops it: `SIGTERM` and `SIGINT` end it gracefully, a
 /// second one at once; `SIGHUP` puts new servers under all sessions, and reads tokens and certificates
@@ -22,7 +22,7 @@ pub fn run(
     address: &str,
     listening: impl FnOnce(SocketAddr),
 ) -> io::Result<()> {
-    sweeper::own_orphans();
+    cleanup::own_orphans();
     runtime()?.block_on(async {
         let mut signals = Signals::new()?;
         let server = http.bind(address).await?;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Content, Icon, Listed, Object, lenient};
-use crate::reading;
+use crate::model::reading;
 
 /// A tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

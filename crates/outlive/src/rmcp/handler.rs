@@ -26,7 +26,7 @@ use tokio::task::AbortHandle;
 
 use super::codec;
 use super::queue::Queue;
-use crate::upstream::{Link, Read, Upstream};
+use crate::driver::upstream::{Link, Read, Upstream};
 
 /// Makes links to a handler.
 pub(super) struct Handlers<S> {

@@ -95,7 +95,7 @@
 //! answer to `initialize` says of tools, prompts and resources that changes of their lists are told.
 
 mod codec;
-mod desk;
+mod downstream;
 mod handler;
 mod queue;
 mod serve;

@@ -9,9 +9,9 @@ use rmcp::{RoleServer, Service};
 
 use super::handler::Handlers;
 use crate::driver;
+use crate::driver::stdio::Stdio;
 use crate::run::Observer;
 use crate::server::stdio::Guarded;
-use crate::stdio::Stdio;
 
 /// Serves the client at the other end of this process's standard streams with an rmcp handler, until
 /// the client leaves. See the [module](super#a-server) for what that is good for.

@@ -15,14 +15,15 @@ use rmcp::transport::Transport;
 use tokio::sync::oneshot;
 
 use super::codec;
-use super::desk::{Desk, Order, Sent, Shared};
-use crate::address::{Address, Connect};
+use super::downstream::{Order, RmcpDownstream, Sent, Shared};
 use crate::client::{Event, Listen, State};
-use crate::command::Command;
-use crate::connector::Connector;
+use crate::driver::address::{Address, Connect};
+use crate::driver::connector::Connector;
+use crate::process::command::Command;
 
 /// Runs a session with a server.
-type Run = Box<dyn FnOnce(Desk, Policy, u64) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
+type Run =
+    Box<dyn FnOnce(RmcpDownstream, Policy, u64) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
 /// A transport for an rmcp client whose server may die. See the [module](super).
 ///
@@ -51,8 +52,8 @@ impl Supervised {
         let mut policy = Policy::default();
         policy.label = server.label().into();
         Supervised {
-            run: Some(Box::new(|desk, policy, seed| {
-                Box::pin(server.run(desk, policy, seed))
+            run: Some(Box::new(|downstream, policy, seed| {
+                Box::pin(server.run(downstream, policy, seed))
             })),
             policy,
             shared: Arc::new(Shared::new()),
@@ -84,8 +85,8 @@ impl Supervised {
         if let Some(run) = self.run.take() {
             self.shared.open(&self.policy.limits);
             let seed = crate::run::seed();
-            let desk = Desk::new(self.shared.clone());
-            tokio::spawn(run(desk, self.policy.clone(), seed));
+            let downstream = RmcpDownstream::new(self.shared.clone());
+            tokio::spawn(run(downstream, self.policy.clone(), seed));
         }
     }
 
@@ -168,7 +169,7 @@ impl Transport<RoleClient> for Supervised {
 
     async fn close(&mut self) -> Result<(), Error> {
         if self.run.is_none() && self.shared.order(Order::Leave).is_ok() {
-            self.shared.news.closed().await;
+            self.shared.watch.closed().await;
         }
         Ok(())
     }
@@ -177,7 +178,7 @@ impl Transport<RoleClient> for Supervised {
 impl Drop for Supervised {
     fn drop(&mut self) {
         match self.run {
-            Some(_) => self.shared.news.close(),
+            Some(_) => self.shared.watch.close(),
             // Closed already: then nothing is left to be done.
             None => drop(self.shared.order(Order::Leave)),
         }
@@ -188,7 +189,7 @@ impl fmt::Debug for Supervised {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Supervised")
             .field("server", &self.policy.label)
-            .field("state", &self.shared.news.state())
+            .field("state", &self.shared.watch.state())
             .finish_non_exhaustive()
     }
 }
@@ -202,22 +203,22 @@ pub struct Handle {
 impl Handle {
     /// Where it stands now.
     pub fn state(&self) -> State {
-        self.shared.news.state()
+        self.shared.watch.state()
     }
 
     /// Where it stands, now and whenever that changes.
     pub fn watch(&self) -> Listen<State> {
-        self.shared.news.watch()
+        self.shared.watch.watch()
     }
 
     /// What happens from now on. What the server notifies is not among it: that goes to rmcp.
     pub fn events(&self) -> Listen<Event> {
-        self.shared.news.events()
+        self.shared.watch.events()
     }
 
     /// Waits until calls go through. Fails if that will not be for a while, or never.
     pub async fn ready(&self) -> Result<(), Error> {
-        self.shared.news.ready().await
+        self.shared.watch.ready().await
     }
 
     /// Puts a new server under the client; calls in flight may finish first.

@@ -31,7 +31,7 @@ pub struct Builder {
     policy: ServerPolicy,
     declared: Declared,
     page: usize,
-    lingers: bool,
+    spins: bool,
     /// What was wrong first.
     wrong: Option<BuildError>,
 }
@@ -70,7 +70,7 @@ impl Builder {
             policy,
             declared: Declared::default(),
             page: 0,
-            lingers: true,
+            spins: true,
             wrong: None,
         }
     }
@@ -380,8 +380,8 @@ impl Builder {
     /// to wake a thread, which may be most of a small call, and costs up to 50 µs of processor time
     /// for each. Where it does not pay, it is hardly ever done; at rest it is never done.
     #[must_use]
-    pub fn linger(mut self, lingers: bool) -> Builder {
-        self.lingers = lingers;
+    pub fn spin(mut self, spins: bool) -> Builder {
+        self.spins = spins;
         self
     }
 
@@ -462,7 +462,7 @@ impl Builder {
         self.policy.info = definition(&self.info);
         self.policy.instructions = self.instructions.as_ref().map(definition);
         let mut registry = Registry::new(self.tables, self.policy, self.declared, self.page);
-        registry.lingers = self.lingers;
+        registry.spins = self.spins;
         registry.states = self.states;
         Ok(Server {
             registry: Arc::new(registry),

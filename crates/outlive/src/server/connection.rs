@@ -27,8 +27,8 @@ use tokio::sync::oneshot;
 
 use super::call::Call;
 use super::dispatch;
-use super::news::{News, Untold};
-use super::pool::Pool;
+use super::executor::Executor;
+use super::pending_changes::{Change, PendingChanges};
 use super::registry::Registry;
 use super::task::Task;
 use super::wire::Sink;
@@ -50,7 +50,7 @@ pub(crate) type Asked = Result<Bytes, Error>;
 /// A client and everything that is done for it.
 pub(crate) struct Connection {
     engine: Mutex<Engine>,
-    pub(crate) pool: Pool,
+    pub(crate) pool: Executor,
     pub(crate) registry: Arc<Registry>,
     /// The longest line the client may send.
     pub(crate) message_limit: usize,
@@ -62,7 +62,7 @@ pub(crate) struct Connection {
 pub(crate) struct Engine {
     pub(crate) machine: Machine,
     pub(crate) sink: Box<dyn Sink>,
-    untold: Untold,
+    pending: PendingChanges,
     /// The client does not take more; the thread that reads waits for it to.
     stalled: bool,
     /// Nothing can be written any more.
@@ -104,14 +104,14 @@ impl Connection {
         key: [u8; 16],
         registry: Arc<Registry>,
         sink: Box<dyn Sink>,
-        pool: Pool,
+        pool: Executor,
     ) -> Arc<Connection> {
         Arc::new(Connection {
             message_limit: policy.message,
             engine: Mutex::new(Engine {
                 machine: Machine::new(policy, key),
                 sink,
-                untold: Untold::default(),
+                pending: PendingChanges::default(),
                 stalled: false,
                 broken: false,
                 calls: HashMap::default(),
@@ -211,12 +211,12 @@ impl Connection {
     }
 
     /// Tells the client what has changed; if too much is queued already, when it is not.
-    pub(crate) fn inform(self: &Arc<Connection>, news: News) {
+    pub(crate) fn inform(self: &Arc<Connection>, change: Change) {
         let mut engine = self.lock();
         if engine.sink.backlog() < HIGH {
             drop(engine);
-            self.feed(news.into());
-        } else if !engine.untold.keep(news) {
+            self.feed(change.into());
+        } else if !engine.pending.keep(change) {
             tracing::debug!("the client does not read; a change was not kept for it");
         }
     }
@@ -378,9 +378,9 @@ impl Engine {
     fn catch_up(&mut self, connection: &Arc<Connection>, after: &mut After) -> bool {
         let mut told = false;
         while self.sink.backlog() < HIGH
-            && let Some(news) = self.untold.next()
+            && let Some(change) = self.pending.next()
         {
-            self.take(connection, news.into(), after);
+            self.take(connection, change.into(), after);
             told = true;
         }
         told

@@ -24,7 +24,7 @@ use crate::model::{
     ElicitAction, ElicitRequest, ElicitResult, Implementation, LogLevel, Object, Root, RootsResult,
     SamplingRequest, SamplingResult,
 };
-use crate::{finite, reading};
+use crate::model::{finite, reading};
 
 const ELICIT: &str = "elicitation/create";
 

@@ -20,14 +20,14 @@ use tokio::sync::oneshot;
 use tokio::time::Sleep;
 
 use super::connection::{After, Connection, close_kind};
-use super::pool::{Reader, TICK};
+use super::executor::{Reader, TICK};
 use super::wire::Reading;
-use crate::linger::Linger;
+use crate::io::spin::Spin;
 
 /// Reads of the client before it is written to.
 const READS: usize = 8;
 
-/// Rounds before the kernel is asked for news.
+/// Rounds before the kernel is asked for change.
 const ROUNDS: usize = 8;
 
 /// How long a client that does not read may keep us from ending.
@@ -152,7 +152,7 @@ struct Driver {
     framer: Framer,
     connection: Arc<Connection>,
     seat: Weak<Seat>,
-    linger: Linger,
+    spin: Spin,
     /// The pool has been told who looks after it.
     attended: bool,
     /// There are handlers to be run before anything else is read.
@@ -175,7 +175,7 @@ impl Driver {
         Driver {
             reader,
             framer: Framer::new(connection.message_limit),
-            linger: Linger::new(Instant::now()),
+            spin: Spin::new(Instant::now()),
             seat: Weak::new(),
             attended: false,
             helps: false,
@@ -204,7 +204,7 @@ impl Driver {
                 return Poll::Ready(Turn::End);
             }
             again |= self.watch_clock(cx);
-            if !again && !self.lingers() {
+            if !again && !self.spins() {
                 return Poll::Pending;
             }
         }
@@ -214,12 +214,12 @@ impl Driver {
 
     /// All has been done: looks for what the client says next before sleeping. True if it has said
     /// something.
-    fn lingers(&mut self) -> bool {
+    fn spins(&mut self) -> bool {
         let reads = !self.ended && !self.connection.lock().paused;
-        let visible = self.connection.registry.lingers && self.reader.is_visible();
-        while self.linger.goes_on(reads && visible) {
+        let visible = self.connection.registry.spins && self.reader.is_visible();
+        while self.spin.goes_on(reads && visible) {
             if self.reader.read_now(self.framer.spare()) > 0 {
-                self.linger.hear();
+                self.spin.hear();
                 return true;
             }
         }
@@ -259,7 +259,7 @@ impl Driver {
                 Poll::Pending => return false,
                 Poll::Ready(Ok(0)) => self.ended = true,
                 Poll::Ready(Ok(_)) => {
-                    self.linger.hear();
+                    self.spin.hear();
                 }
                 Poll::Ready(Err(error)) => {
                     self.tell_end(close_kind(&error));

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::builder::BuildError;
 use super::ctx::{Ctx, core_level};
-use super::news::News;
+use super::pending_changes::Change;
 use super::prompt::{self, IntoPromptResult};
 use super::registry::Registry;
 use super::resource::{self, IntoReadResult, ResourceUri};
@@ -144,7 +144,7 @@ impl ServerHandle {
     /// A client that does not read is told of it once, when it reads again, however often the
     /// resource has changed meanwhile. Beyond 4096 resources it may miss some.
     pub fn resource_updated(&self, uri: impl Into<String>) {
-        self.registry.spread(&News::Resource(uri.into()));
+        self.registry.spread(&Change::Resource(uri.into()));
     }
 
     /// Sends a log message to every client that wants messages of this level. A client that does

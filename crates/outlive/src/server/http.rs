@@ -20,15 +20,15 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::{sleep, timeout};
 
 use super::connection::Connection;
-use super::pool::{Pool, Reader as Attendant, TICK};
+use super::executor::{Executor, Reader as Attendant, TICK};
 use super::registry::Registry;
 use super::wire::Sink;
 use super::{Inside, Server, key, policy};
 #[cfg(feature = "gateway")]
 use crate::gateway::Gateway;
-use crate::serve::{
-    Backend, Files, Front, Guard, Kind, Limits, Mirrored, Mouth, Party, Place, Tell, Tokens,
-    mirrored,
+use crate::http_server::{
+    Admission, Backend, Files, Front, Kind, ListenerLimits, Mirrored, Place, ReplayBuffer, Route,
+    Tell, Tokens, mirrored,
 };
 
 /// Threads that read connections.
@@ -79,8 +79,8 @@ enum Served {
 #[derive(Clone)]
 pub struct Http {
     served: Served,
-    pub(super) guard: Guard,
-    pub(super) limits: Limits,
+    pub(super) admission: Admission,
+    pub(super) limits: ListenerLimits,
     path: String,
     pub(super) tell: Tell,
 }
@@ -89,8 +89,8 @@ impl Http {
     fn of(served: Served) -> Http {
         Http {
             served,
-            guard: Guard::default(),
-            limits: Limits::default(),
+            admission: Admission::default(),
+            limits: ListenerLimits::default(),
             path: "/mcp".into(),
             tell: Arc::new(|note| tracing::info!("{note}")),
         }
@@ -104,21 +104,21 @@ impl Http {
     /// The token every client has to show (`Authorization: Bearer …`).
     #[must_use]
     pub fn token(mut self, token: impl Into<String>) -> Http {
-        self.guard.tokens = Some(Tokens::word(token.into()));
+        self.admission.tokens = Some(Tokens::word(token.into()));
         self
     }
 
     /// Another name clients may call us by (`Host`), besides `localhost` and plain addresses.
     #[must_use]
     pub fn allow_host(mut self, host: impl Into<String>) -> Http {
-        self.guard.hosts.push(host.into());
+        self.admission.hosts.push(host.into());
         self
     }
 
     /// Another origin of web pages that may call us, such as `https://app.example.com`.
     #[must_use]
     pub fn allow_origin(mut self, origin: impl Into<String>) -> Http {
-        self.guard.origins.push(origin.into());
+        self.admission.origins.push(origin.into());
         self
     }
 
@@ -126,7 +126,7 @@ impl Http {
     /// strangers out.
     #[must_use]
     pub fn allow_anyone(mut self) -> Http {
-        self.guard.anyone = true;
+        self.admission.anyone = true;
         self
     }
 
@@ -178,7 +178,7 @@ impl Http {
     /// Reads its token file and its certificate, and says what is wrong with them. [`bind`](Http::bind) does so too,
     /// but there the fault may as well be the address's.
     pub fn check_files(&self) -> Result<(), FilesError> {
-        Files::of(&self.guard).read().map_err(FilesError)
+        Files::of(&self.admission).read().map_err(FilesError)
     }
 
     /// Listens at this address. Clients can connect from now on, and are answered once it is
@@ -188,7 +188,7 @@ impl Http {
         self.check_files().map_err(wrong)?;
         let listener = TcpListener::bind(address).await?;
         let local = listener.local_addr()?;
-        if let Err(sentence) = self.guard.allows(local) {
+        if let Err(sentence) = self.admission.allows(local) {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, sentence));
         }
         Ok(HttpServer {
@@ -239,7 +239,7 @@ impl HttpServer {
     pub async fn serve(self) -> io::Result<()> {
         let Http {
             served,
-            guard,
+            admission,
             limits,
             path,
             tell,
@@ -254,7 +254,7 @@ impl HttpServer {
         let (backend, grace): (Box<dyn Backend>, Duration) = match served {
             Served::Server(Server { registry, .. }) => {
                 let handlers = inside.insert(Inside::new()?).handle();
-                let pool = Pool::new(handlers, registry.policy.concurrency * 2);
+                let pool = Executor::new(handlers, registry.policy.concurrency * 2);
                 runtime.spawn(tend(pool.clone()));
                 let grace = registry.policy.grace + LEEWAY;
                 (Box::new(Offered { registry, pool }), grace)
@@ -264,7 +264,7 @@ impl HttpServer {
         };
         let (front, listener) = {
             let _inside = runtime.enter();
-            let front = Front::new(backend, guard, limits, path, tell);
+            let front = Front::new(backend, admission, limits, path, tell);
             (front, TcpListener::from_std(self.listener)?)
         };
         let serving = Serving(front.clone());
@@ -296,7 +296,7 @@ impl Drop for Serving {
 /// What a server offers, as what stands behind a front.
 struct Offered {
     registry: Arc<Registry>,
-    pool: Pool,
+    pool: Executor,
 }
 
 impl Drop for Offered {
@@ -306,10 +306,10 @@ impl Drop for Offered {
 }
 
 impl Backend for Offered {
-    fn open(&self, mouth: Arc<Mouth>, kind: Kind, _: Option<Place>) -> Arc<dyn Party> {
+    fn open(&self, replay: Arc<ReplayBuffer>, kind: Kind, _: Option<Place>) -> Arc<dyn Route> {
         let mut policy = policy(&self.registry);
         policy.handshake = matches!(kind, Kind::Session(_));
-        let sink = Box::new(Spoken(mouth.clone()));
+        let sink = Box::new(Spoken(replay.clone()));
         let connection = Connection::new(
             policy,
             key(),
@@ -318,8 +318,8 @@ impl Backend for Offered {
             self.pool.clone(),
         );
         self.registry.join(&connection);
-        tokio::spawn(keep_time(connection.clone(), mouth.clone()));
-        Arc::new(Machine { connection, mouth })
+        tokio::spawn(keep_time(connection.clone(), replay.clone()));
+        Arc::new(Machine { connection, replay })
     }
 
     fn message_limit(&self) -> usize {
@@ -335,17 +335,17 @@ impl Backend for Offered {
     }
 }
 
-/// A machine as a party.
+/// A machine as a route.
 struct Machine {
     connection: Arc<Connection>,
-    mouth: Arc<Mouth>,
+    replay: Arc<ReplayBuffer>,
 }
 
-impl Party for Machine {
+impl Route for Machine {
     fn hear(&self, channel: Channel, frame: Frame) -> bool {
         let input = Input::Frame(channel, frame);
-        let Machine { connection, mouth } = self;
-        connection.feed_and_look(input, || mouth.is_done(channel))
+        let Machine { connection, replay } = self;
+        connection.feed_and_look(input, || replay.is_done(channel))
     }
 
     fn left(&self, channel: Channel) {
@@ -353,15 +353,15 @@ impl Party for Machine {
     }
 
     fn withdraw(&self, channel: Channel) {
-        let Machine { mouth, .. } = self;
-        if mouth.resumable || mouth.single {
-            mouth.hush(None);
+        let Machine { replay, .. } = self;
+        if replay.resumable || replay.single {
+            replay.hush(None);
             self.end();
-            return mouth.seal();
+            return replay.seal();
         }
-        mouth.hush(Some(channel));
+        replay.hush(Some(channel));
         self.left(channel);
-        mouth.break_off(channel);
+        replay.break_off(channel);
     }
 
     fn is_busy(&self) -> bool {
@@ -377,8 +377,8 @@ impl Party for Machine {
     }
 }
 
-/// A mouth as what a connection writes to.
-struct Spoken(Arc<Mouth>);
+/// A replay buffer as what a connection writes to.
+struct Spoken(Arc<ReplayBuffer>);
 
 impl Sink for Spoken {
     fn send(&mut self, channel: Channel, line: Bytes) {
@@ -416,18 +416,18 @@ impl Wake for Alarm {
     }
 }
 
-/// Has a mouth looked after.
-impl Wake for Mouth {
-    fn wake(self: Arc<Mouth>) {
+/// Has a replay buffer looked after.
+impl Wake for ReplayBuffer {
+    fn wake(self: Arc<ReplayBuffer>) {
         self.bell.notify_one();
     }
 }
 
 /// Tells a machine the time, and which clients it has lost, until it has ended.
-async fn keep_time(connection: Arc<Connection>, mouth: Arc<Mouth>) {
-    connection.read_by(mouth.clone().into());
+async fn keep_time(connection: Arc<Connection>, replay: Arc<ReplayBuffer>) {
+    connection.read_by(replay.clone().into());
     loop {
-        for channel in mouth.take_lost() {
+        for channel in replay.take_lost() {
             connection.feed(Input::Left(channel));
         }
         let due: Option<Time> = {
@@ -439,20 +439,20 @@ async fn keep_time(connection: Arc<Connection>, mouth: Arc<Mouth>) {
             engine.armed
         };
         match due {
-            None => mouth.bell.notified().await,
+            None => replay.bell.notified().await,
             Some(due) if due <= connection.now() => connection.feed(Input::Tick),
             Some(due) => {
                 let left = due - connection.now();
-                let _ = timeout(left, mouth.bell.notified()).await;
+                let _ = timeout(left, replay.bell.notified()).await;
             }
         }
     }
     connection.registry.leave(&connection);
-    mouth.seal();
+    replay.seal();
 }
 
 /// Looks after the threads that run handlers.
-async fn tend(pool: Pool) {
+async fn tend(pool: Executor) {
     let alarm = Arc::new(Alarm(Notify::new()));
     // No thread that reads runs handlers, and answers are passed on as they are given: there is
     // nobody to relieve and nothing to settle.

@@ -61,15 +61,15 @@ mod call;
 mod connection;
 mod ctx;
 mod dispatch;
-#[cfg(feature = "http-server")]
-mod door;
 mod driver;
+mod executor;
 mod failure;
 mod handle;
 #[cfg(feature = "http-server")]
 mod http;
-mod news;
-mod pool;
+#[cfg(feature = "http-server")]
+mod http_settings;
+mod pending_changes;
 mod prompt;
 mod registry;
 mod resource;
@@ -111,7 +111,7 @@ pub use tool::{IntoToolResult, Json, ToolResult};
 use crate::model::{ListCapability, Object, ResourcesCapability, ServerCapabilities};
 
 use connection::Connection;
-use pool::Pool;
+use executor::Executor;
 use registry::{Registry, Tables};
 use wire::Ends;
 
@@ -201,7 +201,7 @@ impl Server {
         ends: impl FnOnce() -> io::Result<Ends> + Send + 'static,
     ) -> io::Result<()> {
         let inside = Inside::new()?;
-        let pool = Pool::new(inside.handle(), self.registry.policy.concurrency * 2);
+        let pool = Executor::new(inside.handle(), self.registry.policy.concurrency * 2);
         let registry = self.registry.clone();
         let open: driver::Open = Box::new(move || {
             let (reader, writer) = ends()?;

@@ -16,11 +16,11 @@ use super::resource::written;
 use super::schema;
 use super::task::Work;
 use super::tool::arguments;
+use crate::model::reading;
 use crate::model::{
     CompleteParams, CompleteResult, Completion, GetPromptResult, Prompt, PromptArgument,
     PromptMessage, RpcError,
 };
-use crate::reading;
 
 /// What a prompt may return: text (which the person says), a [`PromptMessage`] or several, a whole
 /// [`GetPromptResult`], or a `Result` of any of these.

@@ -13,7 +13,7 @@ use outlive_core::server::{Input, ServerPolicy};
 
 use super::call::Call;
 use super::connection::Connection;
-use super::news::News;
+use super::pending_changes::Change;
 use super::resource::ResourceUri;
 use super::task::Work;
 use super::uri::Template;
@@ -143,7 +143,7 @@ pub(crate) struct Registry {
     /// Items on a page of a list; 0: all.
     pub(crate) page: usize,
     /// What clients say next may be looked for.
-    pub(crate) lingers: bool,
+    pub(crate) spins: bool,
     /// What handlers share.
     pub(crate) states: States,
     connected: Mutex<Connected>,
@@ -184,7 +184,7 @@ impl Registry {
             policy,
             declared,
             page,
-            lingers: true,
+            spins: true,
             states: States::default(),
             connected: Mutex::default(),
         }
@@ -206,7 +206,7 @@ impl Registry {
         }
         drop(tables);
         if changed {
-            self.spread(&News::List(list));
+            self.spread(&Change::List(list));
         }
         changed
     }
@@ -224,9 +224,9 @@ impl Registry {
     }
 
     /// Tells every client that wants to know.
-    pub(crate) fn spread(&self, news: &News) {
+    pub(crate) fn spread(&self, change: &Change) {
         for connection in self.connections() {
-            connection.inform(news.clone());
+            connection.inform(change.clone());
         }
     }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{Mode, OFlags};
 
-use crate::host::Host;
+use crate::io::host::Host;
 
 /// The lowest number for a descriptor that is moved aside.
 const ASIDE: i32 = 3;

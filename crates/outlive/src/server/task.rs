@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-use super::pool::Pool;
+use super::executor::Executor;
 
 /// A handler at work.
 pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -33,12 +33,12 @@ pub(crate) struct Task {
     given_up: AtomicBool,
     /// Locked by the one thread that runs it.
     work: Mutex<Option<Work>>,
-    pool: Pool,
+    pool: Executor,
 }
 
 impl Task {
     /// A task that is to be queued once.
-    pub(crate) fn new(work: Work, pool: Pool) -> Arc<Task> {
+    pub(crate) fn new(work: Work, pool: Executor) -> Arc<Task> {
         Arc::new(Task {
             state: AtomicU8::new(QUEUED),
             given_up: AtomicBool::new(false),

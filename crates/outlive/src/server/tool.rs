@@ -20,7 +20,7 @@ use super::responder::Responder;
 use super::schema;
 use super::task::Work;
 use crate::model::{CallResult, Content, RpcError, Tool};
-use crate::{finite, reading};
+use crate::model::{finite, reading};
 
 /// What a tool may return.
 ///

@@ -13,9 +13,9 @@ use bytes::{Bytes, BytesMut};
 use outlive_core::server::Channel;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadHalf, WriteHalf};
 
-use crate::host::{Host, HostOutput};
-use crate::outbox::Outbox;
-use crate::stream::Source;
+use crate::io::host::{Host, HostOutput};
+use crate::io::outbox::Outbox;
+use crate::io::stream::Source;
 
 /// Where the client is read from.
 pub(crate) trait Reading: Send {

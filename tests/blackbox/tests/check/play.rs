@@ -48,7 +48,7 @@ pub fn outlive() -> PathBuf {
 /// How the peer is tested.
 pub fn options() -> Options {
     Options {
-        patience: PATIENCE,
+        timeout: PATIENCE,
         slow: Some(("slow".into(), Some(json!({ "ms": 2000 })))),
         asking: Some(("ask".into(), Some(json!({})))),
         ..Options::default()
@@ -61,7 +61,7 @@ pub fn driven(driver: Vec<OsString>, over: Over) -> ClientOptions {
         driver,
         over,
         puppet: vec![outlive().into(), "check-puppet".into()],
-        patience: PATIENCE,
+        timeout: PATIENCE,
         start_patience: 10 * PATIENCE,
         era: None,
     }

@@ -56,7 +56,7 @@ async fn play(
         command,
         url: url.map(str::to_owned),
         puppet: vec![outlive().into(), "check-puppet".into()],
-        patience: PATIENCE,
+        timeout: PATIENCE,
         start_patience: 10 * PATIENCE,
         era: None,
     };

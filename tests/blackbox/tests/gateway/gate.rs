@@ -112,7 +112,7 @@ impl Gate {
     pub fn servers(&self) -> Vec<u32> {
         let gateway = self.pid();
         let mut marked = tree::marked(&self.setup.mark);
-        // Its warden has nothing in its environment.
+        // Its orphan reaper has nothing in its environment.
         marked.retain(|pid| *pid != gateway);
         marked
     }

@@ -10,21 +10,21 @@ use serde_json::json;
 use crate::web::{Reply, Request, Web, response};
 
 /// A server that lets in whoever shows this.
-struct Door {
+struct Gateway {
     valid: Arc<Mutex<&'static str>>,
     web: Web,
 }
 
-impl Door {
-    fn start(valid: &'static str) -> Door {
-        Door::start_with(valid, |_| None)
+impl Gateway {
+    fn start(valid: &'static str) -> Gateway {
+        Gateway::start_with(valid, |_| None)
     }
 
     /// The same, but the script comes first.
     fn start_with(
         valid: &'static str,
         script: impl Fn(&Request) -> Option<Reply> + Send + Sync + 'static,
-    ) -> Door {
+    ) -> Gateway {
         let valid = Arc::new(Mutex::new(valid));
         let wanted = valid.clone();
         let web = Web::start(move |request| {
@@ -32,7 +32,7 @@ impl Door {
             let challenge = [("www-authenticate", "Bearer realm=\"here\"")];
             script(request).or_else(|| (!known).then(|| response(401, &challenge, "")))
         });
-        Door { valid, web }
+        Gateway { valid, web }
     }
 
     fn change(&self, valid: &'static str) {
@@ -60,15 +60,15 @@ fn tokens(
 /// of many calls that are refused together one asks.
 #[tokio::test(flavor = "multi_thread")]
 async fn credentials_are_obtained_when_they_are_wanted() {
-    let door = Door::start("Bearer first-token");
+    let gateway = Gateway::start("Bearer first-token");
     let asked = Arc::default();
     let obtain = tokens(&["first-token", "second-token"], &asked);
-    let remote = Remote::new(door.web.url()).credentials(obtain);
+    let remote = Remote::new(gateway.web.url()).credentials(obtain);
     let client = Client::builder().url(remote).connect().await.unwrap();
     client.call("echo", json!({})).await.unwrap();
     assert_eq!(asked.load(Ordering::SeqCst), 1);
 
-    door.change("Bearer second-token");
+    gateway.change("Bearer second-token");
     let calls: Vec<_> = (0..8)
         .map(|_| client.call("echo", json!({})).start())
         .collect();
@@ -77,13 +77,13 @@ async fn credentials_are_obtained_when_they_are_wanted() {
     }
     assert_eq!(asked.load(Ordering::SeqCst), 2);
     assert_eq!(
-        door.web.asked("initialize").len(),
+        gateway.web.asked("initialize").len(),
         1,
         "it is the same session"
     );
     client.close().await;
     assert_eq!(
-        door.web.open_sessions(),
+        gateway.web.open_sessions(),
         0,
         "it said goodbye with them, too"
     );
@@ -93,9 +93,9 @@ async fn credentials_are_obtained_when_they_are_wanted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn credentials_that_do_not_help_are_not_asked_for_again_and_again() {
     for (given, times) in [(&[][..], 1), (&["bad-1", "bad-2", "bad-3", "bad-4"], 3)] {
-        let door = Door::start("Bearer good");
+        let gateway = Gateway::start("Bearer good");
         let asked = Arc::default();
-        let remote = Remote::new(door.web.url()).credentials(tokens(given, &asked));
+        let remote = Remote::new(gateway.web.url()).credentials(tokens(given, &asked));
         let error = Client::builder().url(remote).connect().await.unwrap_err();
         assert!(error.to_string().contains("credentials"), "{error}");
         assert_eq!(asked.load(Ordering::SeqCst), times);
@@ -105,13 +105,13 @@ async fn credentials_that_do_not_help_are_not_asked_for_again_and_again() {
 /// Who is merely forbidden something is not asked to log in; who leaves is not, either.
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_is_asked_in_vain() {
-    let door = Door::start_with("Bearer good", |request| {
+    let gateway = Gateway::start_with("Bearer good", |request| {
         let forbidden = request.tool() == "secret" || request.method == "DELETE";
         let status = if request.method == "DELETE" { 401 } else { 403 };
         forbidden.then(|| response(status, &[], ""))
     });
     let asked = Arc::default();
-    let remote = Remote::new(door.web.url()).credentials(tokens(&["good"], &asked));
+    let remote = Remote::new(gateway.web.url()).credentials(tokens(&["good"], &asked));
     let client = Client::builder().url(remote).connect().await.unwrap();
     client.call("secret", json!({})).await.unwrap_err();
     client.close().await;

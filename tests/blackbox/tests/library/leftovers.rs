@@ -4,7 +4,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-use outlive::{Error, Warden};
+use outlive::{Error, OrphanReaper};
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -109,16 +109,18 @@ fn a_program() {
     std::process::exit(0);
 }
 
-/// One that has a warden and is killed; a test only by name.
+/// One that has an orphan reaper and is killed; a test only by name.
 #[test]
 fn a_program_that_is_killed() {
     let Ok(file) = std::env::var(KILLED) else {
         return;
     };
-    let warden = Warden::start().unwrap();
+    let orphan_reaper = OrphanReaper::start().unwrap();
     let rig = rig();
     runtime().block_on(async {
-        let client = within(rig.client().warden(warden).connect()).await.unwrap();
+        let client = within(rig.client().orphan_reaper(orphan_reaper).connect())
+            .await
+            .unwrap();
         for (nth, (_, way)) in WAYS.into_iter().chain([BARE]).enumerate() {
             let file = format!("{file}{nth}");
             let script = json!({ "script": escape::script(way, &file) });
@@ -153,7 +155,7 @@ fn fm_10_a_program_that_ends_leaves_nothing() {
     assert_eq!(left, None);
 }
 
-/// FM-10: a program that has a warden and is killed with `SIGKILL` leaves nothing either, whatever a grandchild has
+/// FM-10: a program that has an orphan reaper and is killed with `SIGKILL` leaves nothing either, whatever a grandchild has
 /// done to get away.
 #[test]
 fn fm_10_a_program_that_is_killed_leaves_nothing() {

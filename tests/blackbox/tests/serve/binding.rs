@@ -5,32 +5,32 @@ use std::io::ErrorKind;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::door::Door;
+use crate::gateway::Gateway;
 use crate::rig::{Setup, tree, until};
 use crate::wire::{self, Reply};
 
 /// Two clients with a token each.
-fn two() -> (Door, String) {
+fn two() -> (Gateway, String) {
     let setup = Setup::new();
     let file = setup.file("tokens", "alpha\nbeta\n");
-    (Door::with(setup.flags(&["--token-file", &file])), file)
+    (Gateway::with(setup.flags(&["--token-file", &file])), file)
 }
 
 /// A client that shows a token.
 struct Client<'a> {
-    door: &'a Door,
+    gateway: &'a Gateway,
     bearer: String,
     session: String,
 }
 
 impl<'a> Client<'a> {
-    fn new(door: &'a Door, token: &str) -> Client<'a> {
+    fn new(gateway: &'a Gateway, token: &str) -> Client<'a> {
         let bearer = format!("Bearer {token}");
-        let reply = door.post(&[("Authorization", &bearer)], &wire::initialize(0));
+        let reply = gateway.post(&[("Authorization", &bearer)], &wire::initialize(0));
         assert_eq!(reply.status, 200);
         let session = reply.header("mcp-session-id").expect("a session");
         let client = Client {
-            door,
+            gateway,
             session: session.to_owned(),
             bearer,
         };
@@ -48,7 +48,7 @@ impl<'a> Client<'a> {
             "POST" => message.to_string(),
             _ => String::new(),
         };
-        wire::send(self.door.address, method, &headers, &body)
+        wire::send(self.gateway.address, method, &headers, &body)
     }
 
     fn call(&self, id: u64, tool: &str, arguments: Value) -> Reply {
@@ -58,10 +58,10 @@ impl<'a> Client<'a> {
 
 #[test]
 fn invariant_a_session_belongs_to_the_token_that_opened_it() {
-    let (door, _) = two();
-    let owner = Client::new(&door, "alpha");
+    let (gateway, _) = two();
+    let owner = Client::new(&gateway, "alpha");
     let thief = Client {
-        door: &door,
+        gateway: &gateway,
         bearer: "Bearer beta".into(),
         session: owner.session.clone(),
     };
@@ -78,14 +78,14 @@ fn invariant_a_session_belongs_to_the_token_that_opened_it() {
 
 #[test]
 fn invariant_a_stream_of_http_sse_belongs_to_its_token_too() {
-    let (door, _) = two();
-    let mut stream = door.get("/sse", &[("Authorization", "Bearer alpha")]);
+    let (gateway, _) = two();
+    let mut stream = gateway.get("/sse", &[("Authorization", "Bearer alpha")]);
     let address = stream.event().expect("an event").expect("an address");
     let post = |token: &str| {
         let bearer = format!("Bearer {token}");
         let body = wire::initialize(0).to_string();
         let headers = [("Authorization", &*bearer)];
-        wire::send_to(door.address, &address, "POST", &headers, &body).status
+        wire::send_to(gateway.address, &address, "POST", &headers, &body).status
     };
     assert_eq!((post("beta"), post("alpha")), (404, 202));
     assert!(stream.message()["result"]["serverInfo"].is_object());
@@ -107,26 +107,29 @@ fn ends(mut stream: Reply) {
 
 #[test]
 fn invariant_what_was_opened_with_a_withdrawn_token_ends() {
-    let (door, file) = two();
-    let (gone, stays) = (Client::new(&door, "alpha"), Client::new(&door, "beta"));
+    let (gateway, file) = two();
+    let (gone, stays) = (
+        Client::new(&gateway, "alpha"),
+        Client::new(&gateway, "beta"),
+    );
     let streams = [
         gone.send("GET", &json!({})),
         gone.call(1, "sleep", json!({"ms": 600_000})),
-        door.get("/sse", &[("Authorization", "Bearer alpha")]),
+        gateway.get("/sse", &[("Authorization", "Bearer alpha")]),
         {
             let wanted = json!({"notifications": {"toolsListChanged": true}});
             let request = wire::modern(1, "subscriptions/listen", wanted);
             let headers = wire::modern_headers(&request);
             let mut headers: Vec<_> = headers.iter().map(|(n, v)| (&**n, &**v)).collect();
             headers.push(("Authorization", "Bearer alpha"));
-            let mut stream = door.post(&headers, &request);
+            let mut stream = gateway.post(&headers, &request);
             stream.message();
             stream
         },
     ];
     let mut kept = stays.send("GET", &json!({}));
     std::fs::write(&file, "beta\ngamma\n").expect("written");
-    door.signal(Signal::HUP);
+    gateway.signal(Signal::HUP);
     for stream in streams {
         assert_eq!(stream.status, 200);
         ends(stream);
@@ -145,28 +148,28 @@ fn invariant_what_was_opened_with_a_withdrawn_token_ends() {
     while kept.next().expect("a clean end").is_some() {}
     until("their servers are gone", || {
         // Outlive, and the one of modern requests.
-        (tree::marked(&door.setup.mark).len() <= 2).then_some(())
+        (tree::marked(&gateway.setup.mark).len() <= 2).then_some(())
     });
 }
 
 #[test]
 fn fm_21_a_call_whose_token_is_withdrawn_is_told_so() {
-    let (door, file) = two();
-    let gone = Client::new(&door, "alpha");
+    let (gateway, file) = two();
+    let gone = Client::new(&gateway, "alpha");
     let mut streams = vec![gone.call(7, "sleep", json!({"ms": 600_000}))];
     let modern = wire::modern_call(7, "sleep", json!({"ms": 600_000}));
     let headers = wire::modern_headers(&modern);
     let mut headers: Vec<_> = headers.iter().map(|(n, v)| (&**n, &**v)).collect();
     headers.push(("Authorization", "Bearer alpha"));
-    streams.push(door.post(&headers, &modern));
+    streams.push(gateway.post(&headers, &modern));
     // One whose answer has waited for a moment only, if the token is withdrawn soon enough.
     let young = std::thread::scope(|scope| {
         let young = scope.spawn(|| gone.call(9, "sleep", json!({"ms": 600_000})));
         until("it is there", || {
-            (door.setup.tap().method("tools/call").len() == 3).then_some(())
+            (gateway.setup.tap().method("tools/call").len() == 3).then_some(())
         });
         std::fs::write(&file, "beta\n").expect("written");
-        door.signal(Signal::HUP);
+        gateway.signal(Signal::HUP);
         young.join().expect("an answer")
     });
     streams.push(young);
@@ -181,10 +184,10 @@ fn fm_21_a_call_whose_token_is_withdrawn_is_told_so() {
     }
     assert_eq!(gone.call(8, "echo", json!({"text": "hi"})).status, 401);
     until("the servers are told", || {
-        (door.setup.tap().method("notifications/cancelled").len() == 3).then_some(())
+        (gateway.setup.tap().method("notifications/cancelled").len() == 3).then_some(())
     });
     let good = [("Authorization", "Bearer beta")];
-    let page = wire::send_to(door.address, "/metrics", "GET", &good, "").text();
+    let page = wire::send_to(gateway.address, "/metrics", "GET", &good, "").text();
     let counted: Vec<&str> = page
         .lines()
         .filter(|line| line.starts_with("outlive_requests_total") && line.contains("tools/call"))
@@ -200,29 +203,29 @@ fn fm_21_a_call_whose_token_is_withdrawn_is_told_so() {
 fn a_token_file_may_begin_with_a_byte_order_mark() {
     let setup = Setup::new();
     let file = setup.file("tokens", "\u{feff}alpha\r\nbeta\r\n");
-    let door = Door::with(setup.flags(&["--token-file", &file]));
-    Client::new(&door, "alpha");
-    Client::new(&door, "beta");
+    let gateway = Gateway::with(setup.flags(&["--token-file", &file]));
+    Client::new(&gateway, "alpha");
+    Client::new(&gateway, "beta");
 }
 
 #[test]
 fn fm_72_of_two_hosts_or_origins_neither_counts() {
-    let door = Door::new(&[]);
+    let gateway = Gateway::new(&[]);
     // The first Host is that of every request here.
     for second in [("Host", "evil.example.com"), ("Host", "localhost")] {
-        let reply = door.post(&[second], &wire::initialize(0));
+        let reply = gateway.post(&[second], &wire::initialize(0));
         assert_eq!(reply.status, 400, "{second:?}");
-        let reply = door.get("/ready", &[second]);
+        let reply = gateway.get("/ready", &[second]);
         assert_eq!(reply.status, 400, "{second:?}");
     }
     let origins = [
         ("Origin", "http://localhost"),
         ("Origin", "http://evil.example.com"),
     ];
-    assert_eq!(door.post(&origins, &wire::initialize(0)).status, 400);
+    assert_eq!(gateway.post(&origins, &wire::initialize(0)).status, 400);
     let tokens = [("Authorization", "Bearer a"), ("Authorization", "Bearer b")];
-    assert_eq!(door.post(&tokens, &wire::initialize(0)).status, 400);
-    assert_eq!(door.post(&[], &wire::initialize(0)).status, 200);
+    assert_eq!(gateway.post(&tokens, &wire::initialize(0)).status, 400);
+    assert_eq!(gateway.post(&[], &wire::initialize(0)).status, 200);
 }
 
 #[test]
@@ -230,11 +233,11 @@ fn fm_72_a_rebound_page_is_told_no_secrets() {
     let setup = Setup::new()
         .script("echo secret-words >&2; exit 3")
         .flags(&["--hold", "300ms", "--breaker-failures", "1"]);
-    let door = Door::with(setup);
-    let answer = door.post(&[], &wire::initialize(0)).answer();
+    let gateway = Gateway::with(setup);
+    let answer = gateway.post(&[], &wire::initialize(0)).answer();
     assert!(answer["error"].is_object(), "{answer}");
     let told = |headers: &[(&str, &str)]| {
-        let body = wire::raw(door.address, "/ready", headers);
+        let body = wire::raw(gateway.address, "/ready", headers);
         (body.contains("secret-words"), body.contains("HTTP/1.1 503"))
     };
     until("it is not ready", || {
@@ -249,16 +252,16 @@ fn fm_72_a_rebound_page_is_told_no_secrets() {
 
 #[test]
 fn invariant_a_call_that_a_delete_ends_may_have_run_and_says_so() {
-    let door = Door::new(&[]);
+    let gateway = Gateway::new(&[]);
     for _ in 0..5 {
-        let session = door.session();
+        let session = gateway.session();
         let reply = std::thread::scope(|scope| {
-            let call = scope.spawn(|| door.call(&session, 7, "sleep", json!({"ms": 600_000})));
+            let call = scope.spawn(|| gateway.call(&session, 7, "sleep", json!({"ms": 600_000})));
             until("it is in flight", || {
-                (door.metric("outlive_requests_in_flight")[0].1 == 1.0).then_some(())
+                (gateway.metric("outlive_requests_in_flight")[0].1 == 1.0).then_some(())
             });
             let leaving = [("Mcp-Session-Id", &*session)];
-            let left = wire::send(door.address, "DELETE", &leaving, "");
+            let left = wire::send(gateway.address, "DELETE", &leaving, "");
             assert_eq!(left.status, 200);
             call.join().expect("a reply")
         });

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::door::Door;
+use crate::gateway::Gateway;
 use crate::rig::{PATIENCE, tree, until};
 use crate::wire;
 
@@ -15,7 +15,7 @@ const LONG: usize = 12 << 20;
 
 #[test]
 fn fm_60_a_refusal_reaches_a_client_that_sends_all_before_it_reads() {
-    let door = Door::new(&["--token", "t", "--message-limit", "1MiB"]);
+    let gateway = Gateway::new(&["--token", "t", "--message-limit", "1MiB"]);
     let body = "x".repeat(LONG);
     let token = ("Authorization", "Bearer t");
     let cases = [
@@ -32,7 +32,7 @@ fn fm_60_a_refusal_reaches_a_client_that_sends_all_before_it_reads() {
     ];
     for (headers, path, status) in cases {
         for round in 0..5 {
-            let sent = wire::try_send_anew(door.address, path, "POST", headers, &body);
+            let sent = wire::try_send_anew(gateway.address, path, "POST", headers, &body);
             let reply = sent.unwrap_or_else(|error| panic!("{status}, round {round}: {error}"));
             assert_eq!(reply.status, status);
             assert!(reply.json()["error"]["message"].is_string());
@@ -42,9 +42,9 @@ fn fm_60_a_refusal_reaches_a_client_that_sends_all_before_it_reads() {
 
 #[test]
 fn fm_60_a_connection_is_good_for_another_request_after_a_refusal() {
-    let door = Door::new(&["--message-limit", "1MiB"]);
+    let gateway = Gateway::new(&["--message-limit", "1MiB"]);
     let body = "x".repeat(LONG);
-    let mut stream = TcpStream::connect(door.address).expect("a connection");
+    let mut stream = TcpStream::connect(gateway.address).expect("a connection");
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     let head = |length: usize| {
         format!(
@@ -72,7 +72,7 @@ struct Sender {
 }
 
 /// So many clients each send so much of a message that is longer; the most memory that the program had meanwhile.
-fn unfinished(door: &Door, clients: usize, each: usize) -> (u64, usize) {
+fn unfinished(gateway: &Gateway, clients: usize, each: usize) -> (u64, usize) {
     let head = format!(
         "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
          Content-Length: {}\r\n\r\n",
@@ -81,7 +81,7 @@ fn unfinished(door: &Door, clients: usize, each: usize) -> (u64, usize) {
     let piece = vec![b' '; 256 << 10];
     let mut senders: Vec<Sender> = (0..clients)
         .map(|_| {
-            let mut stream = TcpStream::connect(door.address).expect("a connection");
+            let mut stream = TcpStream::connect(gateway.address).expect("a connection");
             stream.write_all(head.as_bytes()).expect("sent");
             stream.set_nonblocking(true).expect("set");
             Sender {
@@ -105,7 +105,7 @@ fn unfinished(door: &Door, clients: usize, each: usize) -> (u64, usize) {
             let told = sender.stream.read(&mut [0; 4096]);
             sender.told |= !matches!(told, Err(error) if error.kind() == ErrorKind::WouldBlock);
         }
-        most = most.max(tree::resident(door.pid()).unwrap_or_default());
+        most = most.max(tree::resident(gateway.pid()).unwrap_or_default());
         if !senders.iter().any(|it| !it.told && it.sent < each) {
             break;
         }
@@ -120,12 +120,12 @@ fn unfinished(door: &Door, clients: usize, each: usize) -> (u64, usize) {
     // It may still be reading what has been sent.
     for _ in 0..50 {
         std::thread::sleep(Duration::from_millis(10));
-        most = most.max(tree::resident(door.pid()).unwrap_or_default());
+        most = most.max(tree::resident(gateway.pid()).unwrap_or_default());
     }
     let told = senders.iter().filter(|it| it.told).count();
     // Others are served meanwhile.
-    let session = door.session();
-    let answer = door
+    let session = gateway.session();
+    let answer = gateway
         .call(&session, 1, "echo", json!({"text": "hi"}))
         .answer();
     assert_eq!(answer["result"]["content"][0]["text"], "hi");
@@ -137,16 +137,16 @@ const MOST: u64 = 768 << 20;
 
 #[test]
 fn invariant_unfinished_bodies_have_a_bound_together() {
-    let door = Door::new(&[]);
-    let (most, told) = unfinished(&door, 40, 30 << 20);
+    let gateway = Gateway::new(&[]);
+    let (most, told) = unfinished(&gateway, 40, 30 << 20);
     assert!(most < 400 << 20, "{} MiB", most >> 20);
     assert!(told >= 25, "{told} of 40 were refused");
 }
 
 #[test]
 fn invariant_a_thousand_unfinished_bodies_have_the_same_bound() {
-    let door = Door::new(&[]);
-    let (most, told) = unfinished(&door, 1000, 30 << 20);
+    let gateway = Gateway::new(&[]);
+    let (most, told) = unfinished(&gateway, 1000, 30 << 20);
     println!(
         "1,000 unfinished bodies of 30 MiB: {} MiB at most",
         most >> 20
@@ -157,8 +157,8 @@ fn invariant_a_thousand_unfinished_bodies_have_the_same_bound() {
 
 #[test]
 fn fm_60_whoever_stalls_gives_way() {
-    let door = Door::new(&["--message-limit", "8MiB", "--max-body-bytes", "8MiB"]);
-    let mut stalls = TcpStream::connect(door.address).expect("a connection");
+    let gateway = Gateway::new(&["--message-limit", "8MiB", "--max-body-bytes", "8MiB"]);
+    let mut stalls = TcpStream::connect(gateway.address).expect("a connection");
     stalls.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     let length = 7 << 20;
     let head = format!(
@@ -167,9 +167,9 @@ fn fm_60_whoever_stalls_gives_way() {
     );
     stalls.write_all(head.as_bytes()).expect("sent");
     stalls.write_all(&vec![b' '; 6 << 20]).expect("sent");
-    let session = door.session();
+    let session = gateway.session();
     let text = "x".repeat(5 << 20);
-    let call = || door.call(&session, 1, "echo", json!({"text": text}));
+    let call = || gateway.call(&session, 1, "echo", json!({"text": text}));
     let refused = until("there is no room", || {
         Some(call()).filter(|reply| reply.status != 200)
     });

@@ -3,63 +3,65 @@
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::door::Door;
+use crate::gateway::Gateway;
 use crate::rig::{Setup, tree, until};
 use crate::wire;
 
 #[test]
 fn fm_54_what_is_in_flight_is_finished_and_nothing_is_left() {
-    let mut door = Door::new(&["--share"]);
-    let session = door.session();
-    let mut news = door.get("/mcp", &[("Mcp-Session-Id", &session)]);
+    let mut gateway = Gateway::new(&["--share"]);
+    let session = gateway.session();
+    let mut news = gateway.get("/mcp", &[("Mcp-Session-Id", &session)]);
     std::thread::scope(|scope| {
         let calls: Vec<_> = (1..=10)
             .map(|id| {
-                let (door, session) = (&door, &session);
+                let (gateway, session) = (&gateway, &session);
                 scope.spawn(move || {
-                    door.call(session, id, "sleep", json!({"ms": 1500}))
+                    gateway
+                        .call(session, id, "sleep", json!({"ms": 1500}))
                         .answer()
                 })
             })
             .collect();
         until("all are in flight", || {
-            (door.metric("outlive_requests_in_flight")[0].1 == 10.0).then_some(())
+            (gateway.metric("outlive_requests_in_flight")[0].1 == 10.0).then_some(())
         });
-        door.signal(Signal::TERM);
+        gateway.signal(Signal::TERM);
         for call in calls {
             let answer = call.join().expect("an answer");
             assert_eq!(answer["result"]["content"][0]["text"], "slept", "{answer}");
         }
     });
     while news.next().expect("a clean end").is_some() {}
-    assert_eq!(door.join().code(), Some(0));
-    assert_eq!(tree::marked(&door.setup.mark), [0; 0]);
+    assert_eq!(gateway.join().code(), Some(0));
+    assert_eq!(tree::marked(&gateway.setup.mark), [0; 0]);
 }
 
 #[test]
 fn fm_54_a_second_signal_does_not_wait() {
-    let mut door = Door::new(&["--drain", "10m"]);
-    let session = door.session();
+    let mut gateway = Gateway::new(&["--drain", "10m"]);
+    let session = gateway.session();
     std::thread::scope(|scope| {
         let call = scope.spawn(|| {
-            door.call(&session, 1, "sleep", json!({"ms": 600_000}))
+            gateway
+                .call(&session, 1, "sleep", json!({"ms": 600_000}))
                 .answer()
         });
         until("it is in flight", || {
-            (door.metric("outlive_requests_in_flight")[0].1 == 1.0).then_some(())
+            (gateway.metric("outlive_requests_in_flight")[0].1 == 1.0).then_some(())
         });
-        door.signal(Signal::TERM);
+        gateway.signal(Signal::TERM);
         // Nobody new is let in, and whoever asks is told.
         until("it says so", || {
-            let told = wire::try_send_to(door.address, "/ready", "GET", &[], "").ok()?;
+            let told = wire::try_send_to(gateway.address, "/ready", "GET", &[], "").ok()?;
             (told.status == 503).then_some(())
         });
-        door.signal(Signal::INT);
+        gateway.signal(Signal::INT);
         let answer = call.join().expect("an answer");
         assert_eq!(answer["error"]["data"]["outlive"]["kind"], "shutting_down");
     });
-    assert_eq!(door.join().code(), Some(0));
-    assert_eq!(tree::marked(&door.setup.mark), [0; 0]);
+    assert_eq!(gateway.join().code(), Some(0));
+    assert_eq!(tree::marked(&gateway.setup.mark), [0; 0]);
 }
 
 #[test]
@@ -69,8 +71,8 @@ fn a_server_that_keeps_failing_can_be_a_reason_to_leave() {
         "--breaker-failures",
         "2",
     ]);
-    let mut door = Door::with(setup);
-    let answer = door.post(&[], &wire::initialize(0)).json();
+    let mut gateway = Gateway::with(setup);
+    let answer = gateway.post(&[], &wire::initialize(0)).json();
     assert!(answer["error"].is_object(), "{answer}");
-    assert_eq!(door.join().code(), Some(3));
+    assert_eq!(gateway.join().code(), Some(3));
 }

@@ -5,13 +5,13 @@ use std::net::TcpStream;
 
 use serde_json::json;
 
-use crate::door::{self, Door};
+use crate::gateway::{self, Gateway};
 use crate::rig::{Host, PATIENCE, Setup, until};
 use crate::wire;
 
 /// The program does not start: its exit code, and what it says.
 fn refused(setup: &Setup) -> (Option<i32>, String) {
-    let ended = door::command(setup).output().expect("outlive");
+    let ended = gateway::command(setup).output().expect("outlive");
     let words = String::from_utf8_lossy(&ended.stderr).into_owned();
     (ended.status.code(), words)
 }
@@ -24,8 +24,8 @@ fn a_public_address_is_not_served_by_accident() {
     for flag in ["--token-file", "--allow-anyone"] {
         assert!(words.contains(flag), "{words}");
     }
-    drop(Door::new(&[&public[..], &["--allow-anyone"]].concat()));
-    drop(Door::new(&[&public[..], &["--token", "t"]].concat()));
+    drop(Gateway::new(&[&public[..], &["--allow-anyone"]].concat()));
+    drop(Gateway::new(&[&public[..], &["--token", "t"]].concat()));
 }
 
 #[test]
@@ -87,20 +87,20 @@ fn settings_come_from_a_file_and_from_variables_too() {
         "OUTLIVE_ALLOW_ORIGIN",
         "https://a.example,https://b.example",
     );
-    let door = Door::with(setup);
-    assert_eq!(door.get("/elsewhere", &[]).status, 401);
+    let gateway = Gateway::with(setup);
+    assert_eq!(gateway.get("/elsewhere", &[]).status, 401);
     let headers = [
         ("Authorization", "Bearer t"),
         ("Origin", "https://b.example"),
     ];
-    assert_eq!(door.get("/elsewhere", &headers).status, 400);
-    assert_eq!(door.get("/mcp", &headers).status, 404);
+    assert_eq!(gateway.get("/elsewhere", &headers).status, 400);
+    assert_eq!(gateway.get("/mcp", &headers).status, 404);
 }
 
 #[test]
 fn fm_72_a_refusal_names_the_flag() {
-    let door = Door::new(&["--allow-origin", "https://app.example.com"]);
-    let from = |origin: &str| door.post(&[("Origin", origin)], &wire::initialize(0));
+    let gateway = Gateway::new(&["--allow-origin", "https://app.example.com"]);
+    let from = |origin: &str| gateway.post(&[("Origin", origin)], &wire::initialize(0));
     assert_eq!(from("https://app.example.com").status, 200);
     let reply = from("https://evil.example.com");
     assert_eq!(reply.status, 403);
@@ -115,14 +115,16 @@ fn fm_72_a_refusal_names_the_flag() {
 fn tokens_can_be_replaced_while_it_runs() {
     let setup = Setup::new();
     let file = setup.file("tokens", "old\n");
-    let door = Door::with(setup.flags(&["--token-file", &file]));
+    let gateway = Gateway::with(setup.flags(&["--token-file", &file]));
     let shown = |token: &str| {
         let header = format!("Bearer {token}");
-        door.post(&[("Authorization", &header)], &json!({})).status
+        gateway
+            .post(&[("Authorization", &header)], &json!({}))
+            .status
     };
     assert_eq!((shown("old"), shown("new")), (400, 401));
     std::fs::write(&file, "new\n").expect("written");
-    door.signal(rustix::process::Signal::HUP);
+    gateway.signal(rustix::process::Signal::HUP);
     until("the new token is good", || {
         (shown("new") == 400).then_some(())
     });
@@ -142,13 +144,13 @@ fn connections_are_encrypted_and_a_client_of_ours_trusts_them() {
         "--token",
         "t",
     ];
-    let door = Door::with(setup.flags(&flags));
+    let gateway = Gateway::with(setup.flags(&flags));
     // Without keys nothing is said but that they are needed.
-    assert_eq!(door.get("/health", &[]).status, 400);
+    assert_eq!(gateway.get("/health", &[]).status, 400);
 
     let there = Setup::new();
     let authority = there.file("ca.pem", include_str!("../http/tls/ca.pem"));
-    let url = format!("https://{}/mcp", door.address);
+    let url = format!("https://{}/mcp", gateway.address);
     let flags = [
         "--ca-file",
         &authority,
@@ -161,9 +163,9 @@ fn connections_are_encrypted_and_a_client_of_ours_trusts_them() {
 
 #[test]
 fn slow_clients_are_given_up_and_others_served() {
-    let door = Door::new(&["--read-timeout", "1s"]);
+    let gateway = Gateway::new(&["--read-timeout", "1s"]);
     let open = |bytes: &[u8]| {
-        let mut stream = TcpStream::connect(door.address).expect("a connection");
+        let mut stream = TcpStream::connect(gateway.address).expect("a connection");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         stream.write_all(bytes).expect("sent");
         stream
@@ -178,8 +180,8 @@ fn slow_clients_are_given_up_and_others_served() {
             ),
         })
         .collect();
-    let session = door.session();
-    let answer = door
+    let session = gateway.session();
+    let answer = gateway
         .call(&session, 1, "echo", json!({"text": "hi"}))
         .answer();
     assert_eq!(answer["result"]["content"][0]["text"], "hi");
@@ -201,20 +203,20 @@ fn fm_39_there_is_a_bound_to_everything() {
         "--message-limit",
         "10KB",
     ];
-    let door = Door::new(&flags);
-    let session = door.session();
-    let refused = door.post(&[], &wire::initialize(0));
+    let gateway = Gateway::new(&flags);
+    let session = gateway.session();
+    let refused = gateway.post(&[], &wire::initialize(0));
     assert_eq!(refused.status, 503);
     assert!(refused.header("retry-after").is_some());
-    let listen = || door.get("/mcp", &[("Mcp-Session-Id", &session)]);
+    let listen = || gateway.get("/mcp", &[("Mcp-Session-Id", &session)]);
     let first = listen();
     assert_eq!((first.status, listen().status), (200, 503));
     let long = json!({"text": "x".repeat(20_000)});
-    assert_eq!(door.call(&session, 1, "echo", long).status, 413);
+    assert_eq!(gateway.call(&session, 1, "echo", long).status, 413);
     let padding = "x".repeat(300_000);
-    let reply = wire::try_send(door.address, "GET", &[("X-Long", &padding)], "");
+    let reply = wire::try_send(gateway.address, "GET", &[("X-Long", &padding)], "");
     assert!(reply.is_err() || reply.is_ok_and(|reply| reply.status == 431));
-    let answer = door
+    let answer = gateway
         .call(&session, 2, "echo", json!({"text": "hi"}))
         .answer();
     assert_eq!(answer["result"]["content"][0]["text"], "hi");

@@ -6,9 +6,9 @@
 
 mod binding;
 mod bodies;
-mod door;
 mod end;
 mod entry;
+mod gateway;
 mod places;
 #[path = "../rig/mod.rs"]
 #[allow(dead_code, unused_imports)] // The rig serves other tests too.

@@ -6,41 +6,46 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::door::Door;
+use crate::gateway::Gateway;
 use crate::rig::{Setup, tree, until};
 use crate::wire;
 
 /// The servers that are alive.
-fn servers(door: &Door) -> usize {
-    let marked = tree::marked(&door.setup.mark);
-    marked.iter().filter(|pid| **pid != door.pid()).count()
+fn servers(gateway: &Gateway) -> usize {
+    let marked = tree::marked(&gateway.setup.mark);
+    marked.iter().filter(|pid| **pid != gateway.pid()).count()
 }
 
 #[test]
 fn fm_32_there_is_a_bound_to_servers() {
-    let door = Door::new(&["--max-servers", "2"]);
-    let (first, _second) = (door.session(), door.session());
-    let refused = door.post(&[], &wire::initialize(0));
+    let gateway = Gateway::new(&["--max-servers", "2"]);
+    let (first, _second) = (gateway.session(), gateway.session());
+    let refused = gateway.post(&[], &wire::initialize(0));
     assert_eq!(refused.status, 503);
     assert!(refused.header("retry-after").is_some());
     let words = refused.json()["error"]["message"].to_string();
     assert!(words.contains("--max-servers"), "{words}");
-    assert_eq!(door.get("/sse", &[]).status, 503);
-    assert_eq!(servers(&door), 2);
+    assert_eq!(gateway.get("/sse", &[]).status, 503);
+    assert_eq!(servers(&gateway), 2);
     // Whoever runs it is told, once for many.
-    let log = std::fs::read_to_string(door.setup.path("log.jsonl")).expect("a log");
+    let log = std::fs::read_to_string(gateway.setup.path("log.jsonl")).expect("a log");
     assert_eq!(log.matches("a client was refused").count(), 1, "{log}");
     // Requests without a session have servers of their own.
     let request = wire::modern_call(1, "echo", json!({"text": "hi"}));
     let headers = wire::modern_headers(&request);
     let headers: Vec<_> = headers.iter().map(|(n, v)| (&**n, &**v)).collect();
-    assert_eq!(door.post(&headers, &request).status, 200);
+    assert_eq!(gateway.post(&headers, &request).status, 200);
     let leaving = [("Mcp-Session-Id", &*first)];
-    assert_eq!(wire::send(door.address, "DELETE", &leaving, "").status, 200);
+    assert_eq!(
+        wire::send(gateway.address, "DELETE", &leaving, "").status,
+        200
+    );
     // Its server may not have ended yet: that is waited for.
-    let third = door.session();
-    assert_eq!(servers(&door), 3);
-    let answer = door.call(&third, 1, "echo", json!({"text": "hi"})).answer();
+    let third = gateway.session();
+    assert_eq!(servers(&gateway), 3);
+    let answer = gateway
+        .call(&third, 1, "echo", json!({"text": "hi"}))
+        .answer();
     assert_eq!(answer["result"]["content"][0]["text"], "hi");
 }
 
@@ -48,12 +53,15 @@ fn fm_32_there_is_a_bound_to_servers() {
 fn fm_32_a_server_that_ends_slowly_is_waited_for() {
     let setup = Setup::new().knobs(&["--ignore-eof"]);
     let flags = ["--max-servers", "1", "--stop-grace", "700ms"];
-    let door = Door::with(setup.flags(&flags));
+    let gateway = Gateway::with(setup.flags(&flags));
     for _ in 0..3 {
-        let session = door.session();
-        assert_eq!(servers(&door), 1);
+        let session = gateway.session();
+        assert_eq!(servers(&gateway), 1);
         let leaving = [("Mcp-Session-Id", &*session)];
-        assert_eq!(wire::send(door.address, "DELETE", &leaving, "").status, 200);
+        assert_eq!(
+            wire::send(gateway.address, "DELETE", &leaving, "").status,
+            200
+        );
     }
 }
 
@@ -67,18 +75,18 @@ fn vanish(to: SocketAddr, n: usize) {
 #[test]
 fn fm_32_clients_that_vanish_leave_no_more_servers_than_there_may_be() {
     let setup = Setup::new().knobs(&["--start-delay", "1000"]);
-    let door = Door::with(setup.flags(&["--max-sessions", "3"]));
+    let gateway = Gateway::with(setup.flags(&["--max-sessions", "3"]));
     let (most, done) = (AtomicUsize::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Acquire) {
-                most.fetch_max(servers(&door), Ordering::AcqRel);
+                most.fetch_max(servers(&gateway), Ordering::AcqRel);
                 std::thread::sleep(Duration::from_millis(10));
             }
         });
         let clients: Vec<_> = (0..30)
             .map(|n| {
-                let address = door.address;
+                let address = gateway.address;
                 std::thread::sleep(Duration::from_millis(30));
                 scope.spawn(move || vanish(address, n))
             })
@@ -95,16 +103,18 @@ fn fm_32_clients_that_vanish_leave_no_more_servers_than_there_may_be() {
 
 #[test]
 fn fm_39_a_client_that_never_used_its_session_is_soon_forgotten() {
-    let door = Door::new(&["--read-timeout", "1s"]);
-    let known = door.session();
+    let gateway = Gateway::new(&["--read-timeout", "1s"]);
+    let known = gateway.session();
     for _ in 0..3 {
-        assert_eq!(door.post(&[], &wire::initialize(0)).status, 200);
+        assert_eq!(gateway.post(&[], &wire::initialize(0)).status, 200);
     }
-    assert_eq!(servers(&door), 4);
+    assert_eq!(servers(&gateway), 4);
     until("the others are gone", || {
-        (servers(&door) == 1).then_some(())
+        (servers(&gateway) == 1).then_some(())
     });
-    let answer = door.call(&known, 1, "echo", json!({"text": "hi"})).answer();
+    let answer = gateway
+        .call(&known, 1, "echo", json!({"text": "hi"}))
+        .answer();
     assert_eq!(answer["result"]["content"][0]["text"], "hi");
 }
 
@@ -112,27 +122,27 @@ fn fm_39_a_client_that_never_used_its_session_is_soon_forgotten() {
 fn the_page_says_whose_a_server_is_and_when_it_ends() {
     let setup = Setup::new();
     let file = setup.file("tokens", "alpha\nbeta\n");
-    let door = Door::with(setup.flags(&["--token-file", &file, "--session-ttl", "90s"]));
+    let gateway = Gateway::with(setup.flags(&["--token-file", &file, "--session-ttl", "90s"]));
     let token = ("Authorization", "Bearer beta");
     let mut hello = wire::initialize(0);
     hello["params"]["clientInfo"] = json!({"name": "<Some> host", "version": "4.2"});
-    let reply = door.post(&[token], &hello);
+    let reply = gateway.post(&[token], &hello);
     let session = reply
         .header("mcp-session-id")
         .expect("a session")
         .to_owned();
     let told = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
     let headers = [token, ("Mcp-Session-Id", &*session)];
-    assert_eq!(door.post(&headers, &told).status, 202);
-    let page = door.get("/", &[token]).text();
+    assert_eq!(gateway.post(&headers, &told).status, 202);
+    let page = gateway.get("/", &[token]).text();
     let row = page.lines().find(|line| line.contains("one session"));
     let row = row.unwrap_or_else(|| panic!("{page}"));
     for words in ["&lt;Some&gt; host 4.2", "token 2", "s ago", "in 8"] {
         assert!(row.contains(words), "{words}: {row}");
     }
     assert!(!page.contains(&session) && !page.contains("beta"), "{page}");
-    let _stream = wire::send(door.address, "GET", &headers, "");
-    let page = door.get("/", &[token]).text();
+    let _stream = wire::send(gateway.address, "GET", &headers, "");
+    let page = gateway.get("/", &[token]).text();
     assert!(page.contains("in use"), "{page}");
 }
 
@@ -140,31 +150,35 @@ fn the_page_says_whose_a_server_is_and_when_it_ends() {
 fn fm_32_a_session_whose_client_has_left_gives_way() {
     let setup = Setup::new();
     let file = setup.file("outlive.toml", "max-servers = 1\n");
-    let door = Door::with(setup.flags(&["--config", &file]));
-    let first = door.session();
-    let stream = door.get("/mcp", &[("Mcp-Session-Id", &first)]);
-    assert_eq!(door.post(&[], &wire::initialize(0)).status, 503);
+    let gateway = Gateway::with(setup.flags(&["--config", &file]));
+    let first = gateway.session();
+    let stream = gateway.get("/mcp", &[("Mcp-Session-Id", &first)]);
+    assert_eq!(gateway.post(&[], &wire::initialize(0)).status, 503);
     drop(stream);
     let second = until("it gives way", || {
-        let reply = door.post(&[], &wire::initialize(0));
-        assert!(servers(&door) <= 1);
+        let reply = gateway.post(&[], &wire::initialize(0));
+        assert!(servers(&gateway) <= 1);
         reply.header("mcp-session-id").map(str::to_owned)
     });
-    let call = |session| door.call(session, 1, "echo", json!({"text": "hi"})).status;
+    let call = |session| {
+        gateway
+            .call(session, 1, "echo", json!({"text": "hi"}))
+            .status
+    };
     assert_eq!((call(&*first), call(&*second)), (404, 200));
 }
 
 #[test]
 fn fm_12_a_server_that_is_kept_for_its_client_has_one_place() {
     let setup = Setup::new().knobs(&["--start-delay", "1500"]);
-    let door = Door::with(setup.env("OUTLIVE_MAX_SERVERS", "1"));
+    let gateway = Gateway::with(setup.env("OUTLIVE_MAX_SERVERS", "1"));
     let body = wire::initialize(0).to_string();
     let answered = until("it is ready", || {
-        assert!(servers(&door) <= 1);
-        let reply = wire::send_briefly(door.address, &body, Duration::from_millis(200));
+        assert!(servers(&gateway) <= 1);
+        let reply = wire::send_briefly(gateway.address, &body, Duration::from_millis(200));
         // The end of the last attempt may not have been noticed yet.
         reply.filter(|reply| reply.status != 503)
     });
     assert_eq!(answered.status, 200);
-    assert_eq!(door.setup.tap().pids().len(), 1, "it was started once");
+    assert_eq!(gateway.setup.tap().pids().len(), 1, "it was started once");
 }

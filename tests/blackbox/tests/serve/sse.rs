@@ -2,24 +2,24 @@
 
 use serde_json::{Value, json};
 
-use crate::door::Door;
+use crate::gateway::Gateway;
 use crate::rig::tree;
 use crate::wire::{self, Reply};
 
 /// A client: its stream, and where it posts.
 struct Client<'a> {
-    door: &'a Door,
+    gateway: &'a Gateway,
     stream: Reply,
     address: String,
 }
 
 impl Client<'_> {
-    fn new(door: &Door) -> Client<'_> {
-        let mut stream = door.get("/sse", &[]);
+    fn new(gateway: &Gateway) -> Client<'_> {
+        let mut stream = gateway.get("/sse", &[]);
         assert_eq!(stream.status, 200);
         let address = stream.event().expect("an event").expect("an address");
         let mut client = Client {
-            door,
+            gateway,
             stream,
             address,
         };
@@ -30,7 +30,7 @@ impl Client<'_> {
     }
 
     fn post(&self, message: &Value) {
-        let to = self.door.address;
+        let to = self.gateway.address;
         let reply = wire::send_to(to, &self.address, "POST", &[], &message.to_string());
         assert_eq!(reply.status, 202);
     }
@@ -50,9 +50,9 @@ impl Client<'_> {
 #[test]
 fn a_server_that_dies_is_replaced_under_the_stream() {
     for flags in [&[][..], &["--share"]] {
-        let door = Door::new(flags);
-        let mut client = Client::new(&door);
-        let mut other = Client::new(&door);
+        let gateway = Gateway::new(flags);
+        let mut client = Client::new(&gateway);
+        let mut other = Client::new(&gateway);
         let died = client.call(1, "crash", json!({"code": 1}));
         assert_eq!(died["error"]["data"]["outlive"]["kind"], "connection_lost");
         for client in [&mut client, &mut other] {
@@ -64,10 +64,10 @@ fn a_server_that_dies_is_replaced_under_the_stream() {
 
 #[test]
 fn fm_33_a_client_that_vanishes_takes_its_server_with_it() {
-    let door = Door::new(&[]);
-    let ours = || tree::marked(&door.setup.mark).len();
+    let gateway = Gateway::new(&[]);
+    let ours = || tree::marked(&gateway.setup.mark).len();
     let alone = ours();
-    let mut client = Client::new(&door);
+    let mut client = Client::new(&gateway);
     let answer = client.call(1, "echo", json!({"text": "hi"}));
     assert_eq!(answer["result"]["content"][0]["text"], "hi");
     assert_eq!(ours(), alone + 1);

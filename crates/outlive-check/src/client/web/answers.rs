@@ -171,11 +171,11 @@ async fn closes(stage: &mut Stage) -> Held {
     visit.open_stream(None).await;
     let cancel = driver.cancel(call).await;
     driver.outcome(cancel, "cancel").await?;
-    let patience = driver.patience();
-    match visit.closed(patience).await {
+    let timeout = driver.timeout();
+    match visit.closed(timeout).await {
         true => driver.works("after a cancellation").await,
         false => Finding::broken(format!(
-            "The stream of a call that was cancelled was still open after {patience:?}."
+            "The stream of a call that was cancelled was still open after {timeout:?}."
         )),
     }
 }

@@ -59,9 +59,9 @@ async fn expired(stage: &mut Stage) -> Held {
     driver.works("at first").await?;
     let before = initializes(&site);
     site.forget_sessions();
-    let patience = driver.patience();
+    let timeout = driver.timeout();
     driver
-        .recovers("after the session expired", patience)
+        .recovers("after the session expired", timeout)
         .await?;
     let named = site.look(|all| {
         let mut new = all
@@ -119,9 +119,9 @@ async fn for_all(stage: &mut Stage) -> Held {
             .outcome(call, "One of several calls that found their session gone")
             .await?;
     }
-    let patience = driver.patience();
+    let timeout = driver.timeout();
     driver
-        .recovers("after the session expired", patience)
+        .recovers("after the session expired", timeout)
         .await?;
     match initializes(&site) - before {
         1 => Ok(()),
@@ -142,9 +142,9 @@ async fn in_call(stage: &mut Stage) -> Held {
         false => Act::Usual,
     });
     site.forget_sessions();
-    let patience = driver.patience();
+    let timeout = driver.timeout();
     driver
-        .recovers("after the session expired", patience)
+        .recovers("after the session expired", timeout)
         .await?;
     // Whoever still listens on the old stream gets it there.
     visit.event(None, &visit.result("late")).await;
@@ -175,18 +175,18 @@ async fn redeploy(stage: &mut Stage) -> Held {
     sleep(AWAY).await;
     site.comes_up()?;
     // Nobody knows when it will be back, so whoever waits does so ever longer.
-    let patience = 2 * driver.patience();
+    let timeout = 2 * driver.timeout();
     if driver
-        .outcome_within(call, "a call", patience)
+        .outcome_within(call, "a call", timeout)
         .await
         .is_none()
     {
         return Finding::broken(format!(
-            "A call while nobody listened did not end within {patience:?}; {}.",
+            "A call while nobody listened did not end within {timeout:?}; {}.",
             driver.whereabouts().await
         ));
     }
-    driver.recovers("after a redeploy", patience).await
+    driver.recovers("after a redeploy", timeout).await
 }
 
 async fn open_call(stage: &mut Stage) -> Held {
@@ -212,11 +212,11 @@ async fn unanswered(stage: &mut Stage) -> Held {
 
 async fn closes(driver: &mut crate::client::Driver) -> Held {
     let close = driver.tell("close", json!({})).await;
-    let patience = 3 * driver.patience();
-    match driver.outcome_within(close, "close", patience).await {
+    let timeout = 3 * driver.timeout();
+    match driver.outcome_within(close, "close", timeout).await {
         Some(_) => Ok(()),
         None => Finding::broken(format!(
-            "Closing did not end within {patience:?}; {}.",
+            "Closing did not end within {timeout:?}; {}.",
             driver.whereabouts().await
         )),
     }

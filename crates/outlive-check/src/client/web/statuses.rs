@@ -110,11 +110,11 @@ async fn retry_after(stage: &mut Stage) -> Held {
             }
         });
         let call = driver.call("echo", "x").await;
-        let patience = driver.patience() + PAUSE;
+        let timeout = driver.timeout() + PAUSE;
         let what = "A call that is to be made later";
-        let ended = driver.outcome_within(call, what, patience).await;
+        let ended = driver.outcome_within(call, what, timeout).await;
         if ended.is_none() {
-            return Finding::broken(format!("{what} did not end within {patience:?}."));
+            return Finding::broken(format!("{what} did not end within {timeout:?}."));
         }
         let times: Vec<Instant> = site.look(|all| {
             let calls = all.iter().filter(|seen| seen.calls("echo"));
@@ -163,14 +163,14 @@ async fn start_refused(stage: &mut Stage) -> Held {
     let connect = Stage::connect(&mut driver, &site).await;
     let what = "Connecting to a server that answers everything with 500";
     // Some wait a while for a server that may yet come.
-    let patience = 4 * driver.patience();
-    match driver.outcome_within(connect, what, patience).await {
+    let timeout = 4 * driver.timeout();
+    match driver.outcome_within(connect, what, timeout).await {
         Some(Outcome::Failed { message, .. }) if says(&message, &["500", "internal server"]) => {
             Ok(())
         }
         Some(outcome) => Finding::broken(format!("{what} {}.", outcome.words())),
         None => Finding::broken(format!(
-            "{what} did not end within {patience:?}; {}.",
+            "{what} did not end within {timeout:?}; {}.",
             driver.whereabouts().await
         )),
     }
@@ -188,10 +188,10 @@ async fn slow_start(stage: &mut Stage) -> Held {
         false => Act::Usual,
     });
     let connect = Stage::connect(&mut driver, &site).await;
-    let patience = driver.patience() + TIME;
-    match driver.outcome_within(connect, "connect", patience).await {
+    let timeout = driver.timeout() + TIME;
+    match driver.outcome_within(connect, "connect", timeout).await {
         Some(Outcome::Ok(_)) => driver.works("after a slow start").await,
         Some(failed) => Finding::broken(format!("connect {}.", failed.words())),
-        None => Finding::broken(format!("connect did not end within {patience:?}.")),
+        None => Finding::broken(format!("connect did not end within {timeout:?}.")),
     }
 }

@@ -204,8 +204,8 @@ async fn no_cancellation(stage: &mut Stage) -> Held {
     sleep(Duration::from_millis(100)).await;
     visit.reset();
     let what = "The call whose connection broke";
-    let patience = driver.patience();
-    let Some(outcome) = driver.outcome_within(call, what, patience).await else {
+    let timeout = driver.timeout();
+    let Some(outcome) = driver.outcome_within(call, what, timeout).await else {
         return Finding::not_applicable("a call whose connection broke does not end at all");
     };
     match outcome.kind() {
@@ -237,8 +237,8 @@ async fn once(
     accident: &str,
 ) -> Held {
     // Whether a call that is forgotten ends is another question.
-    let patience = driver.patience();
-    driver.outcome_within(call, "the call", patience).await;
+    let timeout = driver.timeout();
+    driver.outcome_within(call, "the call", timeout).await;
     match site.count(|seen| seen.calls("slow")) == calls {
         true => Ok(()),
         false => Finding::broken(format!(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outlive_core::link::Fate;
+use outlive_core::link::RequestFailure;
 use outlive_core::{Id, Input, LinkInput, Time};
 
 use super::{Broken, World};
@@ -70,8 +70,11 @@ impl World {
                 asked.again = true;
             }
             let id = Id::read(todo.id.as_bytes()).expect("an id");
-            let fate = Fate::Unsent("connection refused".into());
-            self.feed(Input::Link(generation, LinkInput::Unanswered { id, fate }))?;
+            let failure = RequestFailure::Unsent("connection refused".into());
+            self.feed(Input::Link(
+                generation,
+                LinkInput::Unanswered { id, failure },
+            ))?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use outlive_core::cause::{Exit, StartFailure};
 use outlive_core::framer::{Frame, TooLong};
-use outlive_core::link::Fate;
+use outlive_core::link::RequestFailure;
 use outlive_core::{Id, Input, LinkInput};
 
 use super::{Asked, Broken, Server, TOO_LONG, Todo, World};
@@ -521,53 +521,56 @@ impl World {
         server.todo.retain(|t| t.id != todo.id);
         server.unlisted |= todo.asked.is_none() && todo.method == "tools/list";
         let id = Id::read(todo.id.as_bytes()).expect("an id");
-        let rejected = |status, seconds| Fate::Rejected {
+        let rejected = |status, seconds| RequestFailure::Rejected {
             status,
             retry_after: Some(Duration::from_secs(seconds)),
         };
-        let fate = match way {
+        let failure = match way {
             0 => rejected(503, 0),
             1 => rejected(429, 2),
             2 => rejected(400, 0),
             3 => rejected(401, 0),
-            4 => Fate::Unsent("refused".into()),
+            4 => RequestFailure::Unsent("refused".into()),
             5 => return self.refuse_as_forgotten(todo),
-            6 => Fate::WrongEra("It is too old.".into()),
+            6 => RequestFailure::WrongEra("It is too old.".into()),
             8 | 9 => rejected(403, 0),
             10 => rejected(503, 3_600),
             11 => rejected(503, 12),
-            PERHAPS_EXECUTED => Fate::Rejected {
+            PERHAPS_EXECUTED => RequestFailure::Rejected {
                 status: 503,
                 retry_after: None,
             },
-            12 => Fate::Elsewhere {
+            12 => RequestFailure::Elsewhere {
                 status: 302,
                 why: "it redirects to https://login.example, which is another origin".into(),
             },
-            _ => Fate::Lost("reset".into()),
+            _ => RequestFailure::Lost("reset".into()),
         };
         if let Some(index) = todo.asked {
             let asked = &mut self.asked[index];
             // On this link it is as if it had not been sent, or it counts as one more death.
             asked.sends.retain(|(on, _)| *on != generation);
             asked.again = true;
-            match fate {
-                Fate::Lost(_) => asked.unknown += 1,
+            match failure {
+                RequestFailure::Lost(_) => asked.unknown += 1,
                 // Perhaps a proxy, behind which it was executed; of a greeting nobody asks that.
-                Fate::Rejected {
+                RequestFailure::Rejected {
                     status: 503,
                     retry_after: None,
                 } if matches!(asked.method, Method::Initialize | Method::Discover) => {}
-                Fate::Rejected {
+                RequestFailure::Rejected {
                     status: 503,
                     retry_after: None,
                 } => asked.unknown = asked.unknown.max(1),
-                Fate::Unsent(_) => {}
+                RequestFailure::Unsent(_) => {}
                 _ => asked.refused = true,
             }
         }
-        self.note(|| format!("server leaves {} unanswered: {fate:?}", todo.id));
-        self.feed(Input::Link(generation, LinkInput::Unanswered { id, fate }))
+        self.note(|| format!("server leaves {} unanswered: {failure:?}", todo.id));
+        self.feed(Input::Link(
+            generation,
+            LinkInput::Unanswered { id, failure },
+        ))
     }
 
     /// A process that is no longer in service ends.

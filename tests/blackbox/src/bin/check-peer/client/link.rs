@@ -110,9 +110,9 @@ impl Link {
         }
     }
 
-    fn shake_hands_with(self: &Arc<Self>, patience: Duration) -> Result<(), String> {
+    fn shake_hands_with(self: &Arc<Self>, timeout: Duration) -> Result<(), String> {
         self.modern.store(true, Ordering::SeqCst);
-        let found = self.try_ask("server/discover", json!({}), patience)?;
+        let found = self.try_ask("server/discover", json!({}), timeout)?;
         if found["result"]["supportedVersions"].is_array() {
             return Ok(());
         }
@@ -120,7 +120,7 @@ impl Link {
         let client = json!({ "name": "check-peer", "version": "1.0" });
         let params =
             json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client });
-        let answer = self.try_ask("initialize", params, patience)?;
+        let answer = self.try_ask("initialize", params, timeout)?;
         if answer.get("result").is_none() {
             return Err(format!("initialize was answered with {answer}"));
         }
@@ -147,10 +147,10 @@ impl Link {
     }
 
     /// Sends a request and waits for what becomes of it.
-    fn try_ask(&self, method: &str, params: Value, patience: Duration) -> Result<Value, String> {
+    fn try_ask(&self, method: &str, params: Value, timeout: Duration) -> Result<Value, String> {
         let (tell, told) = mpsc::channel();
         let id = self.request(method, params, Box::new(move |end| drop(tell.send(end))));
-        match told.recv_timeout(patience) {
+        match told.recv_timeout(timeout) {
             Ok(End::Answer(answer)) => Ok(answer),
             Ok(End::Lost(why)) => Err(why),
             Err(_) => {

@@ -68,13 +68,13 @@ impl Calls {
     }
 
     /// Waits until nothing runs, but no longer than this.
-    pub fn finish(&self, patience: Duration) {
+    pub fn finish(&self, timeout: Duration) {
         // Whoever waits for the host waits in vain.
         lock(&self.questions).clear();
         let running = lock(&self.running);
         let _ = self
             .changed
-            .wait_timeout_while(running, patience, |running| !running.is_empty());
+            .wait_timeout_while(running, timeout, |running| !running.is_empty());
     }
 }
 

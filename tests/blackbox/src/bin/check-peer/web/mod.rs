@@ -66,8 +66,8 @@ impl Web {
 
     fn serve(&self, mut stream: TcpStream) {
         let hurry = self.has("impatient-reader");
-        let patience = Duration::from_millis(if hurry { 200 } else { 10_000 });
-        let Some(request) = Request::read(&mut stream, patience) else {
+        let timeout = Duration::from_millis(if hurry { 200 } else { 10_000 });
+        let Some(request) = Request::read(&mut stream, timeout) else {
             self.defects.dies("dies-on-cut-off-body", true);
             return;
         };

@@ -18,9 +18,9 @@ pub struct Request {
 
 impl Request {
     /// Reads it, if it comes in time and whole.
-    pub fn read(stream: &mut TcpStream, patience: Duration) -> Option<Request> {
+    pub fn read(stream: &mut TcpStream, timeout: Duration) -> Option<Request> {
         let begun = Instant::now();
-        stream.set_read_timeout(Some(patience)).ok()?;
+        stream.set_read_timeout(Some(timeout)).ok()?;
         let mut input = BufReader::new(stream);
         let mut head = input.by_ref().take(LONGEST_HEAD);
         let mut line = String::new();
@@ -42,7 +42,7 @@ impl Request {
         let mut body = vec![0; Some(length).filter(|length| *length <= LONGEST_BODY)?];
         input.read_exact(&mut body).ok()?;
         // The patience is for each piece, and for the whole.
-        if begun.elapsed() > patience {
+        if begun.elapsed() > timeout {
             return None;
         }
         Some(Request {

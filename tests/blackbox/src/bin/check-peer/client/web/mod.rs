@@ -132,12 +132,12 @@ impl Visitor {
 
     fn handshake(&self, method: &str, params: Value) -> Result<(Value, Option<String>), String> {
         let message = self.message(method, params);
-        let patience = match self.has("impatient") {
+        let timeout = match self.has("impatient") {
             true => Duration::from_millis(500),
             false => Duration::from_secs(30),
         };
         let failed = |error: io::Error| self.words(&error.to_string());
-        let mut reply = self.post(&message, Some(patience)).map_err(failed)?;
+        let mut reply = self.post(&message, Some(timeout)).map_err(failed)?;
         if reply.status >= 300 {
             return Err(self.words(&format!("status {}", reply.status)));
         }
@@ -155,7 +155,7 @@ impl Visitor {
 
     // ---- exchanges
 
-    fn post(&self, message: &Value, patience: Option<Duration>) -> io::Result<Reply> {
+    fn post(&self, message: &Value, timeout: Option<Duration>) -> io::Result<Reply> {
         let mut headers = String::new();
         let mut add = |name: &str, value: &str| headers.push_str(&format!("{name}: {value}\r\n"));
         add("Content-Type", "application/json");
@@ -177,7 +177,7 @@ impl Visitor {
             add("Mcp-Session-Id", &session);
         }
         let stream = TcpStream::connect(&self.authority)?;
-        stream.set_read_timeout(patience)?;
+        stream.set_read_timeout(timeout)?;
         // Before the server can know of it: it may be cancelled at once.
         if let Some(id) = message.get("id") {
             lock(&self.sockets).insert(id.to_string(), stream.try_clone()?);
@@ -426,8 +426,8 @@ impl Connection for Visitor {
         };
         let headers = format!("MCP-Protocol-Version: {LEGACY}\r\nMcp-Session-Id: {session}\r\n");
         if let Ok(stream) = TcpStream::connect(&self.authority) {
-            let patience = (!self.has("waits-for-farewell")).then_some(FAREWELL);
-            let _ = stream.set_read_timeout(patience);
+            let timeout = (!self.has("waits-for-farewell")).then_some(FAREWELL);
+            let _ = stream.set_read_timeout(timeout);
             let _ = self.send(&stream, "DELETE", &headers, "");
             let _ = Reply::read(stream);
         }

@@ -1,0 +1,195 @@
+//! Standard input and output as the host's side of a driver.
+
+use std::io;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use outlive_core::error::Refusal;
+use outlive_core::{Event, Framer, Input, State, Time};
+
+use crate::Observer;
+use crate::driver::downstream::{Downstream, Thread};
+use crate::driver::{FAREWELL, READS};
+use crate::io::host::Host;
+use crate::io::outbox::Outbox;
+use crate::process::signals::{Signal, Signals};
+
+/// Above this many bytes for the host, the server is not read …
+const HIGH: usize = 1 << 20;
+/// … until no more than this are left.
+const LOW: usize = HIGH / 2;
+
+/// A host behind the standard streams of this process, and a user who sends it signals.
+pub(crate) struct Stdio<O> {
+    observer: O,
+    exit_on_failed: bool,
+    /// The breaker opened and the session was told to stop for it.
+    pub(crate) failed: bool,
+    host: Host,
+    framer: Framer,
+    outbox: Outbox,
+    /// `None` in a process that is not all ours: others have tasks on this thread, and signals mean
+    /// something to them.
+    signals: Option<Signals>,
+    /// How often it may still be read in this turn.
+    reads: usize,
+    /// Its input has ended.
+    ended: bool,
+    /// It has, and the session is yet to be told, after the last frame.
+    closing: bool,
+    /// It takes nothing any more.
+    gone: bool,
+    /// The outbox was too long and has not been short since.
+    blocked: bool,
+}
+
+impl<O: Observer> Stdio<O> {
+    pub(crate) fn new(
+        observer: O,
+        exit_on_failed: bool,
+        message_limit: usize,
+    ) -> io::Result<Stdio<O>> {
+        let mut stdio = Stdio::of(Host::of_this_process()?, observer, message_limit);
+        stdio.exit_on_failed = exit_on_failed;
+        stdio.signals = Some(Signals::new()?);
+        Ok(stdio)
+    }
+
+    /// A host behind any two streams.
+    pub(crate) fn of(host: Host, observer: O, message_limit: usize) -> Stdio<O> {
+        Stdio {
+            observer,
+            exit_on_failed: false,
+            failed: false,
+            host,
+            framer: Framer::new(message_limit),
+            outbox: Outbox::default(),
+            signals: None,
+            reads: 0,
+            ended: false,
+            closing: false,
+            gone: false,
+            blocked: false,
+        }
+    }
+
+    /// Waits a moment for what is on its way to the host.
+    pub(crate) fn finish(self) {
+        self.host.finish(FAREWELL);
+    }
+
+    /// The next frame of what was read; after the last one, the end.
+    fn next_input(&mut self) -> Option<Input> {
+        if !self.closing {
+            return self.framer.next_frame().map(Input::Host);
+        }
+        let last = self.framer.finish().map(Input::Host);
+        self.closing = last.is_some();
+        last.or(Some(Input::HostClosed))
+    }
+}
+
+impl<O: Observer> Downstream for Stdio<O> {
+    fn begin(&mut self) {
+        self.reads = READS;
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>, open: bool) -> Poll<Option<Input>> {
+        if let Some(input) = self.next_input() {
+            return Poll::Ready(Some(input));
+        }
+        if let Some(signals) = &mut self.signals
+            && let Poll::Ready(signal) = signals.poll_next(cx)
+        {
+            return Poll::Ready(Some(match signal {
+                Signal::Stop => Input::Stop,
+                Signal::Restart => Input::Restart,
+            }));
+        }
+        loop {
+            if self.ended || !open {
+                return Poll::Pending;
+            }
+            if self.reads == 0 {
+                return Poll::Ready(None);
+            }
+            self.reads -= 1;
+            match self.host.input.poll_read(cx, self.framer.spare()) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(1..)) => {}
+                Poll::Ready(_) => (self.ended, self.closing) = (true, true),
+            }
+            if let Some(input) = self.next_input() {
+                return Poll::Ready(Some(input));
+            }
+        }
+    }
+
+    fn thread(&mut self) -> Thread {
+        match self.signals {
+            Some(_) => Thread::Own,
+            None => Thread::Wanted,
+        }
+    }
+
+    fn look_closely(&mut self) {
+        self.host.input.look_closely();
+    }
+
+    fn send(&mut self, frame: Bytes) {
+        if !self.gone {
+            self.outbox.push(frame);
+        }
+    }
+
+    fn refuse(&mut self, refusal: Refusal) {
+        self.send(refusal.to_response());
+    }
+
+    fn event(&mut self, now: Time, event: &Event) -> Option<Input> {
+        self.observer.event(now, event);
+        let failed = matches!(event, Event::State(State::Failed { .. }));
+        if self.exit_on_failed && failed && !self.failed {
+            self.failed = true;
+            return Some(Input::Stop);
+        }
+        None
+    }
+
+    fn stderr(&mut self, line: &str) {
+        self.observer.stderr(line);
+    }
+
+    fn flush(&mut self, cx: &mut Context<'_>) -> Option<Input> {
+        if self.gone {
+            return None;
+        }
+        let output = &mut self.host.output;
+        if output.poll_gone(cx).is_ready() || output.flush(cx, &mut self.outbox).is_err() {
+            // FM-10: nobody will ever read what we write, so nobody is there to be served.
+            (self.gone, self.ended) = (true, true);
+            self.outbox.clear();
+            return Some(Input::HostGone);
+        }
+        let blocked = match self.outbox.len() {
+            len if len > HIGH => true,
+            len if len <= LOW => false,
+            _ => self.blocked,
+        };
+        let changed = blocked != self.blocked;
+        self.blocked = blocked;
+        changed.then_some(Input::HostBlocked(blocked))
+    }
+
+    fn backlog(&self) -> usize {
+        self.outbox.len()
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.blocked
+    }
+
+    fn is_told(&self) -> bool {
+        self.gone || self.outbox.is_empty()
+    }
+}

@@ -1,0 +1,572 @@
+//! One server, the session with it, and the clients that use it.
+//!
+//! Clients come on the tasks of their connections, the server on the task of its driver. Both meet
+//! in the [`Switch`], under a lock that is held for as long as it takes to read a message: what is
+//! for the session goes into an mailbox, what is for clients into their replay buffers.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use outlive_core::error::{Error, Refusal};
+use outlive_core::link::Generation;
+use outlive_core::policy::Limits;
+use outlive_core::server::Channel;
+use outlive_core::session_table::Principal;
+use outlive_core::switch::{self, Client, Input, Output, Sharing, Switch};
+use outlive_core::{AbandonReason, Event, Frame, Id, Input as SessionInput, Meter, State, Time};
+
+use super::pool::Pool;
+use crate::client::mailbox::{self, Mailbox, Rank};
+use crate::driver::downstream::Downstream;
+use crate::http_server::{Place, ReplayBuffer};
+
+/// Wishes that are seen to in one turn.
+const TURN: usize = 1024;
+
+/// Longer openings are not remembered: their clients wait for a server of their own.
+const OPENING: usize = 64 << 10;
+
+/// The clients of modern requests, who are not told apart.
+pub(super) const EVERYBODY: Client = Client(0);
+
+/// What clients want of the session.
+#[derive(Debug)]
+enum Command {
+    Call(Id, Bytes),
+    Cancel(Id, Bytes, AbandonReason),
+    Answer(Bytes),
+    Notify(Bytes),
+    Restart,
+    Stop,
+}
+
+impl mailbox::Ranked for Command {
+    fn call(&self) -> Option<usize> {
+        match self {
+            Command::Call(_, frame) | Command::Notify(frame) => Some(frame.len()),
+            Command::Cancel(..) | Command::Answer(_) | Command::Restart | Command::Stop => None,
+        }
+    }
+
+    fn rank(&self) -> Rank {
+        match self {
+            Command::Call(..) => Rank::Call,
+            Command::Notify(_) => Rank::Notice,
+            Command::Answer(_) => Rank::Answer,
+            Command::Cancel(..) | Command::Restart | Command::Stop => Rank::Urgent,
+        }
+    }
+}
+
+/// One server and its clients.
+pub(super) struct UpstreamSession {
+    pub(super) number: u64,
+    pub(super) sharing: Sharing,
+    inside: Mutex<Inside>,
+    mailbox: Mailbox<Command>,
+    /// Given back when it has ended.
+    place: Mutex<Option<Place>>,
+}
+
+struct Inside {
+    switch: Switch,
+    replays: BTreeMap<Client, Arc<ReplayBuffer>>,
+    /// Clients whose readers are to be woken.
+    dirty: BTreeSet<Client>,
+    /// When somebody last had a use for it.
+    used: Instant,
+    state: State,
+    /// How often it was told to stop.
+    stops: u32,
+    ended: bool,
+    /// Who its one client is, and what it began the handshake with.
+    opening: Option<Opening>,
+    /// What its one client calls itself.
+    client: Option<String>,
+}
+
+/// How a client begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Opening {
+    pub(super) principal: Principal,
+    pub(super) params: Bytes,
+}
+
+impl UpstreamSession {
+    /// `confirms`: the server says when it has taken `notifications/initialized`.
+    pub(super) fn new(
+        number: u64,
+        sharing: Sharing,
+        limits: &Limits,
+        place: Option<Place>,
+        confirms: bool,
+    ) -> UpstreamSession {
+        let bounds = switch::Limits::default();
+        let inside = Inside {
+            switch: match confirms {
+                true => Switch::new(sharing, bounds).confirming(),
+                false => Switch::new(sharing, bounds),
+            },
+            replays: BTreeMap::new(),
+            dirty: BTreeSet::new(),
+            used: Instant::now(),
+            state: State::Connecting { attempt: 1 },
+            stops: 0,
+            ended: false,
+            opening: None,
+            client: None,
+        };
+        // Room for whatever the switch lets in.
+        let mut room = *limits;
+        room.in_flight = bounds.calls;
+        room.held_bytes = 2 * bounds.bytes;
+        UpstreamSession {
+            number,
+            sharing,
+            inside: Mutex::new(inside),
+            mailbox: Mailbox::new(&room),
+            place: Mutex::new(place),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A client comes; it is told things through its replay buffer.
+    pub(super) fn join(&self, client: Client, replay: &Arc<ReplayBuffer>) {
+        let mut inside = self.lock();
+        inside.used = Instant::now();
+        match inside.ended {
+            true => replay.seal(),
+            false => drop(inside.replays.insert(client, replay.clone())),
+        }
+    }
+
+    /// The one client there is will begin the handshake with this.
+    pub(super) fn begin_with(&self, opening: Opening) {
+        let client = name_of(&opening.params);
+        let mut inside = self.lock();
+        inside.client = client;
+        inside.opening = Some(opening).filter(|it| it.params.len() <= OPENING);
+    }
+
+    /// What its one client calls itself.
+    pub(super) fn client_name(&self) -> Option<String> {
+        self.lock().client.clone()
+    }
+
+    /// How long ago somebody last said something to it.
+    pub(super) fn unused(&self) -> Duration {
+        self.lock().used.elapsed()
+    }
+
+    /// What the handshake was begun with, if it is still under way and its client has left.
+    pub(super) fn opening(&self) -> Option<Opening> {
+        let inside = self.lock();
+        let left = inside.replays.is_empty() && inside.switch.is_shaking_hands() && !inside.ended;
+        inside.opening.clone().filter(|_| left)
+    }
+
+    pub(super) fn is_shaking_hands(&self) -> bool {
+        self.lock().switch.is_shaking_hands()
+    }
+
+    /// A client says something.
+    pub(super) fn hear(&self, client: Client, channel: Channel, frame: Frame) {
+        let mut inside = self.lock();
+        inside.used = Instant::now();
+        self.feed(&mut inside, Input::Frame(client, channel, frame));
+        inside.flush();
+    }
+
+    /// A client closed a channel.
+    pub(super) fn left(&self, client: Client, channel: Channel) {
+        self.feed(&mut self.lock(), Input::Left(client, channel));
+    }
+
+    /// A client is gone for good, and reads nothing any more.
+    pub(super) fn gone(&self, client: Client) {
+        let mut inside = self.lock();
+        inside.used = Instant::now();
+        self.feed(&mut inside, Input::Gone(client));
+        if let Some(replay) = inside.replays.remove(&client) {
+            replay.seal();
+        }
+    }
+
+    /// The token was withdrawn that this channel of a client was opened with.
+    pub(super) fn withdraw(&self, client: Client, channel: Channel) {
+        let mut inside = self.lock();
+        self.feed(&mut inside, Input::Withdrawn(client, channel));
+        inside.flush();
+    }
+
+    /// Tells the session to stop: the first time gracefully, the second time at once. Being told the
+    /// same time again changes nothing.
+    pub(super) fn stop(&self, time: u32) {
+        let mut inside = self.lock();
+        while inside.stops < time {
+            inside.stops += 1;
+            // If it is closed, it has stopped.
+            let _ = self.mailbox.push(Command::Stop);
+        }
+    }
+
+    /// Puts a new server under the session.
+    pub(super) fn restart(&self) {
+        let _ = self.mailbox.push(Command::Restart);
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.lock().state.clone()
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.lock().switch.in_flight()
+    }
+
+    pub(super) fn in_flight_of(&self, client: Client) -> usize {
+        self.lock().switch.in_flight_of(client)
+    }
+
+    pub(super) fn clients(&self) -> usize {
+        self.lock().replays.len()
+    }
+
+    pub(super) fn is_legacy_only(&self) -> bool {
+        self.lock().switch.is_legacy_only()
+    }
+
+    /// How long nobody has had a use for it.
+    pub(super) fn idle(&self) -> Duration {
+        let mut inside = self.lock();
+        let joined = self.sharing != Sharing::Modern && !inside.replays.is_empty();
+        if joined || inside.switch.in_flight() > 0 {
+            inside.used = Instant::now();
+        }
+        inside.used.elapsed()
+    }
+
+    /// Hands an input to the switch and does what it says.
+    fn feed(&self, inside: &mut Inside, input: Input) {
+        inside.switch.handle(input);
+        while let Some(output) = inside.switch.poll() {
+            let command = match output {
+                Output::Send(client, channel, line) => {
+                    inside.send(client, channel, line);
+                    continue;
+                }
+                Output::Offer(client, channel, line) => {
+                    let replay = inside.replays.get(&client);
+                    let heard = replay.is_some_and(|replay| replay.is_read(Channel::MAIN));
+                    let channel = if heard { Channel::MAIN } else { channel };
+                    inside.send(client, channel, line);
+                    continue;
+                }
+                Output::Done(client, channel) => {
+                    if let Some(replay) = inside.replays.get(&client) {
+                        replay.done(channel);
+                    }
+                    continue;
+                }
+                Output::Call(id, frame) => {
+                    let id_json = id.to_json();
+                    if let Err(error) = self.mailbox.push(Command::Call(id, frame)) {
+                        let refusal = refusal(id_json, error);
+                        inside.switch.handle(Input::Refused(refusal.into()));
+                    }
+                    continue;
+                }
+                Output::Cancel(id, frame, reason) => Command::Cancel(id, frame, reason),
+                Output::Answer(frame) => Command::Answer(frame),
+                Output::Notify(client, channel, frame) => {
+                    if self.mailbox.push(Command::Notify(frame)).is_err() {
+                        inside.send(client, channel, switch::overloaded_notification());
+                    }
+                    continue;
+                }
+            };
+            // What finds no room, or nobody who reads it, is not waited for.
+            let _ = self.mailbox.push(command);
+        }
+    }
+
+    /// The session is over, however that came about.
+    fn end(&self) {
+        drop(self.mailbox.close());
+        let place = self
+            .place
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        drop(place);
+        let mut inside = self.lock();
+        inside.ended = true;
+        inside.state = State::Closed;
+        self.feed(&mut inside, Input::Ended);
+        inside.flush();
+        if self.sharing != Sharing::Modern {
+            for replay in std::mem::take(&mut inside.replays).into_values() {
+                replay.seal();
+            }
+        }
+    }
+}
+
+impl Inside {
+    fn send(&mut self, client: Client, channel: Channel, line: Bytes) {
+        if let Some(replay) = self.replays.get(&client) {
+            replay.send(channel, line);
+            self.dirty.insert(client);
+        }
+    }
+
+    /// Wakes whoever has something to read.
+    fn flush(&mut self) {
+        for client in std::mem::take(&mut self.dirty) {
+            if let Some(replay) = self.replays.get(&client) {
+                replay.flush();
+            }
+        }
+    }
+}
+
+/// What a client calls itself in the parameters of its `initialize`.
+fn name_of(params: &[u8]) -> Option<String> {
+    /// Letters that are shown.
+    const MOST: usize = 80;
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Params {
+        client_info: Info,
+    }
+    #[derive(serde::Deserialize)]
+    struct Info {
+        name: String,
+        #[serde(default)]
+        version: String,
+    }
+    let Params { client_info: info } = serde_json::from_slice(params).ok()?;
+    let name = format!("{} {}", info.name, info.version);
+    Some(name.trim().chars().take(MOST).collect())
+}
+
+/// A refusal of a request that never reached the session.
+fn refusal(id_json: String, error: Error) -> Refusal {
+    Refusal {
+        id_json: id_json.into(),
+        what: "the request".into(),
+        error,
+        generation: Generation::FIRST,
+    }
+}
+
+/// The clients' side of the driver.
+pub(super) struct GatewayDownstream {
+    upstream: Arc<UpstreamSession>,
+    pool: Weak<Pool>,
+    /// Wishes that were taken out of the mailbox and not yet seen to.
+    commands: VecDeque<Command>,
+    /// How many more commands are seen to before the server has its turn.
+    turn: usize,
+}
+
+impl GatewayDownstream {
+    pub(super) fn new(upstream: Arc<UpstreamSession>, pool: &Arc<Pool>) -> GatewayDownstream {
+        GatewayDownstream {
+            upstream,
+            pool: Arc::downgrade(pool),
+            commands: VecDeque::new(),
+            turn: TURN,
+        }
+    }
+
+    /// A request that has not reached the session is simply not sent.
+    fn cancel(&mut self, id: &Id, frame: Bytes, reason: AbandonReason) -> Option<SessionInput> {
+        let is_it = |command: &Command| matches!(command, Command::Call(call, _) if call == id);
+        if let Some(at) = self.commands.iter().position(is_it) {
+            self.commands.remove(at);
+            self.over(id);
+            return None;
+        }
+        Some(SessionInput::Abandon(Frame::Line(frame), reason))
+    }
+}
+
+impl Downstream for GatewayDownstream {
+    fn meter(&self) -> Option<Arc<Meter>> {
+        Some(self.pool.upgrade()?.meter.clone())
+    }
+
+    fn begin(&mut self) {
+        self.turn = TURN;
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>, open: bool) -> Poll<Option<SessionInput>> {
+        loop {
+            if self.turn == 0 {
+                return Poll::Ready(None);
+            }
+            self.turn -= 1;
+            let command = match mailbox::next(&mut self.commands, open) {
+                Some(command) => command,
+                None => match self.upstream.mailbox.take(cx, &mut self.commands) {
+                    Poll::Ready(()) => continue,
+                    Poll::Pending => return Poll::Pending,
+                },
+            };
+            let input = match command {
+                Command::Call(_, frame) | Command::Answer(frame) | Command::Notify(frame) => {
+                    Some(SessionInput::Host(Frame::Line(frame)))
+                }
+                Command::Cancel(id, frame, reason) => self.cancel(&id, frame, reason),
+                Command::Restart => Some(SessionInput::Restart),
+                Command::Stop => Some(SessionInput::Stop),
+            };
+            if input.is_some() {
+                return Poll::Ready(input);
+            }
+        }
+    }
+
+    fn send(&mut self, frame: Bytes) {
+        let upstream = &self.upstream;
+        if upstream.sharing == Sharing::Modern
+            && let Some(pool) = self.pool.upgrade()
+        {
+            pool.learn(&frame);
+        }
+        upstream.feed(&mut upstream.lock(), Input::Said(frame));
+    }
+
+    fn send_of(&mut self, owner: Option<Id>, frame: Bytes) {
+        let upstream = &self.upstream;
+        upstream.feed(&mut upstream.lock(), Input::SaidOf(owner, frame));
+    }
+
+    fn over(&mut self, id: &Id) {
+        let upstream = &self.upstream;
+        upstream.feed(&mut upstream.lock(), Input::Over(id.clone()));
+    }
+
+    fn refuse(&mut self, refusal: Refusal) {
+        let upstream = &self.upstream;
+        upstream.feed(&mut upstream.lock(), Input::Refused(refusal.into()));
+    }
+
+    fn initialized(&mut self) {
+        let upstream = &self.upstream;
+        upstream.feed(&mut upstream.lock(), Input::Initialized);
+    }
+
+    fn event(&mut self, now: Time, event: &Event) -> Option<SessionInput> {
+        match event {
+            Event::State(state) => self.upstream.lock().state = state.clone(),
+            Event::Lost { generation, .. } => {
+                let upstream = &self.upstream;
+                upstream.feed(&mut upstream.lock(), Input::Lost(*generation));
+            }
+            _ => {}
+        }
+        if let Some(pool) = self.pool.upgrade() {
+            pool.status.note(self.upstream.number, event);
+            pool.watcher.event(self.upstream.number, now, event);
+        }
+        None
+    }
+
+    fn stderr(&mut self, line: &str) {
+        if let Some(pool) = self.pool.upgrade() {
+            pool.watcher.stderr(self.upstream.number, line);
+        }
+    }
+
+    fn flush(&mut self, _cx: &mut Context<'_>) -> Option<SessionInput> {
+        let mut inside = self.upstream.lock();
+        inside.flush();
+        let modern = inside.replays.get(&EVERYBODY);
+        let lost = modern.map_or(Vec::new(), |replay| replay.take_lost());
+        drop(inside);
+        if !lost.is_empty()
+            && let Some(pool) = self.pool.upgrade()
+        {
+            // A modern client that does not read is one that has left, whichever server it is with.
+            lost.into_iter().for_each(|channel| pool.left(channel));
+        }
+        None
+    }
+
+    fn backlog(&self) -> usize {
+        0
+    }
+
+    fn is_blocked(&self) -> bool {
+        false
+    }
+
+    fn is_told(&self) -> bool {
+        true
+    }
+}
+
+/// However the task that owned the session ended: nobody is left waiting.
+impl Drop for GatewayDownstream {
+    fn drop(&mut self) {
+        self.upstream.end();
+        if let Some(pool) = self.pool.upgrade() {
+            pool.ended(&self.upstream);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::Waker;
+
+    use outlive_core::policy::Policy;
+
+    use crate::http_server::Beginning;
+
+    /// What becomes of a notification on a channel of its own.
+    fn notify(
+        upstream: &UpstreamSession,
+        replay: &Arc<ReplayBuffer>,
+        channel: u64,
+    ) -> Option<Beginning> {
+        let line = br#"{"jsonrpc":"2.0","method":"notifications/vendor/thing"}"#;
+        let channel = Channel(channel);
+        let turn = replay.open(channel);
+        upstream.hear(Client(1), channel, Frame::Line(Bytes::from_static(line)));
+        replay.beginning(turn, Waker::noop())
+    }
+
+    #[test]
+    fn a_notification_there_is_no_room_for_is_refused() {
+        for sharing in [Sharing::Alone, Sharing::Legacy] {
+            let mut limits = Policy::default().limits;
+            limits.held = 0;
+            let upstream = UpstreamSession::new(1, sharing, &limits, None, false);
+            let replay = Arc::new(ReplayBuffer::new(true));
+            upstream.join(Client(1), &replay);
+            let room = switch::Limits::default().calls as u64;
+            for channel in 1..=room {
+                assert_eq!(
+                    notify(&upstream, &replay, channel),
+                    Some(Beginning::Silence)
+                );
+            }
+            let refused = notify(&upstream, &replay, room + 1);
+            let Some(Beginning::Answer(line)) = refused else {
+                panic!("{refused:?}");
+            };
+            let error: serde_json::Value = serde_json::from_slice(&line).expect("JSON");
+            assert_eq!(error.get("id"), None, "{error}");
+            assert_eq!(error["error"]["data"]["outlive"]["kind"], "unavailable");
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! Who may come in.
+//!
+//! A page from anywhere can make a browser send requests to this machine, under its own origin,
+//! or under a name that it has made resolve to 127.0.0.1 (DNS rebinding). So the origin of a page
+//! must be one we know, and so must the name we are called by; an address is not a name, and cannot
+//! be rebound. Refusals say what to add where, or people turn the admission off (FM-72).
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
+use hyper::{StatusCode, Uri};
+
+use super::reply::{self, Reply, SESSION_ID};
+use super::token::{Credential, Tokens};
+
+/// The rules for whoever wants to come in.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Admission {
+    /// Names we may be called by, besides `localhost` and addresses.
+    pub(crate) hosts: Vec<String>,
+    /// Pages that may call us, besides those of this machine and our own.
+    pub(crate) origins: Vec<String>,
+    /// What everybody has to show.
+    pub(crate) tokens: Option<Tokens>,
+    /// A public address is served without a token.
+    pub(crate) anyone: bool,
+    /// Whether settings are flags of a program; else they are methods.
+    pub(crate) flags: bool,
+    /// How connections are encrypted.
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<super::tls::Tls>,
+}
+
+impl Admission {
+    /// Whether this address may be served under these rules; if not, a sentence.
+    pub(crate) fn allows(&self, address: SocketAddr) -> Result<(), String> {
+        if address.ip().is_loopback() || self.anyone || self.tokens.is_some() {
+            return Ok(());
+        }
+        let how = match self.flags {
+            true => {
+                "Set a token (--token-file FILE), listen on 127.0.0.1, or, if somebody else keeps \
+                 strangers out, say --allow-anyone."
+            }
+            false => "Set a token, listen on 127.0.0.1, or allow anyone explicitly.",
+        };
+        Err(format!(
+            "{address} can be reached from other machines, and everybody could use the server. {how}"
+        ))
+    }
+
+    /// Refuses a request that says twice what must be said once: whoever looked at it on the way may have taken
+    /// the other one.
+    pub(crate) fn check_single(headers: &HeaderMap, uri: &Uri) -> Result<(), Box<Reply>> {
+        let twice = [HOST, ORIGIN, AUTHORIZATION, SESSION_ID]
+            .into_iter()
+            .find(|name| headers.get_all(name).iter().count() > 1);
+        let host = header(headers, HOST.as_str());
+        let sentence = match (twice, uri.authority(), host) {
+            (Some(name), ..) => format!("The request has more than one {name} header."),
+            (None, Some(named), Some(host)) if !named.as_str().eq_ignore_ascii_case(host) => {
+                "The request names one host in its first line and another in its Host header."
+                    .into()
+            }
+            _ => return Ok(()),
+        };
+        Err(reply::refusal(StatusCode::BAD_REQUEST, sentence).into())
+    }
+
+    /// Whether a request comes from where it may; if not, the response to it.
+    pub(crate) fn check_names(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), Box<Reply>> {
+        let host = header(headers, HOST.as_str()).or_else(|| uri.authority().map(|it| it.as_str()));
+        let Some(host) = host else {
+            let sentence = "The request has no Host header.";
+            return Err(reply::refusal(StatusCode::BAD_REQUEST, sentence).into());
+        };
+        if !self.knows_host(host) {
+            return Err(self.forbidden("Host", host));
+        }
+        if let Some(origin) = headers.get(ORIGIN) {
+            let origin = origin.to_str().unwrap_or("?");
+            if !self.knows_origin(origin, host) {
+                return Err(self.forbidden("Origin", origin));
+            }
+        }
+        Ok(())
+    }
+
+    fn knows_host(&self, host: &str) -> bool {
+        let name = without_port(host);
+        is_local(name)
+            || address(name).is_some()
+            || self
+                .hosts
+                .iter()
+                .any(|known| matches(known, host) || matches(known, name))
+    }
+
+    fn knows_origin(&self, origin: &str, host: &str) -> bool {
+        if self.origins.iter().any(|known| matches(known, origin)) {
+            return true;
+        }
+        match origin.split_once("://") {
+            // A page of our own has our own name, which was checked before.
+            Some(("http" | "https", from)) => {
+                is_local(without_port(from)) || from.eq_ignore_ascii_case(host)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a request shows a token, where one is needed; if not, the response to it.
+    pub(crate) fn check_token(
+        &self,
+        headers: &HeaderMap,
+    ) -> Result<Option<Arc<Credential>>, Box<Reply>> {
+        let Some(tokens) = &self.tokens else {
+            return Ok(None);
+        };
+        let Some(shown) = header(headers, AUTHORIZATION.as_str()) else {
+            let sentence = "A token is needed: send `Authorization: Bearer …`.";
+            return Err(reply::unauthorized(sentence).into());
+        };
+        let shown = shown
+            .split_once(' ')
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        match shown.and_then(|(_, shown)| tokens.admit(shown.trim())) {
+            Some(credential) => Ok(Some(credential)),
+            None => Err(reply::unauthorized("The token is not the right one.").into()),
+        }
+    }
+
+    /// The same for a page a person looks at: browsers can show a token only as a password.
+    pub(crate) fn check_visitor(&self, headers: &HeaderMap) -> Result<(), Box<Reply>> {
+        let Some(tokens) = &self.tokens else {
+            return Ok(());
+        };
+        let password = || {
+            let (scheme, coded) = header(headers, AUTHORIZATION.as_str())?.split_once(' ')?;
+            let pair = BASE64_STANDARD.decode(coded.trim()).ok();
+            let pair = pair.filter(|_| scheme.eq_ignore_ascii_case("basic"))?;
+            let (_, password) = std::str::from_utf8(&pair).ok()?.split_once(':')?;
+            Some(tokens.admit(password).is_some())
+        };
+        match password() {
+            Some(true) => Ok(()),
+            _ => self.check_token(headers).map(drop).map_err(|mut reply| {
+                let how = HeaderValue::from_static(
+                    "Basic realm=\"outlive: any name, the token as password\"",
+                );
+                reply.headers_mut().insert(WWW_AUTHENTICATE, how);
+                reply
+            }),
+        }
+    }
+
+    fn forbidden(&self, what: &str, value: &str) -> Box<Reply> {
+        let value: String = value.chars().take(200).collect();
+        let name = what.to_ascii_lowercase();
+        let setting = match self.flags {
+            true => format!("`--allow-{name} {value}`"),
+            false => format!("`allow_{name}({value:?})`"),
+        };
+        let sentence = format!(
+            "The {what} {value:?} is not allowed here. If it should be, whoever runs this server can add it: {setting}."
+        );
+        reply::refusal(StatusCode::FORBIDDEN, sentence).into()
+    }
+}
+
+/// Whether an entry of a list means this. `*` means everything, and `*.example.com` every name
+/// that ends so.
+fn matches(entry: &str, value: &str) -> bool {
+    match entry.strip_prefix('*') {
+        Some("") => true,
+        Some(end) if end.starts_with('.') => {
+            let at = value.len().checked_sub(end.len());
+            let tail = at.filter(|at| *at > 0).and_then(|at| value.get(at..));
+            tail.is_some_and(|tail| tail.eq_ignore_ascii_case(end))
+        }
+        _ => entry.eq_ignore_ascii_case(value),
+    }
+}
+
+/// The one value of a header, if it is text.
+pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+fn without_port(authority: &str) -> &str {
+    match authority.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !name.ends_with(':') => {
+            name
+        }
+        _ => authority,
+    }
+}
+
+fn address(name: &str) -> Option<IpAddr> {
+    let bare = name.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+    bare.unwrap_or(name).parse().ok()
+}
+
+fn is_local(name: &str) -> bool {
+    name.eq_ignore_ascii_case("localhost") || address(name).is_some_and(|ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(admission: &Admission, headers: &[(&'static str, &str)]) -> u16 {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.insert(*name, value.parse().expect("a header value"));
+        }
+        let checked = admission
+            .check_names(&map, &Uri::from_static("/mcp"))
+            .and_then(|()| admission.check_token(&map).map(drop));
+        match checked {
+            Ok(()) => 200,
+            Err(reply) => reply.status().as_u16(),
+        }
+    }
+
+    #[test]
+    fn fm_72_names_and_pages_from_elsewhere_stay_out() {
+        let admission = Admission::default();
+        let cases = [
+            ("localhost", None, 200),
+            ("LOCALHOST:80", None, 200),
+            ("127.0.0.1:3001", Some("http://127.0.0.1:3001"), 200),
+            ("127.0.0.1:3001", Some("http://localhost:5173"), 200),
+            ("[::1]:80", Some("http://[::1]:80"), 200),
+            ("192.168.1.2:80", None, 200),
+            ("192.168.1.2:80", Some("http://192.168.1.2:80"), 200),
+            ("192.168.1.2:80", Some("http://192.168.1.3:80"), 403),
+            ("evil.example.com", None, 403),
+            ("localhost.evil.example.com", None, 403),
+            ("127.0.0.1.evil.example.com:80", None, 403),
+            ("localhost", Some("http://evil.example.com"), 403),
+            ("localhost", Some("http://localhost.evil.example.com"), 403),
+            ("localhost", Some("null"), 403),
+            ("localhost", Some("file://localhost"), 403),
+        ];
+        for (host, origin, expected) in cases {
+            let mut headers = vec![("host", host)];
+            headers.extend(origin.map(|origin| ("origin", origin)));
+            assert_eq!(checked(&admission, &headers), expected, "{headers:?}");
+        }
+        assert_eq!(checked(&admission, &[]), 400);
+    }
+
+    #[test]
+    fn fm_72_what_is_said_twice_is_refused() {
+        let checked = |headers: &[(&'static str, &'static str)], uri: &'static str| {
+            let mut map = HeaderMap::new();
+            for (name, value) in headers {
+                map.append(*name, HeaderValue::from_static(value));
+            }
+            Admission::check_single(&map, &Uri::from_static(uri)).is_ok()
+        };
+        assert!(checked(&[("host", "a"), ("origin", "http://b")], "/mcp"));
+        assert!(checked(&[("host", "a")], "http://A/mcp"));
+        assert!(checked(&[], "http://a/mcp"));
+        assert!(!checked(&[("host", "a")], "http://b/mcp"));
+        for name in ["host", "origin", "authorization", "mcp-session-id"] {
+            assert!(!checked(&[(name, "a"), (name, "a")], "/mcp"), "{name}");
+        }
+    }
+
+    #[test]
+    fn fm_72_what_was_allowed_comes_in() {
+        let admission = Admission {
+            hosts: vec!["mcp.example.com".into()],
+            origins: vec!["https://app.example.com".into()],
+            ..Admission::default()
+        };
+        for host in ["mcp.example.com", "mcp.example.com:8443"] {
+            assert_eq!(checked(&admission, &[("host", host)]), 200);
+        }
+        let from = |origin| {
+            checked(
+                &admission,
+                &[("host", "mcp.example.com"), ("origin", origin)],
+            )
+        };
+        assert_eq!(from("https://app.example.com"), 200);
+        assert_eq!(from("https://mcp.example.com"), 200);
+        assert_eq!(from("https://other.example.com"), 403);
+    }
+
+    #[test]
+    fn fm_72_a_star_stands_for_many() {
+        let admission = Admission {
+            hosts: vec!["*.example.com".into()],
+            origins: vec!["*".into()],
+            ..Admission::default()
+        };
+        for (host, expected) in [
+            ("a.example.com", 200),
+            ("a.b.EXAMPLE.com:8080", 200),
+            ("example.com", 403),
+            (".example.com", 403),
+            ("example.com.evil.org", 403),
+            ("a.example.com.evil.org", 403),
+            ("aexample.com", 403),
+        ] {
+            let headers = [("host", host), ("origin", "https://anything")];
+            assert_eq!(checked(&admission, &headers), expected, "{host}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_a_bearers() {
+        let admission = Admission {
+            tokens: Some(Tokens::word("secret".into())),
+            ..Admission::default()
+        };
+        let shown = |value| {
+            checked(
+                &admission,
+                &[("host", "localhost"), ("authorization", value)],
+            )
+        };
+        assert_eq!(shown("Bearer secret"), 200);
+        assert_eq!(shown("bearer  secret "), 200);
+        for wrong in [
+            "Bearer secre",
+            "Bearer secret2",
+            "Bearer ",
+            "Basic secret",
+            "secret",
+        ] {
+            assert_eq!(shown(wrong), 401, "{wrong}");
+        }
+        assert_eq!(checked(&admission, &[("host", "localhost")]), 401);
+    }
+
+    #[test]
+    fn a_person_shows_the_token_as_a_password() {
+        let admission = Admission {
+            tokens: Some(Tokens::word("secret".into())),
+            ..Admission::default()
+        };
+        let shown = |value: &'static str| {
+            let mut map = HeaderMap::new();
+            map.insert("authorization", HeaderValue::from_static(value));
+            let basic = admission.check_visitor(&map).is_ok();
+            (basic, admission.check_token(&map).is_ok())
+        };
+        assert_eq!(shown("Bearer secret"), (true, true));
+        // me:secret, me:wrong, secret
+        assert_eq!(shown("Basic bWU6c2VjcmV0"), (true, false));
+        assert_eq!(shown("Basic bWU6d3Jvbmc="), (false, false));
+        assert_eq!(shown("Basic c2VjcmV0"), (false, false));
+        assert_eq!(shown("Basic ???"), (false, false));
+    }
+
+    #[test]
+    fn a_public_address_needs_a_token_or_a_word() {
+        let public: SocketAddr = "0.0.0.0:80".parse().expect("an address");
+        let local: SocketAddr = "127.0.0.1:80".parse().expect("an address");
+        let mut admission = Admission::default();
+        assert!(admission.allows(local).is_ok());
+        assert!(admission.allows(public).unwrap_err().contains("token"));
+        admission.anyone = true;
+        assert!(admission.allows(public).is_ok());
+        admission = Admission {
+            tokens: Some(Tokens::word("t".into())),
+            ..Admission::default()
+        };
+        assert!(admission.allows(public).is_ok());
+    }
+}

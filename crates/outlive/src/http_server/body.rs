@@ -1,0 +1,350 @@
+//! The body of a request: read within bounds, or thrown away.
+//!
+//! - A body has a longest length and a longest time, and all bodies that have not come whole have a bound together
+//!   ([`Bodies`]).
+//! - A body that is not wanted is read all the same, and thrown away, within [`DISCARDED`] and the time a body
+//!   has: if a connection is closed while something on it is unread, the system resets it, and most clients then
+//!   lose the answer that says why.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use hyper::body::{Body, Incoming};
+use hyper::header::{EXPECT, HeaderMap};
+use hyper::{Request, StatusCode};
+use outlive_core::byte_budget::{ByteBudget, Share};
+use outlive_core::{Error, Time};
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use super::endpoint::Refused;
+use super::listener::unless;
+use super::reply::{self, Reply};
+
+/// Bodies beginning with this were written by an editor.
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
+/// A body this short is not counted: its connection has a buffer of that size anyway.
+const SHORT: usize = 16 << 10;
+
+/// Longer bodies are kept in pieces of this size until they have come whole.
+const PIECE: usize = 256 << 10;
+
+/// So much of a body that is not wanted is thrown away. Who sends more is cut off.
+const DISCARDED: u64 = 256 << 20;
+
+/// A body that nobody has read. Dropped, it is thrown away.
+pub(super) struct Unread {
+    body: Option<Incoming>,
+    /// The time it has.
+    time: Duration,
+    /// Its client waits to be told whether to send it.
+    waits: bool,
+}
+
+impl Unread {
+    pub(super) fn of(request: Request<Incoming>, time: Duration) -> Request<Unread> {
+        let waits = waits(request.headers());
+        request.map(|body| Unread {
+            body: Some(body),
+            time,
+            waits,
+        })
+    }
+
+    /// Reads all of it, within its bounds.
+    pub(super) async fn read(mut self, limit: usize, bodies: &Arc<Bodies>) -> Refused<Bytes> {
+        let Some(body) = &mut self.body else {
+            return Ok(Bytes::new());
+        };
+        let all = match timeout(self.time, whole(body, limit, bodies)).await {
+            Ok(all) => all?,
+            Err(_) => {
+                // Its time is over; nothing more of it is read.
+                self.body = None;
+                let sentence = "The body took too long.";
+                return Err(reply::refusal(StatusCode::REQUEST_TIMEOUT, sentence).into());
+            }
+        };
+        self.body = None;
+        let start = if all.starts_with(BOM) { BOM.len() } else { 0 };
+        Ok(all.slice(start..))
+    }
+}
+
+impl Drop for Unread {
+    fn drop(&mut self) {
+        let unread = self.body.take().filter(|body| !body.is_end_stream());
+        // One that waits has sent nothing that could be lost.
+        if let Some(body) = unread.filter(|_| !self.waits)
+            && let Ok(runtime) = Handle::try_current()
+        {
+            runtime.spawn(timeout(self.time, discard(body)));
+        }
+    }
+}
+
+fn waits(headers: &HeaderMap) -> bool {
+    let expected = headers.get(EXPECT);
+    expected.is_some_and(|it| it.as_bytes().eq_ignore_ascii_case(b"100-continue"))
+}
+
+async fn frame(body: &mut Incoming) -> Option<Result<Bytes, hyper::Error>> {
+    loop {
+        match poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await? {
+            Err(error) => return Some(Err(error)),
+            // Trailers are none of our business.
+            Ok(frame) => match frame.into_data() {
+                Ok(data) => return Some(Ok(data)),
+                Err(_) => continue,
+            },
+        }
+    }
+}
+
+async fn discard(mut body: Incoming) {
+    let mut left = DISCARDED;
+    while let Some(Ok(data)) = frame(&mut body).await {
+        left = match left.checked_sub(data.len() as u64) {
+            Some(left) => left,
+            None => return,
+        };
+    }
+}
+
+async fn whole(body: &mut Incoming, limit: usize, bodies: &Arc<Bodies>) -> Refused<Bytes> {
+    let hint = body.size_hint();
+    if hint.lower() > limit as u64 {
+        return Err(too_large(limit));
+    }
+    let announced = hint.exact().and_then(|length| usize::try_from(length).ok());
+    let mut pieces = Pieces::new(announced);
+    let mut counted: Option<Counted> = None;
+    loop {
+        let next = match &counted {
+            Some(counted) => unless(counted.given_way(), frame(body)).await,
+            None => Some(frame(body).await),
+        };
+        let data = match next {
+            None => return Err(given_way()),
+            Some(None) => return Ok(pieces.join()),
+            Some(Some(Err(_))) => {
+                let sentence = "The body broke off.";
+                return Err(reply::refusal(StatusCode::BAD_REQUEST, sentence).into());
+            }
+            Some(Some(Ok(data))) => data,
+        };
+        if pieces.length + data.len() > limit {
+            return Err(too_large(limit));
+        }
+        if pieces.length == 0 && body.is_end_stream() {
+            return Ok(data);
+        }
+        let room = pieces.room_with(data.len());
+        if room > SHORT {
+            let counted = counted.get_or_insert_with(|| Counted::new(bodies));
+            counted.hold(room).map_err(|()| no_room())?;
+        }
+        pieces.push(&data);
+    }
+}
+
+/// What has come of a body, in pieces of one size: if it were moved to a longer place each time it grows, bodies that
+/// grow beside each other would leave gaps that add up to more than they are.
+struct Pieces {
+    all: Vec<Vec<u8>>,
+    length: usize,
+    /// The size of a piece.
+    size: usize,
+}
+
+impl Pieces {
+    fn new(announced: Option<usize>) -> Pieces {
+        Pieces {
+            all: Vec::new(),
+            length: 0,
+            size: announced.unwrap_or(SHORT).clamp(1, PIECE),
+        }
+    }
+
+    /// The room that is taken when so much more has come.
+    fn room_with(&self, more: usize) -> usize {
+        match self.length + more {
+            length if length <= self.size => self.size,
+            length => length.next_multiple_of(PIECE),
+        }
+    }
+
+    fn push(&mut self, mut data: &[u8]) {
+        self.length += data.len();
+        while !data.is_empty() {
+            let is_first = self.all.is_empty();
+            let size = if is_first { self.size } else { PIECE };
+            if self
+                .all
+                .last()
+                .is_none_or(|piece| piece.len() == piece.capacity())
+            {
+                self.all.push(Vec::with_capacity(size));
+            }
+            if let Some(piece) = self.all.last_mut() {
+                let (now, later) = data.split_at(data.len().min(piece.capacity() - piece.len()));
+                piece.extend_from_slice(now);
+                data = later;
+            }
+        }
+    }
+
+    fn join(mut self) -> Bytes {
+        if self.all.len() <= 1 {
+            return self.all.pop().unwrap_or_default().into();
+        }
+        let mut whole = Vec::with_capacity(self.length);
+        for piece in self.all {
+            whole.extend_from_slice(&piece);
+        }
+        whole.into()
+    }
+}
+
+fn too_large(limit: usize) -> Box<Reply> {
+    let sentence =
+        format!("The message is longer than the limit of {limit} bytes and was not read.");
+    let status = StatusCode::PAYLOAD_TOO_LARGE;
+    let answer = false;
+    let code = Error::TooLarge { limit, answer }.code();
+    Box::new(reply::error(status, b"", code, sentence))
+}
+
+fn no_room() -> Box<Reply> {
+    let sentence = "The server is receiving as many long messages as it can hold. This one was not read; \
+                    try again later.";
+    Box::new(reply::busy(sentence))
+}
+
+fn given_way() -> Box<Reply> {
+    let sentence = "Nothing more of the body came for some seconds, and others needed the room.";
+    Box::new(reply::refusal(StatusCode::REQUEST_TIMEOUT, sentence))
+}
+
+/// What is kept of all bodies that have not come whole.
+pub(super) struct Bodies {
+    inner: Mutex<Inner>,
+    begun: Instant,
+}
+
+struct Inner {
+    budget: ByteBudget,
+    /// Who is told that it has given way.
+    bells: BTreeMap<Share, Arc<Notify>>,
+}
+
+impl Bodies {
+    pub(super) fn new(total: usize) -> Arc<Bodies> {
+        Arc::new(Bodies {
+            inner: Mutex::new(Inner {
+                budget: ByteBudget::new(total),
+                bells: BTreeMap::new(),
+            }),
+            begun: Instant::now(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Time {
+        Time::after(self.begun.elapsed())
+    }
+}
+
+/// The share of one body.
+struct Counted {
+    bodies: Arc<Bodies>,
+    share: Share,
+    held: usize,
+    bell: Arc<Notify>,
+}
+
+impl Counted {
+    fn new(bodies: &Arc<Bodies>) -> Counted {
+        let now = bodies.now();
+        let mut inner = bodies.lock();
+        let share = inner.budget.begin(now);
+        let bell = Arc::new(Notify::new());
+        inner.bells.insert(share, bell.clone());
+        drop(inner);
+        Counted {
+            bodies: bodies.clone(),
+            share,
+            held: 0,
+            bell,
+        }
+    }
+
+    /// Holds so many bytes in all.
+    fn hold(&mut self, bytes: usize) -> Result<(), ()> {
+        let now = self.bodies.now();
+        let mut inner = self.bodies.lock();
+        let by = bytes.saturating_sub(self.held);
+        if by == 0 {
+            inner.budget.progress(self.share, now);
+            return Ok(());
+        }
+        let given_way = inner.budget.grow(self.share, by, now).map_err(drop)?;
+        for share in given_way {
+            if let Some(bell) = inner.bells.remove(&share) {
+                // It is kept for one that does not wait yet.
+                bell.notify_one();
+            }
+        }
+        self.held += by;
+        Ok(())
+    }
+
+    async fn given_way(&self) {
+        self.bell.notified().await;
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let mut inner = self.bodies.lock();
+        inner.budget.end(self.share);
+        inner.bells.remove(&self.share);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_is_put_together_again() {
+        for (length, announced) in [
+            (0, None),
+            (1, None),
+            (SHORT, None),
+            (SHORT + 1, None),
+            (PIECE, Some(PIECE)),
+            (2 * PIECE + 17, Some(2 * PIECE + 17)),
+            (3 * PIECE, None),
+        ] {
+            let body: Vec<u8> = (0..length).map(|n| (n % 251) as u8).collect();
+            let mut pieces = Pieces::new(announced);
+            for data in body.chunks(10_007) {
+                let room = pieces.room_with(data.len());
+                pieces.push(data);
+                let taken: usize = pieces.all.iter().map(Vec::capacity).sum();
+                assert!(taken <= room + SHORT, "{taken} of {room}");
+            }
+            assert_eq!(pieces.join(), body, "{length}");
+        }
+    }
+}

@@ -1,0 +1,614 @@
+//! One request and its response.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::Incoming;
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, ORIGIN};
+use hyper::{Method, Request, StatusCode};
+use memchr::memmem;
+use outlive_core::message::{Defect, DefectKind, Kind as MessageKind};
+use outlive_core::protocol::header::LAST_EVENT_ID;
+use outlive_core::protocol::{Era, code, version};
+use outlive_core::session_table::{Full, Principal};
+use outlive_core::{Error, Frame, Message};
+use serde::Deserialize;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::admission::{Admission, header};
+use super::body::Unread;
+use super::deadline::DeadlineTimer;
+use super::listener::Front;
+use super::reader::{Reader, read_id};
+use super::replay_buffer::{Beginning, ReplayBuffer};
+use super::reply::{self, Reply, SESSION_ID};
+use super::request_metadata::{self, VERSION};
+use super::session::{ClientSession, Use, principal};
+use super::token::Credential;
+use super::{Kind, Route, cors, sse};
+
+/// An answer that comes this soon is a plain response; for a later one a stream is opened, so
+/// that everybody on the way sees that something is going on.
+const PROMPT: Duration = Duration::from_millis(250);
+
+/// A refusal on the way.
+pub(super) type Refused<T> = Result<T, Box<Reply>>;
+
+/// Who sends a request.
+pub(super) struct Caller<'a> {
+    /// The alarm of its connection.
+    deadline: &'a DeadlineTimer,
+    /// Proof of its token, where one is needed.
+    pub(super) credential: Option<Arc<Credential>>,
+}
+
+impl Caller<'_> {
+    /// Whether its token is still good.
+    fn check(&self) -> Refused<()> {
+        match self.credential.as_ref().is_none_or(|it| it.is_good()) {
+            true => Ok(()),
+            false => Err(reply::unauthorized("The token is not the right one.").into()),
+        }
+    }
+
+    fn principal(&self) -> Principal {
+        principal(self.credential.as_deref())
+    }
+}
+
+impl Front {
+    /// Answers a request.
+    pub(crate) async fn answer(
+        self: &Arc<Front>,
+        request: Request<Incoming>,
+        deadline: &DeadlineTimer,
+    ) -> Reply {
+        let request = Unread::of(request, self.limits.body_time);
+        if let Err(refusal) = Admission::check_single(request.headers(), request.uri()) {
+            return *refusal;
+        }
+        if let Some(reply) = self.probe(&request) {
+            return reply;
+        }
+        if let Err(refusal) = self.admission.check_names(request.headers(), request.uri()) {
+            return *refusal;
+        }
+        let origin = request.headers().get(ORIGIN).cloned();
+        let mut reply = match cors::is_question(request.method(), request.headers()) {
+            true => cors::answer(request.headers()),
+            false => {
+                let admitted = self.admit(request, deadline).await;
+                admitted.unwrap_or_else(|refusal| *refusal)
+            }
+        };
+        if let Some(origin) = origin {
+            cors::show(&mut reply, origin);
+        }
+        reply
+    }
+
+    async fn admit(
+        self: &Arc<Front>,
+        request: Request<Unread>,
+        deadline: &DeadlineTimer,
+    ) -> Refused<Reply> {
+        if let Some(page) = self.page(&request) {
+            return page;
+        }
+        let credential = self.admission.check_token(request.headers())?;
+        let caller = &Caller {
+            deadline,
+            credential,
+        };
+        match request.uri().path() {
+            path if path == self.path => self.endpoint(request, caller).await,
+            sse::STREAM => self.sse_stream(&request, caller).await,
+            sse::MESSAGES => self.sse_message(request, caller).await,
+            _ => {
+                let sentence = format!("There is nothing here. The server is at {}.", self.path);
+                Ok(reply::refusal(StatusCode::NOT_FOUND, sentence))
+            }
+        }
+    }
+
+    async fn endpoint(
+        self: &Arc<Front>,
+        request: Request<Unread>,
+        caller: &Caller<'_>,
+    ) -> Refused<Reply> {
+        match *request.method() {
+            Method::POST => self.post(request, caller).await,
+            Method::GET => self.get(request.headers(), caller),
+            Method::DELETE => self.delete(request.headers(), caller),
+            _ => Ok(reply::only("POST, GET, DELETE")),
+        }
+    }
+
+    async fn post(&self, request: Request<Unread>, caller: &Caller<'_>) -> Refused<Reply> {
+        let (parts, body) = request.into_parts();
+        let headers = &parts.headers;
+        must_be_json(headers)?;
+        if !accepts(headers, "application/json") || !accepts(headers, "text/event-stream") {
+            let sentence = "The client must accept both application/json and text/event-stream.";
+            return Ok(reply::refusal(StatusCode::NOT_ACCEPTABLE, sentence));
+        }
+        let body = self.read(body, caller).await?;
+        let message = Message::read(body.clone());
+        let legacy = |version: &str| version::era(version.trim()) == Some(Era::Legacy);
+        let modern = message.as_ref().is_ok_and(Message::is_modern)
+            || header(headers, VERSION).is_some_and(|version| !legacy(version));
+        let speaks_for_itself = message.as_ref().is_ok_and(Message::is_modern);
+        if modern && !speaks_for_itself && headers.contains_key(SESSION_ID) {
+            // It belongs to a session, if there is one, and those are of revisions we know.
+            self.session(headers, caller)?;
+            let id = message.as_ref().map_or(&b""[..], Message::id_json);
+            return Ok(unknown_version(headers, id));
+        }
+        match modern {
+            true => self.modern(headers, body, message, caller).await,
+            false => self.legacy(headers, body, message, caller).await,
+        }
+    }
+
+    async fn modern(
+        &self,
+        headers: &HeaderMap,
+        body: Bytes,
+        message: Result<Message, Defect>,
+        caller: &Caller<'_>,
+    ) -> Refused<Reply> {
+        if let Ok(message) = &message
+            && message.kind() == MessageKind::Request
+            && message.is_modern()
+            && let Some(sentence) =
+                request_metadata::mismatch(headers, message, || self.backend.mirrored(message))
+        {
+            let (status, id) = (StatusCode::BAD_REQUEST, message.id_json());
+            return Ok(reply::error(status, id, code::HEADER_MISMATCH, sentence));
+        }
+        let exchange = Exchange {
+            front: self,
+            replay: &self.replay,
+            route: &self.route,
+            primed: false,
+            caller,
+        };
+        Ok(exchange.run(body, &message).await)
+    }
+
+    async fn legacy(
+        &self,
+        headers: &HeaderMap,
+        body: Bytes,
+        message: Result<Message, Defect>,
+        caller: &Caller<'_>,
+    ) -> Refused<Reply> {
+        let first = message
+            .as_ref()
+            .is_ok_and(|it| it.kind() == MessageKind::Request && it.is("initialize"));
+        let session = match self.session(headers, caller) {
+            Ok(session) => session,
+            // A client that begins anew may still carry its old id (FM-04).
+            Err(_) if first => return self.begin(body, caller).await,
+            Err(refusal) => {
+                return Err(match defect(&message) {
+                    Some(defect) => malformed(defect).into(),
+                    None => refusal,
+                });
+            }
+        };
+        let _use = Use::of(&session);
+        session.confirm();
+        let exchange = Exchange {
+            front: self,
+            replay: &session.replay,
+            route: &session.route,
+            primed: is_primed(headers),
+            caller,
+        };
+        Ok(exchange.run(body, &message).await)
+    }
+
+    /// A place for one more client that listens.
+    pub(super) fn stream_place(&self) -> Refused<OwnedSemaphorePermit> {
+        self.streams.clone().try_acquire_owned().map_err(|_| {
+            let sentence = "The server has as many streams as it can hold. Try again later.";
+            reply::busy(sentence).into()
+        })
+    }
+
+    /// A new session for a client that begins like this, if there may be one more.
+    pub(super) async fn open_session(
+        &self,
+        replay: ReplayBuffer,
+        opening: Option<&Bytes>,
+        caller: &Caller<'_>,
+    ) -> Refused<Arc<ClientSession>> {
+        if self.replay.is_sealed() {
+            return Err(reply::busy("The server is shutting down.").into());
+        }
+        let (credential, principal) = (caller.credential.as_deref(), caller.principal());
+        let kept = opening.is_some_and(|body| self.backend.keeps(body, principal));
+        let admitted = self.sessions.admit(kept, &*self.backend).await;
+        let place = admitted.map_err(|full| self.full(full))?;
+        if let Err(refusal) = caller.check() {
+            self.sessions.decline();
+            return Err(refusal);
+        }
+        let replay = Arc::new(replay);
+        let kind = Kind::Session(principal);
+        let route = self.backend.open(replay.clone(), kind, Some(place));
+        // Before the answer is out: the client may use it at once.
+        self.sessions
+            .open(credential, replay, route.clone())
+            .map_err(|_| {
+                route.end();
+                let sentence = "The server has no randomness for a session id.";
+                let status = StatusCode::INTERNAL_SERVER_ERROR;
+                reply::refusal(status, sentence).into()
+            })
+    }
+
+    fn full(&self, full: Full) -> Box<Reply> {
+        let how = match self.admission.flags {
+            true => "raise --max-servers, or let sessions --share one",
+            false => "raise `max_servers`, or let sessions `share` one",
+        };
+        let sentence = match full {
+            Full::Sessions => {
+                "The server has as many sessions as it can hold. Try again later.".to_owned()
+            }
+            Full::Servers => format!(
+                "Each session has a server to itself, there are as many of them as there may be, and none has been \
+                 unused for long. Try again later. Whoever runs this gateway can {how}."
+            ),
+        };
+        self.tell_full(&sentence);
+        reply::busy(&sentence).into()
+    }
+
+    /// A legacy client shakes hands.
+    async fn begin(&self, body: Bytes, caller: &Caller<'_>) -> Refused<Reply> {
+        let session = self
+            .open_session(ReplayBuffer::new(true), Some(&body), caller)
+            .await?;
+        let _use = Use::of(&session);
+        let exchange = Exchange {
+            front: self,
+            replay: &session.replay,
+            route: &session.route,
+            primed: false,
+            caller,
+        };
+        // If the client goes away now, nobody knows the id.
+        let unknown = Unknown(Some((self, &session.id)));
+        let (mut reply, shaken) = exchange.handshake(body).await;
+        if shaken && let Ok(id) = HeaderValue::from_str(&session.id) {
+            reply.headers_mut().insert(SESSION_ID, id);
+            unknown.forget();
+        }
+        Ok(reply)
+    }
+
+    /// The standalone stream of a legacy client, or one that was cut.
+    fn get(self: &Arc<Front>, headers: &HeaderMap, caller: &Caller<'_>) -> Refused<Reply> {
+        let modern = header(headers, VERSION).is_some_and(|it| it.trim() == version::MODERN);
+        match headers.contains_key(SESSION_ID) {
+            true => {}
+            // It knows neither sessions nor standalone streams.
+            false if modern => return Ok(reply::only("POST")),
+            false => {
+                let sentence = format!(
+                    "A GET opens the standalone stream of a session, and this one has no Mcp-ClientSession-Id. Send `initialize` \
+                     first and repeat the Mcp-ClientSession-Id of its answer. A client of 2024-11-05 begins at {}.",
+                    sse::STREAM
+                );
+                return Ok(reply::refusal(StatusCode::BAD_REQUEST, sentence));
+            }
+        }
+        let session = self.session(headers, caller)?;
+        must_be_of_a_session(headers)?;
+        session.confirm();
+        if !accepts(headers, "text/event-stream") {
+            let sentence = "The client must accept text/event-stream.";
+            return Ok(reply::refusal(StatusCode::NOT_ACCEPTABLE, sentence));
+        }
+        let place = self.stream_place()?;
+        let cursor = header(headers, LAST_EVENT_ID).filter(|id| !id.is_empty());
+        let turn = match cursor {
+            None => session.replay.listen(),
+            Some(id) => read_id(id).and_then(|(channel, n)| session.replay.resume(channel, n)),
+        };
+        let Some(turn) = turn else {
+            let sentence = "What followed this Last-Event-ID is no longer kept.";
+            return Ok(reply::refusal(StatusCode::BAD_REQUEST, sentence));
+        };
+        let (replay, route) = (session.replay.clone(), session.route.clone());
+        let reader = Reader::new(replay, route, turn, self.limits.keep_alive).binding(place);
+        let reader = reader.until(caller.credential.as_ref());
+        Ok(reply::stream(
+            match cursor.is_none() && is_primed(headers) {
+                true => reader.primed(),
+                false => reader.greeting(),
+            },
+        ))
+    }
+
+    /// A legacy client leaves.
+    fn delete(&self, headers: &HeaderMap, caller: &Caller<'_>) -> Refused<Reply> {
+        let session = self.session(headers, caller)?;
+        must_be_of_a_session(headers)?;
+        self.sessions.end(&session.id);
+        Ok(reply::bare(StatusCode::OK))
+    }
+
+    fn session(&self, headers: &HeaderMap, caller: &Caller<'_>) -> Refused<Arc<ClientSession>> {
+        let Some(id) = header(headers, SESSION_ID.as_str()) else {
+            let sentence = "The request belongs to no session. Send `initialize` first and repeat the \
+                            Mcp-ClientSession-Id of its answer, or send MCP-Protocol-Version and metadata \
+                            with each request (2026-07-28).";
+            return Err(reply::refusal(StatusCode::BAD_REQUEST, sentence).into());
+        };
+        self.find_session(id, false, caller)
+    }
+
+    /// The session of this id, if it is the caller's, and if it is one of HTTP+SSE, or is none.
+    pub(super) fn find_session(
+        &self,
+        id: &str,
+        sse: bool,
+        caller: &Caller<'_>,
+    ) -> Refused<Arc<ClientSession>> {
+        let session = self.sessions.get(id, caller.principal());
+        let session = session.filter(|session| session.replay.single == sse);
+        session.ok_or_else(|| {
+            let sentence =
+                "ClientSession not found: it has ended. Send `initialize` to begin another.";
+            reply::error(
+                StatusCode::NOT_FOUND,
+                b"",
+                Error::SessionExpired.code(),
+                sentence.into(),
+            )
+            .into()
+        })
+    }
+
+    /// Reads a body within its bounds.
+    pub(super) async fn read(&self, body: Unread, caller: &Caller<'_>) -> Refused<Bytes> {
+        let limit = self.backend.message_limit();
+        let body = body.read(limit, &self.bodies).await?;
+        // It may have taken a while.
+        caller.check()?;
+        Ok(body)
+    }
+}
+
+/// A message on its way to a route, and what comes back.
+struct Exchange<'a> {
+    front: &'a Front,
+    replay: &'a Arc<ReplayBuffer>,
+    route: &'a Arc<dyn Route>,
+    /// The client knows events without a message.
+    primed: bool,
+    caller: &'a Caller<'a>,
+}
+
+impl Exchange<'_> {
+    async fn run(&self, body: Bytes, message: &Result<Message, Defect>) -> Reply {
+        let (defect, asked) = (defect(message), message.as_ref().ok());
+        let asked = asked.filter(|message| message.kind() == MessageKind::Request);
+        // What is no request has no answer that could come on a stream: it is accepted when the route has it.
+        let told = asked.is_none() && message.is_ok();
+        if self.replay.is_sealed() {
+            return match self.caller.check() {
+                Ok(()) => reply::busy("The server is shutting down."),
+                Err(refusal) => *refusal,
+            };
+        }
+        let (mut reader, at_once) = self.hear(body);
+        let prompt = (!told).then_some((self.caller.deadline, PROMPT));
+        match reader.beginning(prompt).await {
+            Beginning::Silence => match (defect, asked) {
+                (Some(defect), _) => malformed(defect),
+                (None, Some(asked)) if self.replay.is_sealed() || reader.is_withdrawn() => {
+                    reply::json(StatusCode::OK, reader.unfinished(asked))
+                }
+                (None, _) => reply::bare(StatusCode::ACCEPTED),
+            },
+            Beginning::Answer(line) => {
+                let refused = told.then(|| refused_notification(&line)).flatten();
+                let status = match (refused, self.replay.resumable) {
+                    (Some(code::INVALID_REQUEST), _) => StatusCode::BAD_REQUEST,
+                    (Some(_), _) => return reply::later(line),
+                    (None, true) if defect.is_some() => StatusCode::BAD_REQUEST,
+                    (None, true) => StatusCode::OK,
+                    (None, false) => modern_status(&line, at_once),
+                };
+                reply::json(status, line)
+            }
+            Beginning::Stream => {
+                let reader = reader.answering(asked);
+                reply::stream(match self.primed {
+                    true => reader.primed(),
+                    false => reader,
+                })
+            }
+        }
+    }
+
+    /// As [`Exchange::run`]; tells whether the answer is a result.
+    async fn handshake(&self, body: Bytes) -> (Reply, bool) {
+        let (mut reader, _) = self.hear(body);
+        // However long the route takes: there is no stream before there is a session.
+        match reader.beginning(None).await {
+            Beginning::Answer(line) => {
+                let shaken = error_code(&line).is_none();
+                (reply::json(StatusCode::OK, line), shaken)
+            }
+            Beginning::Silence | Beginning::Stream => {
+                let sentence = match self.replay.is_sealed() {
+                    true => "The server is shutting down.",
+                    false => "The server has not answered.",
+                };
+                (reply::busy(sentence), false)
+            }
+        }
+    }
+
+    /// Hands the body on. True if the route was done with it at once.
+    fn hear(&self, body: Bytes) -> (Reader, bool) {
+        let channel = self.front.fresh_channel();
+        let turn = self.replay.open(channel);
+        let keep_alive = self.front.limits.keep_alive;
+        let reader = Reader::new(self.replay.clone(), self.route.clone(), turn, keep_alive)
+            .until(self.caller.credential.as_ref());
+        let at_once = self.route.hear(channel, Frame::Line(body));
+        (reader, at_once)
+    }
+}
+
+/// A session whose id nobody has been told; dropped, it is ended.
+struct Unknown<'a>(Option<(&'a Front, &'a str)>);
+
+impl Unknown<'_> {
+    fn forget(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Unknown<'_> {
+    fn drop(&mut self) {
+        if let Some((front, id)) = self.0 {
+            front.sessions.end(id);
+        }
+    }
+}
+
+/// What is wrong with the body, unless it is a batch.
+pub(super) fn defect(message: &Result<Message, Defect>) -> Option<&Defect> {
+    let defect = message.as_ref().err()?;
+    (defect.what != DefectKind::Batch).then_some(defect)
+}
+
+pub(super) fn malformed(defect: &Defect) -> Reply {
+    let sentence = format!("The body is not a message: {}.", defect.detail);
+    reply::error(
+        StatusCode::BAD_REQUEST,
+        &defect.id_json,
+        code::PARSE_ERROR,
+        sentence,
+    )
+}
+
+/// Refuses a request of a session that names a revision which no session has.
+fn must_be_of_a_session(headers: &HeaderMap) -> Refused<()> {
+    match header(headers, VERSION) {
+        Some(version) if !version::LEGACY.contains(&version.trim()) => {
+            Err(unknown_version(headers, b"").into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A request of a session names a revision that no session has (2025-11-25, transports: status 400).
+fn unknown_version(headers: &HeaderMap, id_json: &[u8]) -> Reply {
+    let version = header(headers, VERSION).unwrap_or_default();
+    let shown: String = version.chars().take(40).collect();
+    let sentence = format!(
+        "Unsupported protocol version: MCP-Protocol-Version is {shown:?}, which is no revision of a session. Nothing was \
+         executed. Send the revision that `initialize` agreed on, one of {}.",
+        version::LEGACY.join(", ")
+    );
+    reply::error(
+        StatusCode::BAD_REQUEST,
+        id_json,
+        code::INVALID_REQUEST,
+        sentence,
+    )
+}
+
+/// The code of the error that this message is.
+fn error_code(line: &Bytes) -> Option<i64> {
+    #[derive(Deserialize)]
+    struct Coded {
+        code: i64,
+    }
+    let message = Message::read(line.clone()).ok()?;
+    let error: Coded = serde_json::from_slice(message.error()?).ok()?;
+    Some(error.code)
+}
+
+/// The code of an error without an id: it refuses a notification (2026-07-28, transports).
+fn refused_notification(line: &Bytes) -> Option<i64> {
+    #[derive(Deserialize)]
+    struct Refused {
+        id: Option<serde_json::Value>,
+        error: Coded,
+    }
+    #[derive(Deserialize)]
+    struct Coded {
+        code: i64,
+    }
+    memmem::find(line, br#""error""#)?;
+    let refused: Refused = serde_json::from_slice(line).ok()?;
+    refused.id.is_none().then_some(refused.error.code)
+}
+
+/// Whether this error says that the server knows no modern requests: then a client that knows both
+/// eras has to see a status that makes it fall back (2026-07-28, versioning).
+fn is_unsupported(line: &Bytes) -> bool {
+    memmem::find(line, br#""outlive":{"kind":"unsupported""#).is_some()
+}
+
+/// The status that 2026-07-28 wants for an answer. What the request itself got wrong is found out
+/// before anything runs, so those errors are there at once; the same code from a handler is a
+/// matter between it and its caller.
+fn modern_status(line: &Bytes, at_once: bool) -> StatusCode {
+    match error_code(line) {
+        Some(code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
+        Some(code) if code::is_modern_only(code) => StatusCode::BAD_REQUEST,
+        Some(code::INVALID_PARAMS | code::INVALID_REQUEST | code::PARSE_ERROR) if at_once => {
+            StatusCode::BAD_REQUEST
+        }
+        Some(code::INVALID_REQUEST) if is_unsupported(line) => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
+    }
+}
+
+/// Refuses a body of another kind: no form of a web page may send one (FM-72).
+pub(super) fn must_be_json(headers: &HeaderMap) -> Refused<()> {
+    let kind = header(headers, CONTENT_TYPE.as_str()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    match kind.eq_ignore_ascii_case("application/json") {
+        true => Ok(()),
+        false => {
+            let sentence = "The body must be JSON: Content-Type: application/json.";
+            Err(reply::refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, sentence).into())
+        }
+    }
+}
+
+/// Whether the client takes this type. One that does not say what it takes takes everything.
+pub(super) fn accepts(headers: &HeaderMap, kind: &str) -> bool {
+    let mut all = headers.get_all(ACCEPT).iter().peekable();
+    if all.peek().is_none() {
+        return true;
+    }
+    let (family, _) = kind.split_once('/').unwrap_or((kind, ""));
+    all.filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(|range| range.split(';').next().unwrap_or_default().trim())
+        .any(|range| {
+            range == "*/*"
+                || range.eq_ignore_ascii_case(kind)
+                || range
+                    .strip_suffix("/*")
+                    .is_some_and(|it| it.eq_ignore_ascii_case(family))
+        })
+}
+
+fn is_primed(headers: &HeaderMap) -> bool {
+    header(headers, VERSION).is_some_and(|version| version.trim() == version::PRIMED)
+}

@@ -1,0 +1,89 @@
+//! The files in front of a server: tokens and certificates, which change while it runs.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::Admission;
+use super::token::Tokens;
+
+/// How often it is looked whether a file has changed.
+const GLANCE: Duration = Duration::from_secs(1);
+
+/// The files of a listener. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Files {
+    pub(crate) tokens: Option<Tokens>,
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<super::tls::Tls>,
+}
+
+/// What can be told of a file without reading it.
+type Stamp = Option<(u64, u64, i64, i64, u64)>;
+
+impl Files {
+    /// Those of this admission.
+    pub(crate) fn of(admission: &Admission) -> Files {
+        Files {
+            tokens: admission.tokens.clone(),
+            #[cfg(feature = "tls")]
+            tls: admission.tls.clone(),
+        }
+    }
+
+    /// Reads all of them; what is wrong with those that cannot be used, in sentences. These stay as
+    /// they were.
+    pub(crate) fn read(&self) -> Result<(), Vec<String>> {
+        let tokens = self.tokens.iter().map(Tokens::read);
+        #[cfg(feature = "tls")]
+        let tokens = tokens.chain(self.tls.iter().map(super::tls::Tls::read));
+        let wrong: Vec<String> = tokens.filter_map(Result::err).collect();
+        match wrong.is_empty() {
+            true => Ok(()),
+            false => Err(wrong),
+        }
+    }
+
+    fn paths(&self) -> Vec<&Path> {
+        let paths = self.tokens.iter().filter_map(Tokens::path);
+        #[cfg(feature = "tls")]
+        let paths = paths.chain(self.tls.iter().flat_map(super::tls::Tls::paths));
+        paths.collect()
+    }
+
+    fn stamps(&self) -> Vec<Stamp> {
+        let stamp = |path: &Path| {
+            let data = fs::metadata(path).ok()?;
+            let (at, nanos) = (data.mtime(), data.mtime_nsec());
+            Some((data.dev(), data.ino(), at, nanos, data.size()))
+        };
+        self.paths().into_iter().map(stamp).collect()
+    }
+
+    /// Reads them again when they have changed; `tell` hears in a sentence what came of it.
+    pub(super) async fn watch(self, tell: impl Fn(&str)) {
+        if self.paths().is_empty() {
+            return;
+        }
+        let mut known = self.stamps();
+        loop {
+            sleep(GLANCE).await;
+            let stamps = self.stamps();
+            if stamps != known {
+                known = stamps;
+                match self.read() {
+                    Ok(()) => tell("tokens and certificates have changed and were read again"),
+                    Err(wrong) => wrong.iter().for_each(|why| tell(&stays(why))),
+                }
+            }
+        }
+    }
+}
+
+/// What is said when a file cannot be used any more.
+pub(crate) fn stays(why: &str) -> String {
+    format!("{why}; what was read before stays good")
+}

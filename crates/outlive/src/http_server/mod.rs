@@ -1,0 +1,200 @@
+//! HTTP in front of a server: Streamable HTTP, both eras on one endpoint, and HTTP+SSE beside it.
+//!
+//! # Theory
+//!
+//! HTTP cuts a conversation into exchanges. Each exchange is a [`Channel`]; what answers (a
+//! [`Route`]) says for every message on which channel it goes and when a channel is done. So this
+//! module decides nothing about requests: it reads a body, hands it to the route under a fresh
+//! channel, and writes what comes on that channel into the response.
+//!
+//! ```text
+//!  POST ──► admission ──► head (headers against body) ──► Route::hear(channel, frame)
+//!       ◄── JSON, or a stream of events ◄── Reader ◄── ReplayBuffer::send(channel, line), done(channel)
+//! ```
+//!
+//! - A legacy client has a *session*: a route of its own, found by the id we gave it. It lasts while
+//!   it is used; work in flight and open streams count as use (FM-39, FM-40).
+//! - Modern requests have none: one route answers all of them.
+//! - A [`ReplayBuffer`] keeps what a legacy client may not have read, within bounds, so that a stream that
+//!   was cut can be taken up again with `Last-Event-ID` (FM-26). When a modern client closes its
+//!   stream, that is a cancellation, and the route is told (FM-46).
+//!
+//! | file | what happens there |
+//! |---|---|
+//! | `listener`, `socket`, `tls` | connections come and, at the end, go |
+//! | `admission`, `token`, `cors` | who may come in: `Host`, `Origin`, token |
+//! | `files` | tokens and certificates that change meanwhile |
+//! | `endpoint`, `body` | one request and its response |
+//! | `request_metadata`, `mirrored` | the headers of a modern request against its body |
+//! | `session` | legacy clients |
+//! | `pages` | what is told about the server to those who watch it |
+//! | `sse` | clients of 2024-11-05: a stream to read, an address to write to |
+//! | `replay_buffer`, `reader` | what is sent, kept and read |
+//! | `deadline` | how long an answer is waited for |
+
+mod admission;
+mod body;
+mod cors;
+mod deadline;
+mod endpoint;
+mod files;
+mod listener;
+mod mirrored;
+mod pages;
+mod reader;
+mod replay_buffer;
+mod reply;
+mod request_metadata;
+mod session;
+mod socket;
+mod sse;
+#[cfg(feature = "tls")]
+mod tls;
+mod token;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use outlive_core::server::Channel;
+use outlive_core::session_table::Principal;
+use outlive_core::{Frame, Message};
+
+pub(crate) use admission::Admission;
+pub(crate) use files::{Files, stays};
+pub(crate) use listener::{Front, Tell};
+pub(crate) use mirrored::mirrored;
+#[cfg(feature = "gateway")]
+pub(crate) use mirrored::{is_marked, of_schema};
+#[cfg_attr(not(feature = "gateway"), expect(unused_imports))]
+pub(crate) use pages::{Census, Pages, Readiness, ServerUse};
+#[cfg(all(test, feature = "gateway"))]
+pub(crate) use replay_buffer::Beginning;
+pub(crate) use replay_buffer::ReplayBuffer;
+pub(crate) use session::Place;
+#[cfg(feature = "tls")]
+pub(crate) use tls::Tls;
+pub(crate) use token::Tokens;
+
+/// Whoever answers the messages of a client.
+pub(crate) trait Route: Send + Sync {
+    /// The client sent a frame on a channel that was not used before. All that is sent on it, and
+    /// its end, is told to the route's [`ReplayBuffer`]. True if that was done at once, by the rules and
+    /// not by whatever the request is for.
+    fn hear(&self, channel: Channel, frame: Frame) -> bool;
+
+    /// The client of a modern request closed its channel.
+    fn left(&self, channel: Channel);
+
+    /// The token was withdrawn that the channel was opened with. What runs on it, in a session on any channel, is
+    /// cancelled and answered with an error that says why; nothing else is said any more, also of what was not yet
+    /// read. A session has ended with it.
+    fn withdraw(&self, channel: Channel);
+
+    /// Whether the client waits for something.
+    fn is_busy(&self) -> bool;
+
+    /// The number of the server that it has to itself, if it has one.
+    fn server(&self) -> Option<u64> {
+        None
+    }
+
+    /// The client is gone for good.
+    fn end(&self);
+
+    /// The server is to end: first time gracefully, second time at once.
+    fn shutdown(&self);
+}
+
+/// Where routes come from.
+pub(crate) trait Backend: Send + Sync + 'static {
+    /// A route for one legacy client, or for all modern ones. It ends its replay buffer when it has ended.
+    /// A legacy one has a place, which is to be kept until the server has ended that it has to itself.
+    fn open(&self, replay: Arc<ReplayBuffer>, kind: Kind, place: Option<Place>) -> Arc<dyn Route>;
+
+    /// How many servers there may be that belong to one session each, and how long one may take to end; `None` if
+    /// sessions have no servers to themselves.
+    fn places(&self) -> Option<(usize, Duration)> {
+        None
+    }
+
+    /// Whether a server is kept for a client that begins like this.
+    fn keeps(&self, _opening: &Bytes, _principal: Principal) -> bool {
+        false
+    }
+
+    /// Somebody waits for a place: a server that is only kept gives way.
+    fn make_room(&self) {}
+
+    /// The longest message a client may send.
+    fn message_limit(&self) -> usize;
+
+    /// The arguments of this call that are to be repeated in headers: what follows `Mcp-Param-`,
+    /// and the path to the argument.
+    fn mirrored(&self, call: &Message) -> Vec<Mirrored>;
+
+    /// What it has to tell about itself, if it has anything.
+    fn pages(&self) -> Option<&dyn Pages> {
+        None
+    }
+}
+
+/// Whom a route is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// One client that shakes hands, and who it is.
+    Session(Principal),
+    /// Everybody whose requests speak for themselves.
+    Shared,
+}
+
+/// An argument that is repeated in a header (2026-07-28, `x-mcp-header`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mirrored {
+    /// What follows `Mcp-Param-`.
+    pub(crate) header: String,
+    /// The keys that lead to it.
+    pub(crate) path: Vec<String>,
+}
+
+/// The bounds of a listener.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ListenerLimits {
+    /// Connections at once. More wait to be accepted.
+    pub(crate) connections: usize,
+    /// Streams of clients that only listen: those that no request of theirs has opened.
+    pub(crate) streams: usize,
+    /// Legacy sessions at once.
+    pub(crate) sessions: usize,
+    /// A session that was not used for this long is ended.
+    pub(crate) session_ttl: Duration,
+    /// The head of a request, in bytes.
+    pub(crate) head: usize,
+    /// The time a client has to send a head; also how long a connection may be idle.
+    pub(crate) head_time: Duration,
+    /// The time a client has to send a body.
+    pub(crate) body_time: Duration,
+    /// Bytes of bodies that have not come whole, over all clients.
+    pub(crate) bodies: usize,
+    /// What is sent this often on a stream that is silent.
+    pub(crate) keep_alive: Duration,
+    /// How long a client may take nothing of what we have for it, which a slow or vanished reader does.
+    pub(crate) unread: Duration,
+}
+
+impl Default for ListenerLimits {
+    fn default() -> ListenerLimits {
+        ListenerLimits {
+            connections: 16_384,
+            streams: 8192,
+            sessions: 4096,
+            session_ttl: Duration::from_secs(30 * 60),
+            head: 64 << 10,
+            head_time: Duration::from_secs(60),
+            body_time: Duration::from_secs(60),
+            bodies: 256 << 20,
+            keep_alive: Duration::from_secs(15),
+            unread: Duration::from_secs(60),
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! One reader of a channel: a stream of server-sent events, and what its end means.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use outlive_core::error::Outcome;
+use outlive_core::server::Channel;
+use outlive_core::{Error, Generation, Message};
+use tokio::time::{Instant, Sleep};
+
+use super::Route;
+use super::deadline::DeadlineTimer;
+use super::replay_buffer::{Beginning, Next, ReplayBuffer, Turn};
+use super::token::Credential;
+
+/// What a client is told to wait before it comes back for the rest of a stream, in milliseconds.
+const RETRY: u32 = 500;
+
+/// Longer rows of messages are handed on in several pieces.
+const PIECE: usize = 64 << 10;
+
+/// Whoever reads a channel. Dropping it says that the client is gone.
+pub(crate) struct Reader {
+    replay: Arc<ReplayBuffer>,
+    route: Arc<dyn Route>,
+    turn: Turn,
+    /// What is still to be sent before the first message.
+    priming: Option<Bytes>,
+    keep_alive: Duration,
+    alarm: Option<Pin<Box<Sleep>>>,
+    /// Ready when the client may not read it any more.
+    ends: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
+    /// The client may not read it any more: its token was withdrawn.
+    withdrawn: bool,
+    /// The request that is answered if the channel is cut short.
+    asked: Option<Message>,
+    /// What ends with the stream.
+    bound: Option<Box<dyn Send + Sync>>,
+}
+
+impl Reader {
+    pub(crate) fn new(
+        replay: Arc<ReplayBuffer>,
+        route: Arc<dyn Route>,
+        turn: Turn,
+        keep_alive: Duration,
+    ) -> Reader {
+        Reader {
+            replay,
+            route,
+            turn,
+            priming: None,
+            keep_alive,
+            alarm: None,
+            ends: None,
+            withdrawn: false,
+            asked: None,
+            bound: None,
+        }
+    }
+
+    /// Reads for as long as the token is good that the client has shown.
+    pub(crate) fn until(mut self, credential: Option<&Arc<Credential>>) -> Reader {
+        self.ends = credential.map(|credential| Box::pin(credential.clone().ends()) as _);
+        self
+    }
+
+    /// Ends with an error that answers this request if whoever speaks ends before all has been said.
+    pub(crate) fn answering(mut self, asked: Option<&Message>) -> Reader {
+        self.asked = asked.cloned();
+        self
+    }
+
+    /// The answer to a request that its session, or its token, has ended over. It was handed on: whoever sends it again
+    /// may have it done twice.
+    pub(crate) fn unfinished(&self, asked: &Message) -> Bytes {
+        let outcome = Outcome::Unknown;
+        let error = match self.withdrawn {
+            true => Error::TokenWithdrawn { outcome },
+            false => Error::ShuttingDown { outcome },
+        };
+        error.to_response(asked.id_json(), asked.method(), Generation::FIRST)
+    }
+
+    /// Whether the token was withdrawn that the client has shown.
+    pub(crate) fn is_withdrawn(&self) -> bool {
+        self.withdrawn
+    }
+
+    /// Once the token is withdrawn, nothing is read any more but what answers the requests on the channel.
+    fn poll_withdrawal(&mut self, cx: &mut Context<'_>) {
+        if let Some(ends) = &mut self.ends
+            && ends.as_mut().poll(cx).is_ready()
+        {
+            self.ends = None;
+            self.withdrawn = true;
+            self.route.withdraw(self.turn.channel);
+        }
+    }
+
+    /// Begins the stream with the address to send messages to (2024-11-05, transports).
+    pub(crate) fn endpoint(mut self, address: &str) -> Reader {
+        self.priming = Some(format!("event: endpoint\ndata: {address}\n\n").into());
+        self
+    }
+
+    /// Drops this with the stream.
+    pub(crate) fn binding(mut self, bound: impl Send + Sync + 'static) -> Reader {
+        self.bound = Some(Box::new(bound));
+        self
+    }
+
+    /// Begins the stream with an event that has an id and no message, so that the client knows
+    /// where to go on before there is one (2025-11-25, transports).
+    pub(crate) fn primed(mut self) -> Reader {
+        let id = id(self.turn.channel, self.turn.after);
+        self.priming = Some(format!("id: {id}\nretry: {RETRY}\ndata:\n\n").into());
+        self
+    }
+
+    /// Begins the stream with something that means nothing, so that it begins.
+    pub(crate) fn greeting(mut self) -> Reader {
+        self.priming = Some(Bytes::from_static(b": here\n\n"));
+        self
+    }
+
+    /// How the channel begins; a stream, if there is a bound and nothing is said for so long.
+    pub(crate) async fn beginning(
+        &mut self,
+        bound: Option<(&DeadlineTimer, Duration)>,
+    ) -> Beginning {
+        let mut waiting = bound.map(|(deadline, bound)| deadline.wait(bound));
+        poll_fn(|cx| {
+            self.poll_withdrawal(cx);
+            if let Some(beginning) = self.replay.beginning(self.turn, cx.waker()) {
+                return Poll::Ready(beginning);
+            }
+            match &mut waiting {
+                Some(waiting) => waiting.poll(cx).map(|()| Beginning::Stream),
+                None => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    /// The next piece of the stream: `None` at its end, an error if it is cut.
+    pub(crate) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Cut>>> {
+        self.poll_withdrawal(cx);
+        let mut piece = BytesMut::new();
+        if let Some(priming) = self.priming.take() {
+            piece.put(priming);
+        }
+        let cut = loop {
+            match self.replay.next(self.turn, cx.waker()) {
+                Next::Message(number, message) => {
+                    if self.replay.resumable {
+                        let id = id(self.turn.channel, number);
+                        piece.put_slice(format!("id: {id}\n").as_bytes());
+                    }
+                    put(&mut piece, message);
+                    if piece.len() >= PIECE {
+                        break false;
+                    }
+                }
+                Next::Nothing if piece.is_empty() => return self.poll_silence(cx),
+                Next::CutShort if self.asked.is_some() => {
+                    let asked = self.asked.take();
+                    let line = asked.map(|asked| self.unfinished(&asked));
+                    line.into_iter().for_each(|line| put(&mut piece, line));
+                    break false;
+                }
+                Next::All | Next::CutShort if piece.is_empty() => return Poll::Ready(None),
+                Next::Cut if piece.is_empty() => break true,
+                Next::Nothing | Next::All | Next::CutShort | Next::Cut => break false,
+            }
+        };
+        self.alarm = None;
+        match cut {
+            true if self.replay.resumable => Poll::Ready(None),
+            true => Poll::Ready(Some(Err(Cut))),
+            false => Poll::Ready(Some(Ok(piece.freeze()))),
+        }
+    }
+
+    /// A comment now and then keeps everybody on the way from taking the connection for dead
+    /// (FM-23).
+    fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Cut>>> {
+        let after = self.keep_alive;
+        let alarm = self
+            .alarm
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(after)));
+        if alarm.as_mut().poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        alarm.as_mut().reset(Instant::now() + after);
+        // To be woken when it rings.
+        let _ = alarm.as_mut().poll(cx);
+        Poll::Ready(Some(Ok(Bytes::from_static(b": still here\n\n"))))
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let unfinished = self.replay.detach(self.turn);
+        if unfinished && !self.replay.resumable && self.bound.is_none() {
+            self.route.left(self.turn.channel);
+        }
+    }
+}
+
+/// Adds a message to a piece of the stream.
+fn put(piece: &mut BytesMut, message: Bytes) {
+    piece.put_slice(b"event: message\ndata: ");
+    let from = piece.len();
+    piece.put(message);
+    keep_on_one_line(&mut piece[from..]);
+    piece.put_slice(b"\n\n");
+}
+
+/// A line break would end the data. In a message it can only be a blank: inside of strings JSON has
+/// it escaped.
+fn keep_on_one_line(message: &mut [u8]) {
+    let mut from = 0;
+    while let Some(at) = memchr::memchr2(b'\r', b'\n', &message[from..]) {
+        message[from + at] = b' ';
+        from += at + 1;
+    }
+}
+
+/// The stream ends although not all has been said.
+#[derive(Debug)]
+pub(crate) struct Cut;
+
+impl std::fmt::Display for Cut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the client reads too slowly")
+    }
+}
+
+impl std::error::Error for Cut {}
+
+/// The id of an event: the channel and the number of the message on it, so that ids are unique
+/// in a session and lead back to their stream.
+fn id(channel: Channel, number: u64) -> String {
+    format!("{}-{number}", channel.0)
+}
+
+/// Reads the id of an event.
+pub(crate) fn read_id(text: &str) -> Option<(Channel, u64)> {
+    let (channel, number) = text.split_once('-')?;
+    Some((Channel(channel.parse().ok()?), number.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::keep_on_one_line;
+
+    #[test]
+    fn line_breaks_become_blanks() {
+        let mut message = *b"{\r\n\"a\":\r1}\n";
+        keep_on_one_line(&mut message);
+        assert_eq!(&message, b"{  \"a\": 1} ");
+    }
+}

@@ -1,0 +1,310 @@
+//! Legacy clients: who they are, and when they are forgotten.
+//!
+//! The rules are those of the [session table](outlive_core::session_table). Here are the sessions, the clock, and
+//! who is told to end.
+
+use std::collections::HashMap;
+use std::io;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use outlive_core::Time;
+use outlive_core::server::Channel;
+use outlive_core::session_table::{
+    Activity, Admission, Ends, Full, Principal, SessionKey, SessionTable, TableLimits, Tracked,
+};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use super::pages::ServerUse;
+use super::replay_buffer::ReplayBuffer;
+use super::token::{Credential, Tokens};
+use super::{Backend, Route};
+
+/// One legacy client.
+pub(crate) struct ClientSession {
+    pub(crate) id: String,
+    pub(crate) replay: Arc<ReplayBuffer>,
+    pub(crate) route: Arc<dyn Route>,
+    /// Exchanges that are going on.
+    exchanges: AtomicUsize,
+    /// When the last one ended, in nanoseconds on the clock of all sessions.
+    used: AtomicU64,
+    /// The client has used its id.
+    confirmed: AtomicBool,
+    clock: Clock,
+}
+
+impl ClientSession {
+    /// The client has sent something in this session.
+    pub(super) fn confirm(&self) {
+        self.confirmed.store(true, Ordering::Release);
+        self.touch();
+    }
+
+    fn touch(&self) {
+        self.used.store(self.clock.nanos(), Ordering::Release);
+    }
+}
+
+impl Tracked for ClientSession {
+    /// Work in flight and open streams are a use of a session (FM-40).
+    fn activity(&self) -> Activity {
+        let replay = &self.replay;
+        let used = Duration::from_nanos(self.used.load(Ordering::Acquire));
+        Activity {
+            in_use: self.exchanges.load(Ordering::Acquire) > 0
+                || replay.has_readers()
+                || self.route.is_busy(),
+            last: Time::after(used),
+            confirmed: self.confirmed.load(Ordering::Acquire),
+            left: replay.was_left(),
+            over: replay.is_sealed() || replay.is_overrun(),
+        }
+    }
+}
+
+/// An exchange that goes on.
+pub(crate) struct Use(Arc<ClientSession>);
+
+impl Use {
+    pub(crate) fn of(session: &Arc<ClientSession>) -> Use {
+        session.exchanges.fetch_add(1, Ordering::AcqRel);
+        Use(session.clone())
+    }
+}
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        self.0.touch();
+        self.0.exchanges.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// The time since there have been sessions.
+#[derive(Clone, Copy)]
+struct Clock(Instant);
+
+impl Clock {
+    fn now(self) -> Time {
+        Time::after(self.0.elapsed())
+    }
+
+    fn nanos(self) -> u64 {
+        u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+/// All legacy clients.
+pub(crate) struct Sessions {
+    table: Mutex<SessionTable<Arc<ClientSession>>>,
+    clock: Clock,
+    /// Rings when somebody who waits may have been let in.
+    changed: Notify,
+}
+
+/// The right to one server, until it has ended.
+pub(crate) struct Place {
+    sessions: Arc<Sessions>,
+    /// It is only good for a server that is kept for its client.
+    #[cfg_attr(not(feature = "gateway"), expect(dead_code))]
+    pub(crate) for_kept: bool,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.sessions.lock().release();
+        self.sessions.changed.notify_waiters();
+    }
+}
+
+/// Somebody who wants to come in; dropped, it has left.
+struct Queued<'a>(&'a Sessions, SessionKey);
+
+impl Drop for Queued<'_> {
+    fn drop(&mut self) {
+        self.0.lock().depart(self.1);
+        self.0.changed.notify_waiters();
+    }
+}
+
+impl Sessions {
+    pub(crate) fn new(limits: TableLimits) -> Arc<Sessions> {
+        Arc::new(Sessions {
+            table: Mutex::new(SessionTable::new(limits)),
+            clock: Clock(Instant::now()),
+            changed: Notify::new(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SessionTable<Arc<ClientSession>>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something to the table; the sessions that it has ended are told.
+    fn change<T>(
+        &self,
+        change: impl FnOnce(&mut SessionTable<Arc<ClientSession>>, Time) -> T,
+    ) -> T {
+        let (done, ended) = {
+            let mut table = self.lock();
+            let done = change(&mut table, self.clock.now());
+            (done, table.take_ended())
+        };
+        for session in ended {
+            session.route.end();
+        }
+        done
+    }
+
+    /// The session of this id, if it is this principal's and can still be used.
+    pub(crate) fn get(&self, id: &str, principal: Principal) -> Option<Arc<ClientSession>> {
+        let session = self.lock().find(id, principal).cloned();
+        session.filter(|session| !session.replay.is_sealed() && !session.replay.is_overrun())
+    }
+
+    /// Waits for a place for one more session. `kept` says that a server is kept for it.
+    pub(crate) async fn admit(
+        self: &Arc<Sessions>,
+        kept: bool,
+        backend: &dyn Backend,
+    ) -> Result<Place, Full> {
+        let queued = Queued(self, self.change(|table, now| table.arrive(now)));
+        let ticket = queued.1;
+        let mut has_waited = false;
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            // In this order: a change between the two is not missed.
+            changed.as_mut().enable();
+            let admission = self.change(|table, now| match kept {
+                true => table.admit_to_kept(ticket, now),
+                false => table.admit(ticket, now),
+            });
+            match admission {
+                Admission::Admitted => {
+                    return Ok(Place {
+                        sessions: self.clone(),
+                        for_kept: kept,
+                    });
+                }
+                Admission::Full(full) => return Err(full),
+                Admission::Wait(until) => {
+                    if !std::mem::replace(&mut has_waited, true) {
+                        backend.make_room();
+                    }
+                    let _ = timeout(until - self.clock.now(), changed).await;
+                }
+            }
+        }
+    }
+
+    /// Opens a session for a client that was admitted.
+    pub(crate) fn open(
+        &self,
+        credential: Option<&Credential>,
+        replay: Arc<ReplayBuffer>,
+        route: Arc<dyn Route>,
+    ) -> io::Result<Arc<ClientSession>> {
+        let id = match fresh_id() {
+            Ok(id) => id,
+            Err(error) => {
+                self.decline();
+                return Err(error);
+            }
+        };
+        let session = Arc::new(ClientSession {
+            id: id.clone(),
+            replay,
+            route,
+            exchanges: AtomicUsize::new(0),
+            used: AtomicU64::new(self.clock.nanos()),
+            confirmed: AtomicBool::new(false),
+            clock: self.clock,
+        });
+        let principal = principal(credential);
+        self.change(|table, now| table.open(id, principal, session.clone(), now));
+        Ok(session)
+    }
+
+    /// A client that was admitted opens none.
+    pub(crate) fn decline(&self) {
+        self.lock().decline();
+    }
+
+    /// Ends a session.
+    pub(crate) fn end(&self, id: &str) {
+        let session = self.lock().end(id);
+        if let Some(session) = session {
+            session.route.end();
+        }
+        self.changed.notify_waiters();
+    }
+
+    /// Ends the sessions nobody uses, and those whose one stream nobody reads.
+    pub(crate) fn sweep(&self) {
+        self.change(|table, now| table.expire(now));
+    }
+
+    /// Ends the sessions that were opened with tokens that are no longer good.
+    pub(crate) fn withdraw(&self, tokens: &Tokens) {
+        let ended = {
+            let mut table = self.lock();
+            table.withdraw(|principal| tokens.knows(principal));
+            table.take_ended()
+        };
+        for session in ended {
+            session.route.withdraw(Channel::MAIN);
+        }
+    }
+
+    /// How often to look for those that are to end.
+    pub(crate) fn sweep_interval(&self) -> Duration {
+        let table = self.lock();
+        let shortest = table.limits().ttl.min(table.limits().confirm);
+        (shortest / 8).clamp(Duration::from_millis(50), Duration::from_secs(30))
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.lock().len()
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<ClientSession>> {
+        let mut table = self.lock();
+        let all = table.iter(self.clock.now());
+        all.map(|(_, session, ..)| session.clone()).collect()
+    }
+
+    /// Whose the servers are that one session has to itself, by their numbers.
+    pub(super) fn server_uses(&self, tokens: Option<&Tokens>) -> HashMap<u64, ServerUse> {
+        let now = self.clock.now();
+        let mut table = self.lock();
+        let server_uses = table
+            .iter(now)
+            .filter_map(|(principal, session, used, ends)| {
+                let server_use = ServerUse {
+                    token: tokens.and_then(|tokens| tokens.place(principal)),
+                    unused: now - used,
+                    ends: match ends {
+                        Ends::InUse => None,
+                        Ends::At(at) => Some(at - now),
+                    },
+                };
+                Some((session.route.server()?, server_use))
+            });
+        server_uses.collect()
+    }
+}
+
+/// Who a request comes from.
+pub(crate) fn principal(credential: Option<&Credential>) -> Principal {
+    credential.map_or(Principal::ANYONE, Credential::principal)
+}
+
+/// An id nobody can guess: 128 bits from the operating system, in visible letters.
+fn fresh_id() -> io::Result<String> {
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,103 @@
+//! HTTP+SSE, the transport of 2024-11-05: a stream to read, and an address to write to.
+//!
+//! The stream is the session. Its first event names the address for messages, which carries an id
+//! nobody can guess; everything the server says comes on the stream, and a message that was posted
+//! is answered with 202 and nothing else. When the stream ends, so does the session: this transport
+//! has no way to take it up again, and a client that comes back shakes hands anew.
+
+use std::sync::Arc;
+
+use hyper::{Method, Request, StatusCode};
+use outlive_core::{Frame, Message};
+
+use super::body::Unread;
+use super::endpoint::{Caller, Refused, accepts, defect, malformed, must_be_json};
+use super::listener::Front;
+use super::reader::Reader;
+use super::replay_buffer::ReplayBuffer;
+use super::reply::{self, Reply};
+use super::session::{ClientSession, Use};
+
+/// Where the stream is.
+pub(super) const STREAM: &str = "/sse";
+
+/// Where messages are posted.
+pub(super) const MESSAGES: &str = "/messages";
+
+/// What the session's id is called there.
+const SESSION: &str = "session_id";
+
+impl Front {
+    /// A client comes.
+    pub(super) async fn sse_stream(
+        self: &Arc<Front>,
+        request: &Request<Unread>,
+        caller: &Caller<'_>,
+    ) -> Refused<Reply> {
+        if *request.method() != Method::GET {
+            return Ok(reply::only("GET"));
+        }
+        if !accepts(request.headers(), "text/event-stream") {
+            let sentence = "The client must accept text/event-stream.";
+            return Ok(reply::refusal(StatusCode::NOT_ACCEPTABLE, sentence));
+        }
+        let place = self.stream_place()?;
+        let session = self
+            .open_session(ReplayBuffer::single(), None, caller)
+            .await?;
+        let bound = (Bound(self.clone(), session.clone()), place);
+        let Some(turn) = session.replay.listen() else {
+            return Ok(reply::busy("The server is shutting down."));
+        };
+        let (replay, route) = (session.replay.clone(), session.route.clone());
+        let address = format!("{MESSAGES}?{SESSION}={}", session.id);
+        let reader = Reader::new(replay, route, turn, self.limits.keep_alive);
+        let reader = reader.until(caller.credential.as_ref());
+        Ok(reply::stream(reader.endpoint(&address).binding(bound)))
+    }
+
+    /// A message of a client.
+    pub(super) async fn sse_message(
+        &self,
+        request: Request<Unread>,
+        caller: &Caller<'_>,
+    ) -> Refused<Reply> {
+        if *request.method() != Method::POST {
+            return Ok(reply::only("POST"));
+        }
+        let (parts, body) = request.into_parts();
+        must_be_json(&parts.headers)?;
+        let Some(id) = session_of(parts.uri.query().unwrap_or_default()) else {
+            let sentence = format!(
+                "The message belongs to no session. Open {STREAM} and post to the address that \
+                 its first event names."
+            );
+            return Ok(reply::refusal(StatusCode::BAD_REQUEST, sentence));
+        };
+        let session = self.find_session(id, true, caller)?;
+        let _use = Use::of(&session);
+        let body = self.read(body, caller).await?;
+        let message = Message::read(body.clone());
+        if let Some(defect) = defect(&message).filter(|it| it.id_json.is_empty()) {
+            return Ok(malformed(defect));
+        }
+        // What else is wrong with it is said on the stream, as everything is.
+        session.route.hear(self.fresh_channel(), Frame::Line(body));
+        Ok(reply::bare(StatusCode::ACCEPTED))
+    }
+}
+
+/// A session that ends with its stream.
+struct Bound(Arc<Front>, Arc<ClientSession>);
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        self.0.sessions.end(&self.1.id);
+    }
+}
+
+fn session_of(query: &str) -> Option<&str> {
+    let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    let id = pairs.into_iter().find(|(name, _)| *name == SESSION)?.1;
+    (!id.is_empty()).then_some(id)
+}

@@ -1,0 +1,89 @@
+//! What stands at the door of a server over HTTP: files that are read again, and bounds.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::http::{Http, HttpServer};
+use crate::http_server::{Files, Tokens, stays};
+
+impl Http {
+    /// The tokens in this file, one in a line: every client has to show one of them. The file is read
+    /// again when it changes.
+    #[must_use]
+    pub fn token_file(mut self, path: impl Into<PathBuf>) -> Http {
+        self.admission.tokens = Some(Tokens::file(path.into()));
+        self
+    }
+
+    /// Encrypts connections with this certificate (and those that vouch for it) and its key, both
+    /// PEM files. They are read again when they change.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Http {
+        self.admission.tls = Some(crate::http_server::Tls::new(certificate.into(), key.into()));
+        self
+    }
+
+    /// Streams of clients that only listen, at once (8192); those that a request has opened are not
+    /// among them. Each takes a connection, so this keeps some free for requests.
+    #[must_use]
+    pub fn max_streams(mut self, most: usize) -> Http {
+        self.limits.streams = most.min(1 << 20);
+        self
+    }
+
+    /// The longest head of a request, in bytes (64 KiB, and no less than 8 KiB).
+    #[must_use]
+    pub fn head_limit(mut self, bytes: usize) -> Http {
+        self.limits.head = bytes.max(8 << 10);
+        self
+    }
+
+    /// Bytes of messages that have not been received completely, over all clients (256 MiB; at least the longest
+    /// message). Beyond this size a client that has sent nothing for 5 s gives way, or the message is refused with
+    /// status 503.
+    #[must_use]
+    pub fn max_body_bytes(mut self, bytes: usize) -> Http {
+        self.limits.bodies = bytes;
+        self
+    }
+
+    /// How long a client may take nothing of what there is for it before its connection is given
+    /// up (60 s).
+    #[must_use]
+    pub fn write_timeout(mut self, timeout: Duration) -> Http {
+        self.limits.unread = timeout;
+        self
+    }
+
+    /// Who is told in a sentence when a file was read again, or could not be. Otherwise it is logged.
+    #[must_use]
+    pub fn notices(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Http {
+        self.tell = Arc::new(tell);
+        self
+    }
+
+    /// Refusals name flags of a program rather than methods of this type.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn set_by_flags(mut self) -> Http {
+        self.admission.flags = true;
+        self
+    }
+}
+
+impl HttpServer {
+    /// Reads the token file and the certificate again when it is called. They are read when they change,
+    /// too; this is for those who cannot wait a second. What cannot be used stays as it was, and is
+    /// [told](Http::notices).
+    pub fn rereader(&self) -> impl Fn() + Clone + Send + Sync + use<> {
+        let files = Files::of(&self.settings.admission);
+        let tell = self.settings.tell.clone();
+        move || {
+            if let Err(wrong) = files.read() {
+                wrong.iter().for_each(|why| tell(&stays(why)));
+            }
+        }
+    }
+}
