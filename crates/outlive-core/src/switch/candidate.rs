@@ -109,7 +109,7 @@ impl Switch {
             client: call.client,
             logs: call.log.is_some(),
             // A client that has a server to itself is told everything, and nobody else is there.
-            candidate: self.sharing != Sharing::Alone || !here,
+            candidate: self.sharing != Sharing::Dedicated || !here,
             token: call.token.as_ref().map(|token| token.known.clone()),
         };
         self.abandoned.add(id.clone(), remnant);

@@ -54,13 +54,13 @@ impl Switch {
     }
 
     fn on_message(&mut self, client: Client, channel: Channel, message: Message) {
-        if self.sharing != Sharing::Modern {
+        if self.sharing != Sharing::Pooled {
             self.legacy_clients.entry(client).or_default();
         }
         match message.kind() {
             Kind::Request => self.on_request(client, channel, message),
             Kind::Response => self.on_answer(client, &message),
-            Kind::Notification if self.sharing == Sharing::Modern => {
+            Kind::Notification if self.sharing == Sharing::Pooled => {
                 self.modern_notification(client, channel, message);
             }
             Kind::Notification => match message.method() {
@@ -114,7 +114,7 @@ impl Switch {
         if let Some(refusal) = self.objection(client, channel, &message) {
             return self.refuse(client, channel, message.id_json(), &refusal);
         }
-        if self.sharing == Sharing::Modern {
+        if self.sharing == Sharing::Pooled {
             return self.modern_request(client, channel, &message);
         }
         let introduced = |legacy: &super::LegacyClient| legacy.introduced;
@@ -163,7 +163,7 @@ impl Switch {
 
     fn scope(&self, client: Client, channel: Channel) -> Scope {
         match self.sharing {
-            Sharing::Modern => Scope::Channel(channel),
+            Sharing::Pooled => Scope::Channel(channel),
             _ => Scope::Client(client),
         }
     }
@@ -376,7 +376,7 @@ impl Switch {
 
     /// A client closed a channel: what is modern on it is cancelled.
     pub(super) fn on_left(&mut self, _client: Client, channel: Channel) {
-        if self.sharing != Sharing::Modern || channel == Channel::MAIN {
+        if self.sharing != Sharing::Pooled || channel == Channel::MAIN {
             return;
         }
         for id in self.table.ids_of(|call| call.channel == channel) {
@@ -392,7 +392,7 @@ impl Switch {
     /// why. A legacy client is gone.
     pub(super) fn on_withdrawn(&mut self, client: Client, channel: Channel) {
         let reason = AbandonReason::TokenWithdrawn;
-        if self.sharing != Sharing::Modern {
+        if self.sharing != Sharing::Pooled {
             return self.on_gone(client, reason);
         }
         for id in self

@@ -202,7 +202,7 @@ impl Switch {
         }
         // Also if nobody is left: whoever comes next must not be told what it has not asked for, not even by the next
         // server, which is told what this one was. A server of its own ends with its client.
-        let ends = self.sharing == Sharing::Alone && !self.is_shaking_hands();
+        let ends = self.sharing == Sharing::Dedicated && !self.is_shaking_hands();
         for uri in legacy.resources.keys().filter(|_| !ends) {
             if self.is_followed(uri) {
                 // The server tells of it, or is about to: also if whoever else asked for it is refused.

@@ -76,7 +76,7 @@ impl Switch {
     /// Clients have come or gone: the server is asked for what the others want.
     pub(super) fn align_level(&mut self) {
         // Of a client that is alone the server has what it chose, unless somebody has used the server before.
-        let own = self.sharing == Sharing::Alone && self.only_user().is_some();
+        let own = self.sharing == Sharing::Dedicated && self.only_user().is_some();
         if own || self.legacy_clients.is_empty() {
             return;
         }

@@ -75,16 +75,26 @@ use table::{Call, Table, Token, What};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Client(pub u64);
 
-/// Who is before the session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How clients share the server behind a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Sharing {
-    /// One legacy client, whose ids pass as they are.
-    Alone,
-    /// Any number of legacy clients.
-    Legacy,
-    /// Everybody whose requests speak for themselves. Each channel is somebody else, so they are
-    /// one [`Client`].
-    Modern,
+    /// One client's session has the server to itself, and its ids pass as they are.
+    Dedicated,
+    /// Any number of clients' sessions share it.
+    Shared,
+    /// Requests without a session share it. Each channel is somebody else, so they are one [`Client`].
+    Pooled,
+}
+
+impl Sharing {
+    /// The word for it in what machines read.
+    pub fn name(self) -> &'static str {
+        match self {
+            Sharing::Dedicated => "one_session",
+            Sharing::Shared => "all_sessions",
+            Sharing::Pooled => "modern_requests",
+        }
+    }
 }
 
 /// What happened.
@@ -306,7 +316,7 @@ impl Switch {
     }
 
     fn renames(&self) -> bool {
-        self.sharing != Sharing::Alone
+        self.sharing != Sharing::Dedicated
     }
 
     fn send(&mut self, client: Client, channel: Channel, line: Bytes) {
@@ -452,7 +462,7 @@ impl Switch {
             _ => {}
         }
         if let Error::ShuttingDown { outcome } = refusal.error
-            && self.sharing == Sharing::Modern
+            && self.sharing == Sharing::Pooled
         {
             // Its client knows of no session.
             let started = outcome == Outcome::Unknown;

@@ -86,7 +86,7 @@ impl Switch {
             "notifications/progress" => self.on_server_progress(&message),
             "notifications/cancelled" => self.on_withdrawal(&message),
             "notifications/message" => self.on_log(message, owner),
-            _ if self.sharing == Sharing::Modern => self.on_modern_notification(&message, owner),
+            _ if self.sharing == Sharing::Pooled => self.on_modern_notification(&message, owner),
             "notifications/resources/updated" => self.on_updated(&message, &owner),
             "notifications/tools/list_changed"
             | "notifications/prompts/list_changed"
@@ -203,7 +203,7 @@ impl Switch {
     }
 
     fn on_updated(&mut self, message: &Message, owner: &Owner) {
-        if self.sharing == Sharing::Alone && self.only_user().is_some() {
+        if self.sharing == Sharing::Dedicated && self.only_user().is_some() {
             // It has asked for whatever it gets.
             return self.tell_legacy_clients(message, owner, |_| true);
         }
@@ -217,7 +217,7 @@ impl Switch {
     /// another must not know.
     fn on_log(&mut self, message: Message, owner: Owner) {
         let level = message.level().as_deref().and_then(Level::of);
-        if self.sharing == Sharing::Modern {
+        if self.sharing == Sharing::Pooled {
             if let Some((client, channel)) = self.modern_log_place(level, owner) {
                 self.send(client, channel, message.into_bytes());
             }
@@ -283,7 +283,7 @@ impl Switch {
     /// about (2025-11-25, transports), which on a pipe nothing tells.
     fn on_ask(&mut self, message: &Message, owner: Owner) {
         let id = message.id().cloned().unwrap_or(Id::Null);
-        if self.sharing == Sharing::Modern {
+        if self.sharing == Sharing::Pooled {
             return self.answer_ask(&id, "A modern server asks in its results.");
         }
         let (asked, otherwise) = match owner {

@@ -14,7 +14,7 @@ fn is_refused(outputs: &[Output], code: i64) -> bool {
 }
 
 fn limited(limits: Limits) -> Rig {
-    Rig::limited(Sharing::Legacy, limits).welcoming(&[A, B])
+    Rig::limited(Sharing::Shared, limits).welcoming(&[A, B])
 }
 
 fn overloaded() -> Error {
@@ -29,7 +29,7 @@ fn more_than_may_be_in_flight_is_refused() {
         calls_each: 2,
         ..Limits::default()
     };
-    let mut rig = Rig::limited(Sharing::Legacy, limits);
+    let mut rig = Rig::limited(Sharing::Shared, limits);
     rig.post(A, &initialize(0));
     rig.post(A, &call(1));
     let (_, outputs) = rig.post(A, &call(2));
@@ -85,7 +85,7 @@ fn ids_and_tokens_may_be_4_kib_long() {
         (10, 4097, true),
         (5000, 5000, true),
     ] {
-        let mut rig = Rig::shaken(Sharing::Legacy, &[A]);
+        let mut rig = Rig::shaken(Sharing::Shared, &[A]);
         let (_, outputs) = rig.post(A, &named(text(id), text(token)));
         assert_eq!(is_refused(&outputs, -32600), refused, "{id} {token}");
     }
@@ -94,10 +94,10 @@ fn ids_and_tokens_may_be_4_kib_long() {
 #[test]
 fn who_only_pings_counts_as_a_client() {
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
-    let mut rig = Rig::new(Sharing::Legacy);
+    let mut rig = Rig::new(Sharing::Shared);
     rig.post(A, &ping);
     assert_eq!((rig.switch.clients(), rig.switch.in_flight_of(A)), (1, 1));
-    let mut rig = Rig::new(Sharing::Modern);
+    let mut rig = Rig::new(Sharing::Pooled);
     rig.post(A, &ping);
     assert_eq!(rig.switch.clients(), 0, "modern requests have no client");
 }
@@ -114,7 +114,7 @@ fn refusal(id: &Id, error: Error) -> Input {
 
 #[test]
 fn a_subscription_the_session_refuses_takes_no_room() {
-    let mut rig = Rig::shaken(Sharing::Legacy, &[A]);
+    let mut rig = Rig::shaken(Sharing::Shared, &[A]);
     let params = json!({"uri": "a://b"});
     let subscribe =
         json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": params});
@@ -145,7 +145,7 @@ fn a_stream_is_refused_with_an_error_and_ended_without() {
         outcome: Outcome::NotSent,
     };
     for (error, ends) in [(overloaded(), false), (ending, true)] {
-        let mut rig = Rig::new(Sharing::Modern);
+        let mut rig = Rig::new(Sharing::Pooled);
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {},
@@ -165,7 +165,7 @@ fn a_stream_is_refused_with_an_error_and_ended_without() {
 
 #[test]
 fn a_thousand_and_twenty_four_tasks_are_remembered() {
-    let mut rig = Rig::shaken(Sharing::Legacy, &[A]);
+    let mut rig = Rig::shaken(Sharing::Shared, &[A]);
     let mut task = call(1);
     task["params"]["task"] = json!({});
     for _ in 0..1025 {

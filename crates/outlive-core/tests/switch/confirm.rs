@@ -21,7 +21,7 @@ fn initialized(switch: &mut Switch, client: Client, channel: u64) -> Vec<Output>
 
 #[test]
 fn a_client_is_done_with_it_when_the_server_has_it() {
-    let mut switch = Switch::new(Sharing::Legacy, Limits::default()).confirming();
+    let mut switch = Switch::new(Sharing::Shared, Limits::default()).confirming();
     let notify = Output::Notify(A, Channel(5), Bytes::from_static(INITIALIZED));
     assert_eq!(initialized(&mut switch, A, 5), [notify]);
     assert_eq!(
@@ -43,7 +43,7 @@ fn a_client_is_done_with_it_when_the_server_has_it() {
 
 #[test]
 fn nobody_is_kept_waiting_by_the_end_or_by_leaving() {
-    let mut switch = Switch::new(Sharing::Legacy, Limits::default()).confirming();
+    let mut switch = Switch::new(Sharing::Shared, Limits::default()).confirming();
     initialized(&mut switch, A, 5);
     initialized(&mut switch, B, 6);
     feed(&mut switch, Input::Gone(A));
@@ -54,7 +54,7 @@ fn nobody_is_kept_waiting_by_the_end_or_by_leaving() {
 
 #[test]
 fn where_nobody_acknowledges_it_is_done_with_at_once() {
-    let mut switch = Switch::new(Sharing::Alone, Limits::default());
+    let mut switch = Switch::new(Sharing::Dedicated, Limits::default());
     let done = initialized(&mut switch, A, 5);
     assert_eq!(done.last(), Some(&Output::Done(A, Channel(5))));
 }

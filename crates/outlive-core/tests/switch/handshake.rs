@@ -24,7 +24,7 @@ pub fn call_id(outputs: &[Output]) -> Value {
 #[test]
 fn the_second_client_is_given_the_first_ones_welcome() {
     for early in [true, false] {
-        let mut rig = Rig::new(Sharing::Legacy);
+        let mut rig = Rig::new(Sharing::Shared);
         let (_, first) = rig.post(A, &initialize(0));
         let result = json!({"jsonrpc": "2.0", "id": call_id(&first), "result": welcome()});
         let mut heard = Vec::new();
@@ -53,8 +53,8 @@ fn the_second_client_is_given_the_first_ones_welcome() {
 #[test]
 fn a_shared_server_is_told_that_everything_can_be_asked_and_a_lone_one_the_truth() {
     for (sharing, expected) in [
-        (Sharing::Legacy, json!(["elicitation", "roots", "sampling"])),
-        (Sharing::Alone, json!(["elicitation"])),
+        (Sharing::Shared, json!(["elicitation", "roots", "sampling"])),
+        (Sharing::Dedicated, json!(["elicitation"])),
     ] {
         let (_, outputs) = Rig::new(sharing).post(A, &initialize(0));
         let capabilities = &sent(&outputs)["params"]["capabilities"];
@@ -69,7 +69,7 @@ fn a_shared_server_is_told_that_everything_can_be_asked_and_a_lone_one_the_truth
 
 #[test]
 fn a_handshake_that_fails_is_followed_by_the_next() {
-    let mut rig = Rig::new(Sharing::Legacy);
+    let mut rig = Rig::new(Sharing::Shared);
     let (_, first) = rig.post(A, &initialize(0));
     rig.post(B, &initialize(0));
     let error = json!({"code": -32000, "message": "not you"});
@@ -83,7 +83,7 @@ fn a_handshake_that_fails_is_followed_by_the_next() {
 
 #[test]
 fn fm_12_a_handshake_whose_client_has_left_is_good_for_the_next_client() {
-    let mut rig = Rig::new(Sharing::Alone);
+    let mut rig = Rig::new(Sharing::Dedicated);
     let (_, first) = rig.post(A, &initialize(0));
     assert_eq!(rig.feed(Input::Gone(A)), [], "initialize is not cancelled");
     assert!(rig.switch.is_shaking_hands());
@@ -97,7 +97,7 @@ fn fm_12_a_handshake_whose_client_has_left_is_good_for_the_next_client() {
 
 #[test]
 fn a_handshake_that_waits_goes_with_its_client() {
-    let mut rig = Rig::new(Sharing::Legacy);
+    let mut rig = Rig::new(Sharing::Shared);
     let (_, first) = rig.post(A, &initialize(0));
     rig.post(B, &initialize(0));
     assert_eq!(rig.feed(Input::Gone(B)), []);
@@ -110,14 +110,14 @@ fn a_handshake_that_waits_goes_with_its_client() {
 
 #[test]
 fn a_second_handshake_changes_nothing() {
-    let mut rig = Rig::shaken(Sharing::Alone, &[A]);
+    let mut rig = Rig::shaken(Sharing::Dedicated, &[A]);
     let (_, outputs) = rig.post(A, &initialize(1));
     assert_eq!(told(&outputs)[0].2["error"]["code"], -32600);
 }
 
 #[test]
 fn nothing_comes_before_the_handshake() {
-    let mut rig = Rig::shaken(Sharing::Legacy, &[A]);
+    let mut rig = Rig::shaken(Sharing::Shared, &[A]);
     let (_, outputs) = rig.post(
         B,
         &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}),
@@ -127,7 +127,7 @@ fn nothing_comes_before_the_handshake() {
 
 #[test]
 fn a_modern_server_that_does_not_know_initialize_is_named() {
-    let mut rig = Rig::new(Sharing::Alone);
+    let mut rig = Rig::new(Sharing::Dedicated);
     let (_, first) = rig.post(A, &initialize(0));
     let error = json!({"code": -32601, "message": "Method not found"});
     let outputs = rig.said(&json!({"jsonrpc": "2.0", "id": call_id(&first), "error": error}));
@@ -137,7 +137,7 @@ fn a_modern_server_that_does_not_know_initialize_is_named() {
 
 #[test]
 fn a_server_is_asked_once_whether_it_is_modern_before_it_is_sent_anything() {
-    let mut rig = Rig::new(Sharing::Modern);
+    let mut rig = Rig::new(Sharing::Pooled);
     let (_, probe) = rig.post(EVERYBODY, &modern(1, "tools/list"));
     assert_eq!(sent(&probe)["method"], "server/discover");
     assert!(
@@ -166,7 +166,7 @@ fn a_server_is_asked_once_whether_it_is_modern_before_it_is_sent_anything() {
 #[test]
 fn a_legacy_server_gets_no_modern_request_and_its_client_a_way_out() {
     for code in [-32601, -32602, -32000] {
-        let mut rig = Rig::new(Sharing::Modern);
+        let mut rig = Rig::new(Sharing::Pooled);
         let (channel, probe) = rig.post(EVERYBODY, &modern(1, "tools/call"));
         let error = json!({"code": code, "message": "?"});
         let outputs = rig.said(&json!({"jsonrpc": "2.0", "id": call_id(&probe), "error": error}));
@@ -186,7 +186,7 @@ fn a_legacy_server_gets_no_modern_request_and_its_client_a_way_out() {
         );
     }
     // This error only modern servers know.
-    let mut rig = Rig::new(Sharing::Modern);
+    let mut rig = Rig::new(Sharing::Pooled);
     let (_, probe) = rig.post(EVERYBODY, &modern(1, "tools/call"));
     let error = json!({"code": -32022, "message": "?"});
     let outputs = rig.said(&json!({"jsonrpc": "2.0", "id": call_id(&probe), "error": error}));
@@ -195,7 +195,7 @@ fn a_legacy_server_gets_no_modern_request_and_its_client_a_way_out() {
 
 #[test]
 fn without_a_server_the_question_is_put_again() {
-    let mut rig = Rig::new(Sharing::Modern);
+    let mut rig = Rig::new(Sharing::Pooled);
     let (_, probe) = rig.post(EVERYBODY, &modern(1, "tools/call"));
     let Output::Call(id, _) = &probe[0] else {
         panic!("{probe:?}");
@@ -222,7 +222,7 @@ fn without_a_server_the_question_is_put_again() {
 
 #[test]
 fn who_leaves_while_the_question_is_put_is_not_sent_for() {
-    let mut rig = Rig::new(Sharing::Modern);
+    let mut rig = Rig::new(Sharing::Pooled);
     let (channel, probe) = rig.post(EVERYBODY, &modern(1, "tools/call"));
     assert_eq!(rig.feed(Input::Left(EVERYBODY, channel)), []);
     let outputs = rig.said(&json!({"jsonrpc": "2.0", "id": call_id(&probe), "result": {}}));
@@ -231,7 +231,7 @@ fn who_leaves_while_the_question_is_put_is_not_sent_for() {
 
 #[test]
 fn a_modern_request_without_its_metadata_is_refused() {
-    let mut rig = Rig::new(Sharing::Modern);
+    let mut rig = Rig::new(Sharing::Pooled);
     let (_, outputs) = rig.post(
         EVERYBODY,
         &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}),
@@ -245,7 +245,7 @@ fn a_modern_request_without_its_metadata_is_refused() {
 
 #[test]
 fn a_subscription_ends_gracefully_when_there_is_no_session_any_more() {
-    let mut rig = Rig::new(Sharing::Modern);
+    let mut rig = Rig::new(Sharing::Pooled);
     let (channel, probe) = rig.post(EVERYBODY, &modern(7, "subscriptions/listen"));
     let outputs = rig.said(&json!({"jsonrpc": "2.0", "id": call_id(&probe), "result": {}}));
     let known = call_id(&outputs);

@@ -9,7 +9,7 @@ use crate::routes::{A, B, Rig, call, told};
 
 #[test]
 fn a_request_that_cannot_be_read_is_refused_where_it_came_from() {
-    let mut rig = Rig::shaken(Sharing::Legacy, &[A]);
+    let mut rig = Rig::shaken(Sharing::Shared, &[A]);
     let (channel, outputs) = rig.post_line(A, r#"{"jsonrpc":"2.0","id":5,"method":{}}"#);
     let refused = &told(&outputs)[0];
     assert_eq!((refused.0, refused.1), (A, channel));
@@ -22,7 +22,7 @@ fn a_request_that_cannot_be_read_is_refused_where_it_came_from() {
 
 #[test]
 fn an_answer_that_cannot_be_read_is_an_answer_of_whoever_was_asked() {
-    let mut rig = Rig::shaken(Sharing::Legacy, &[A, B]);
+    let mut rig = Rig::shaken(Sharing::Shared, &[A, B]);
     rig.post(A, &call(1));
     let params = json!({"message": "?", "requestedSchema": {}});
     rig.said(
@@ -46,7 +46,7 @@ fn an_answer_that_cannot_be_read_is_an_answer_of_whoever_was_asked() {
 
 #[test]
 fn a_request_too_long_to_keep_is_refused_if_it_is_one() {
-    let mut rig = Rig::shaken(Sharing::Legacy, &[A]);
+    let mut rig = Rig::shaken(Sharing::Shared, &[A]);
     let mut refused = |id: Option<Id>, has_method| {
         let line = TooLong {
             id_json: id.as_ref().map(Id::to_json).unwrap_or_default().into(),
@@ -74,7 +74,7 @@ fn a_request_too_long_to_keep_is_refused_if_it_is_one() {
 #[test]
 fn what_is_about_a_session_is_refused_without_one() {
     let line = json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"});
-    let (channel, outputs) = Rig::new(Sharing::Modern).post(A, &line);
+    let (channel, outputs) = Rig::new(Sharing::Pooled).post(A, &line);
     let [Output::Send(A, at, refusal), Output::Done(A, done)] = &outputs[..] else {
         panic!("{outputs:?}");
     };
@@ -86,12 +86,12 @@ fn what_is_about_a_session_is_refused_without_one() {
     );
     let cancel =
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
-    let (channel, outputs) = Rig::new(Sharing::Modern).post(A, &cancel);
+    let (channel, outputs) = Rig::new(Sharing::Pooled).post(A, &cancel);
     assert_eq!(
         outputs,
         [Output::Done(A, channel)],
         "closing the stream is what cancels"
     );
-    let (_, outputs) = Rig::shaken(Sharing::Legacy, &[A]).post(A, &line);
+    let (_, outputs) = Rig::shaken(Sharing::Shared, &[A]).post(A, &line);
     assert!(matches!(outputs[0], Output::Notify(..)), "{outputs:?}");
 }

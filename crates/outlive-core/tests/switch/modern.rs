@@ -9,7 +9,7 @@ use crate::routes::{Rig, told};
 
 /// A rig before a modern server.
 fn rig() -> Rig {
-    let mut rig = Rig::new(Sharing::Modern);
+    let mut rig = Rig::new(Sharing::Pooled);
     let (_, probe) = rig.post(EVERYBODY, &modern(1, "ping"));
     let outputs = rig.said(&json!({"jsonrpc": "2.0", "id": call_id(&probe), "result": {}}));
     rig.said(&json!({"jsonrpc": "2.0", "id": call_id(&outputs), "result": {}}));

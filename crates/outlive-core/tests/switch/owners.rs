@@ -34,7 +34,7 @@ fn is_refused(outputs: &[Output]) -> bool {
 
 /// Two clients; the first has abandoned a call, which the server goes on with.
 fn abandoned(leaves: bool) -> (Rig, Id) {
-    let mut rig = Rig::shaken(Sharing::Legacy, &[A, B]);
+    let mut rig = Rig::shaken(Sharing::Shared, &[A, B]);
     let (_, outputs) = rig.post(A, &call(1));
     match leaves {
         true => drop(rig.feed(Input::Gone(A))),
@@ -87,7 +87,7 @@ fn cancel(id: u64) -> Value {
 
 #[test]
 fn a_call_that_took_too_long_is_one_too() {
-    let mut rig = Rig::shaken(Sharing::Legacy, &[A, B]);
+    let mut rig = Rig::shaken(Sharing::Shared, &[A, B]);
     let (_, outputs) = rig.post(A, &call(1));
     rig.feed(too_long(&id_of(&outputs)));
     rig.post(B, &call(1));
@@ -115,7 +115,7 @@ fn a_client_that_waits_for_something_else_is_asked_all_the_same() {
 
 #[test]
 fn a_task_goes_on_for_whoever_began_it() {
-    let mut rig = Rig::shaken(Sharing::Legacy, &[A, B]);
+    let mut rig = Rig::shaken(Sharing::Shared, &[A, B]);
     let mut task = call(1);
     task["params"]["task"] = json!({});
     let (_, outputs) = rig.post(A, &task);
@@ -131,7 +131,7 @@ fn with_more_than_are_kept_nobody_is_asked_until_the_next_server() {
         abandoned: 2,
         ..Default::default()
     };
-    let mut rig = Rig::limited(Sharing::Legacy, limits).welcoming(&[A, B]);
+    let mut rig = Rig::limited(Sharing::Shared, limits).welcoming(&[A, B]);
     let mut ids = Vec::new();
     for n in 1..=3 {
         let (_, outputs) = rig.post(A, &call(n));
@@ -153,7 +153,7 @@ fn with_more_than_are_kept_nobody_is_asked_until_the_next_server() {
 
 #[test]
 fn what_a_server_says_by_itself_is_for_nobody_if_it_has_had_two_users() {
-    let mut rig = Rig::shaken(Sharing::Legacy, &[A]);
+    let mut rig = Rig::shaken(Sharing::Shared, &[A]);
     assert_eq!(told(&rig.said(&ask())).len(), 1, "there is no other");
     let (_, outputs) = rig.post(A, &call(1));
     rig.said(&json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "result": {}}));
@@ -171,7 +171,7 @@ fn what_a_server_says_by_itself_is_for_nobody_if_it_has_had_two_users() {
 
 #[test]
 fn the_last_to_leave_takes_its_subscriptions_along() {
-    let mut rig = Rig::shaken(Sharing::Legacy, &[A]);
+    let mut rig = Rig::shaken(Sharing::Shared, &[A]);
     let subscribe = json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": "a://b"}});
     let (_, outputs) = rig.post(A, &subscribe);
     rig.said(&json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "result": {}}));
@@ -184,7 +184,7 @@ fn the_last_to_leave_takes_its_subscriptions_along() {
 
 #[test]
 fn a_name_that_begins_like_another_is_another() {
-    let mut rig = Rig::shaken(Sharing::Legacy, &[A, B]);
+    let mut rig = Rig::shaken(Sharing::Shared, &[A, B]);
     for (n, uri) in ["x://u", "", "x://"].into_iter().enumerate() {
         let subscribe = json!({"jsonrpc": "2.0", "id": n, "method": "resources/subscribe", "params": {"uri": uri}});
         let (_, outputs) = rig.post(A, &subscribe);
@@ -202,7 +202,7 @@ fn a_name_that_begins_like_another_is_another() {
 fn one_clients_level_is_not_anothers() {
     let set = |id: u64, level: &str| json!({"jsonrpc": "2.0", "id": id, "method": "logging/setLevel", "params": {"level": level}});
     let said = |level: &str| json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": level, "data": 1}});
-    let mut rig = Rig::shaken(Sharing::Legacy, &[A, B]);
+    let mut rig = Rig::shaken(Sharing::Shared, &[A, B]);
     let choose = |rig: &mut Rig, client: Client, id: u64, level: &str| {
         let (_, outputs) = rig.post(client, &set(id, level));
         let frame = sent(&outputs);
@@ -236,7 +236,7 @@ fn one_clients_level_is_not_anothers() {
 
 #[test]
 fn a_stream_names_whom_the_server_means() {
-    let mut rig = Rig::shaken(Sharing::Legacy, &[A, B]);
+    let mut rig = Rig::shaken(Sharing::Shared, &[A, B]);
     let (_, a) = rig.post(A, &call(1));
     let (channel, b) = rig.post(B, &call(1));
     let of = |rig: &mut Rig, id: &Id, message: &Value| {
@@ -264,7 +264,7 @@ fn a_stream_names_whom_the_server_means() {
 
 /// A rig before a modern server.
 fn modern_desk() -> Rig {
-    let mut rig = Rig::new(Sharing::Modern);
+    let mut rig = Rig::new(Sharing::Pooled);
     let (_, probe) = rig.post(EVERYBODY, &modern(1, "ping"));
     let outputs = rig.said(&json!({"jsonrpc": "2.0", "id": call_id(&probe), "result": {}}));
     rig.said(&json!({"jsonrpc": "2.0", "id": call_id(&outputs), "result": {}}));
@@ -314,7 +314,7 @@ fn a_notification_of_an_extension_reaches_a_modern_server_or_is_refused() {
         (json!({"result": {}}), true),
         (json!({"error": {"code": -32601, "message": "no"}}), false),
     ] {
-        let mut rig = Rig::new(Sharing::Modern);
+        let mut rig = Rig::new(Sharing::Pooled);
         let (channel, outputs) = rig.post(EVERYBODY, &note);
         let mut answer = answer;
         answer["jsonrpc"] = json!("2.0");
@@ -334,7 +334,7 @@ fn a_notification_of_an_extension_reaches_a_modern_server_or_is_refused() {
 
 #[test]
 fn a_client_without_a_stream_of_its_own_is_told_on_that_of_its_call() {
-    let mut rig = Rig::shaken(Sharing::Alone, &[A]);
+    let mut rig = Rig::shaken(Sharing::Dedicated, &[A]);
     let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
     assert!(matches!(
         rig.said(&changed)[..],
@@ -348,7 +348,7 @@ fn a_client_without_a_stream_of_its_own_is_told_on_that_of_its_call() {
 #[test]
 fn a_lone_client_is_not_told_how_far_an_abandoned_call_is() {
     for cancels in [true, false] {
-        let mut rig = Rig::shaken(Sharing::Alone, &[A]);
+        let mut rig = Rig::shaken(Sharing::Dedicated, &[A]);
         rig.post(A, &call(1));
         match cancels {
             true => drop(rig.post(A, &cancel(1))),
@@ -378,7 +378,7 @@ fn a_lone_client_is_not_told_how_far_an_abandoned_call_is() {
 
 #[test]
 fn a_lone_client_hears_everything_else_also_if_a_call_took_too_long() {
-    let mut rig = Rig::shaken(Sharing::Alone, &[A]);
+    let mut rig = Rig::shaken(Sharing::Dedicated, &[A]);
     rig.post(A, &call(1));
     rig.feed(too_long(&Id::Int(1)));
     for message in [log(), custom(), ask()] {
@@ -389,7 +389,7 @@ fn a_lone_client_hears_everything_else_also_if_a_call_took_too_long() {
 /// A client of HTTP+SSE can say more before its handshake is answered; if it leaves, the next one gets its server.
 #[test]
 fn what_the_client_before_has_chosen_is_not_the_next_ones() {
-    let mut rig = Rig::new(Sharing::Alone);
+    let mut rig = Rig::new(Sharing::Dedicated);
     let (_, outputs) = rig.post(A, &initialize(0));
     let shaking = id_of(&outputs);
     let wish = |id: u64, method: &str, params: Value| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
@@ -430,7 +430,7 @@ fn withdrawn(outputs: &[Output]) -> (Vec<(Channel, Value, Value)>, Vec<Channel>)
 
 #[test]
 fn whoever_loses_its_token_is_told_so_and_nothing_else() {
-    for sharing in [Sharing::Alone, Sharing::Legacy] {
+    for sharing in [Sharing::Dedicated, Sharing::Shared] {
         let mut rig = Rig::shaken(sharing, &[A]);
         let (one, first) = rig.post(A, &call(1));
         let (two, _) = rig.post(A, &call(2));
@@ -461,7 +461,7 @@ fn told_to(outputs: &[Output]) -> Vec<Client> {
 
 #[test]
 fn a_modern_request_whose_token_is_withdrawn_says_whether_it_was_sent() {
-    let mut rig = Rig::new(Sharing::Modern);
+    let mut rig = Rig::new(Sharing::Pooled);
     let (waiting, probe) = rig.post(EVERYBODY, &modern(1, "tools/call"));
     let outputs = rig.feed(Input::Withdrawn(EVERYBODY, waiting));
     let line = &told(&outputs)[0].2;
@@ -489,7 +489,7 @@ fn a_modern_request_whose_token_is_withdrawn_says_whether_it_was_sent() {
 
 #[test]
 fn a_level_that_was_cancelled_does_not_come_back() {
-    let mut rig = Rig::shaken(Sharing::Legacy, &[A]);
+    let mut rig = Rig::shaken(Sharing::Shared, &[A]);
     for (id, level) in [(1, "emergency"), (2, "debug")] {
         let params = json!({ "level": level });
         rig.post(

@@ -132,7 +132,7 @@ pub fn told(outputs: &[Output]) -> Vec<(Client, Channel, Value)> {
 
 #[test]
 fn a_switch_tells_who_is_there_and_waits() {
-    let mut rig = Rig::shaken(Sharing::Legacy, &[A, B]);
+    let mut rig = Rig::shaken(Sharing::Shared, &[A, B]);
     assert_eq!((rig.switch.clients(), rig.switch.in_flight()), (2, 0));
     assert!(!rig.switch.is_shaking_hands() && !rig.switch.is_legacy_only());
     for (client, id) in [(A, 1), (A, 2), (B, 1)] {
@@ -146,7 +146,7 @@ fn a_switch_tells_who_is_there_and_waits() {
 
 #[test]
 fn a_session_that_has_ended_says_nothing_more() {
-    let mut rig = Rig::shaken(Sharing::Legacy, &[A]);
+    let mut rig = Rig::shaken(Sharing::Shared, &[A]);
     let news = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
     assert_eq!(told(&rig.said(&news)), [(A, Channel::MAIN, news.clone())]);
     rig.feed(Input::Ended);
@@ -155,7 +155,7 @@ fn a_session_that_has_ended_says_nothing_more() {
 
 #[test]
 fn a_lone_client_passes_byte_for_byte() {
-    let mut rig = Rig::shaken(Sharing::Alone, &[A]);
+    let mut rig = Rig::shaken(Sharing::Dedicated, &[A]);
     let line = concat!(
         r#"{ "jsonrpc":"2.0","params" :{"_meta":{"progressToken":"\u0041"},"name":"t"}, "#,
         r#""method":"tools/call","id":1.0}"#
@@ -178,7 +178,7 @@ fn a_lone_client_passes_byte_for_byte() {
 
 #[test]
 fn fm_34_the_same_id_and_token_of_two_clients_are_told_apart() {
-    let mut rig = Rig::shaken(Sharing::Legacy, &[A, B]);
+    let mut rig = Rig::shaken(Sharing::Shared, &[A, B]);
     let (at_a, a) = rig.post(A, &call(1));
     let (at_b, b) = rig.post(B, &call(1));
     let (a, b) = (sent(&a), sent(&b));
@@ -203,7 +203,7 @@ fn fm_34_the_same_id_and_token_of_two_clients_are_told_apart() {
 
 #[test]
 fn fm_34_a_duplicate_of_one_client_is_refused_and_harms_nothing() {
-    let mut rig = Rig::shaken(Sharing::Legacy, &[A]);
+    let mut rig = Rig::shaken(Sharing::Shared, &[A]);
     let (_, first) = rig.post(A, &call(1));
     let (channel, second) = rig.post(A, &call(1));
     let refused = &told(&second)[0];
@@ -216,7 +216,7 @@ fn fm_34_a_duplicate_of_one_client_is_refused_and_harms_nothing() {
 #[test]
 fn a_question_goes_to_the_only_client_that_can_have_caused_it_or_is_refused() {
     let ask = question(&json!("q"));
-    let mut rig = Rig::shaken(Sharing::Legacy, &[A, B]);
+    let mut rig = Rig::shaken(Sharing::Shared, &[A, B]);
     let (channel, _) = rig.post(A, &call(1));
     let outputs = rig.said(&ask);
     assert_eq!(told(&outputs), [(A, channel, ask.clone())]);
@@ -234,7 +234,7 @@ fn a_question_goes_to_the_only_client_that_can_have_caused_it_or_is_refused() {
 
 #[test]
 fn a_client_is_not_asked_what_it_has_not_declared() {
-    let mut rig = Rig::shaken(Sharing::Legacy, &[A]);
+    let mut rig = Rig::shaken(Sharing::Shared, &[A]);
     rig.post(A, &call(1));
     let outputs = rig.said(&json!({"jsonrpc": "2.0", "id": 5, "method": "roots/list"}));
     assert!(told(&outputs).is_empty());
@@ -244,19 +244,19 @@ fn a_client_is_not_asked_what_it_has_not_declared() {
 #[test]
 fn with_several_calls_a_question_is_offered_to_the_standalone_stream() {
     let ask = question(&json!(1));
-    let mut rig = Rig::shaken(Sharing::Alone, &[A]);
+    let mut rig = Rig::shaken(Sharing::Dedicated, &[A]);
     rig.post(A, &call(1));
     let (newest, _) = rig.post(A, &call(2));
     let outputs = rig.said(&ask);
     assert!(matches!(outputs[..], [Output::Offer(A, channel, _)] if channel == newest));
-    let mut idle = Rig::shaken(Sharing::Alone, &[A]);
+    let mut idle = Rig::shaken(Sharing::Dedicated, &[A]);
     let outputs = idle.said(&ask);
     assert!(matches!(outputs[..], [Output::Send(A, Channel::MAIN, _)]));
 }
 
 #[test]
 fn changes_are_told_to_everybody_and_updates_to_those_who_asked() {
-    let mut rig = Rig::shaken(Sharing::Legacy, &[A, B]);
+    let mut rig = Rig::shaken(Sharing::Shared, &[A, B]);
     let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
     assert_eq!(told(&rig.said(&changed)).len(), 2);
     let about = |method: &str, id: u64| request(id, method, json!({"uri": "a://b"}));
@@ -282,7 +282,7 @@ fn changes_are_told_to_everybody_and_updates_to_those_who_asked() {
 fn log_messages_go_to_whoever_can_have_caused_them_by_level() {
     let log =
         |level: &str| notification("notifications/message", json!({"level": level, "data": 1}));
-    let mut rig = Rig::shaken(Sharing::Legacy, &[A, B]);
+    let mut rig = Rig::shaken(Sharing::Shared, &[A, B]);
     assert_eq!(
         told(&rig.said(&log("info"))).len(),
         2,
@@ -302,7 +302,7 @@ fn log_messages_go_to_whoever_can_have_caused_them_by_level() {
 
 #[test]
 fn a_cancellation_is_translated_and_ends_the_channel() {
-    let mut rig = Rig::shaken(Sharing::Legacy, &[A, B]);
+    let mut rig = Rig::shaken(Sharing::Shared, &[A, B]);
     rig.post(B, &call(1));
     let (channel, outputs) = rig.post(A, &call(1));
     let known = sent(&outputs)["id"].clone();
@@ -327,7 +327,7 @@ fn a_cancellation_is_translated_and_ends_the_channel() {
 
 #[test]
 fn a_batch_is_done_with_its_last_answer() {
-    let mut rig = Rig::shaken(Sharing::Legacy, &[A]);
+    let mut rig = Rig::shaken(Sharing::Shared, &[A]);
     let batch = format!(
         "[{},\n{}]",
         call(1),
@@ -350,7 +350,7 @@ fn a_batch_is_done_with_its_last_answer() {
 
 #[test]
 fn a_closed_stream_cancels_nothing_of_a_legacy_client() {
-    let mut rig = Rig::shaken(Sharing::Legacy, &[A]);
+    let mut rig = Rig::shaken(Sharing::Shared, &[A]);
     let (channel, outputs) = rig.post(A, &call(1));
     assert_eq!(rig.feed(Input::Left(A, channel)), []);
     let answer = json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "result": {}});
@@ -359,7 +359,7 @@ fn a_closed_stream_cancels_nothing_of_a_legacy_client() {
 
 #[test]
 fn a_lone_client_cancels_in_its_own_words() {
-    let mut rig = Rig::shaken(Sharing::Alone, &[A]);
+    let mut rig = Rig::shaken(Sharing::Dedicated, &[A]);
     rig.post(A, &call(1));
     let cancel =
         r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1.0}}"#;
@@ -372,7 +372,7 @@ fn a_lone_client_cancels_in_its_own_words() {
 
 #[test]
 fn progress_with_a_question_is_passed_on_for_whoever_was_asked() {
-    let mut rig = Rig::shaken(Sharing::Legacy, &[A, B]);
+    let mut rig = Rig::shaken(Sharing::Shared, &[A, B]);
     rig.post(A, &call(1));
     let params = json!({"message": "?", "requestedSchema": {}});
     let mut ask =
@@ -395,7 +395,7 @@ fn progress_with_a_question_is_passed_on_for_whoever_was_asked() {
 #[test]
 fn the_server_is_asked_for_the_level_of_the_most_curious() {
     let level = |id: u64, level: &str| request(id, "logging/setLevel", json!({"level": level}));
-    let mut rig = Rig::shaken(Sharing::Legacy, &[A, B]);
+    let mut rig = Rig::shaken(Sharing::Shared, &[A, B]);
     let (_, outputs) = rig.post(A, &level(1, "info"));
     rig.said(&json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "result": {}}));
     for less in ["info", "error"] {
@@ -413,7 +413,7 @@ fn the_server_is_asked_for_the_level_of_the_most_curious() {
 #[test]
 fn a_question_goes_to_the_stream_of_the_only_call_that_has_one() {
     let ask = question(&json!(1));
-    let mut rig = Rig::shaken(Sharing::Legacy, &[A]);
+    let mut rig = Rig::shaken(Sharing::Shared, &[A]);
     let on_main = Frame::Line(call(1).to_string().into());
     rig.feed(Input::Frame(A, Channel::MAIN, on_main));
     let (channel, _) = rig.post(A, &call(2));
@@ -423,7 +423,7 @@ fn a_question_goes_to_the_stream_of_the_only_call_that_has_one() {
 
 #[test]
 fn what_others_follow_is_not_given_up_for_one_who_leaves() {
-    let mut rig = Rig::shaken(Sharing::Legacy, &[A, B]);
+    let mut rig = Rig::shaken(Sharing::Shared, &[A, B]);
     let subscribe = json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": "a://b"}});
     for client in [A, B] {
         let (_, outputs) = rig.post(client, &subscribe);
@@ -437,7 +437,7 @@ fn what_others_follow_is_not_given_up_for_one_who_leaves() {
 
 #[test]
 fn progress_of_a_task_goes_on_until_its_client_leaves() {
-    let mut rig = Rig::shaken(Sharing::Legacy, &[A, B]);
+    let mut rig = Rig::shaken(Sharing::Shared, &[A, B]);
     let mut task = call(1);
     task["params"]["task"] = json!({});
     let tokens = [A, B].map(|client| {
@@ -469,7 +469,7 @@ fn a_question_that_is_withdrawn_is_withdrawn_where_it_was_put() {
     let ask = question(&json!("q"));
     let withdrawn = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "q"}});
     for open in [true, false] {
-        let mut rig = Rig::shaken(Sharing::Legacy, &[A, B]);
+        let mut rig = Rig::shaken(Sharing::Shared, &[A, B]);
         let (channel, outputs) = rig.post(A, &call(1));
         rig.said(&ask);
         if !open {
@@ -487,13 +487,13 @@ fn a_question_that_is_withdrawn_is_withdrawn_where_it_was_put() {
 #[test]
 fn a_lone_client_is_asked_whatever_it_has_declared() {
     let ask = json!({"jsonrpc": "2.0", "id": 5, "method": "roots/list"});
-    let outputs = Rig::shaken(Sharing::Alone, &[A]).said(&ask);
+    let outputs = Rig::shaken(Sharing::Dedicated, &[A]).said(&ask);
     assert_eq!(told(&outputs), [(A, Channel::MAIN, ask)]);
 }
 
 #[test]
 fn a_server_of_several_is_told_that_somebody_is_there() {
-    let outputs = Rig::shaken(Sharing::Legacy, &[A, B])
+    let outputs = Rig::shaken(Sharing::Shared, &[A, B])
         .said(&json!({"jsonrpc": "2.0", "id": "p", "method": "ping"}));
     let [Output::Answer(line)] = &outputs[..] else {
         panic!("{outputs:?}");
@@ -510,7 +510,7 @@ pub fn progress(token: &Value) -> Value {
 
 #[test]
 fn a_token_used_twice_names_two_requests() {
-    let mut rig = Rig::shaken(Sharing::Alone, &[A]);
+    let mut rig = Rig::shaken(Sharing::Dedicated, &[A]);
     let (first, _) = rig.post(A, &call(1));
     let (second, outputs) = rig.post(A, &call(2));
     let other = sent(&outputs)["params"]["_meta"]["progressToken"].clone();
@@ -530,7 +530,7 @@ fn a_token_used_twice_names_two_requests() {
 
 #[test]
 fn what_the_server_refuses_is_not_remembered() {
-    let mut rig = Rig::shaken(Sharing::Legacy, &[A, B]);
+    let mut rig = Rig::shaken(Sharing::Shared, &[A, B]);
     let mut refused = |method: &str, params: Value| {
         let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         let (_, outputs) = rig.post(A, &request);

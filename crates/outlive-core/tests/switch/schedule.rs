@@ -88,21 +88,21 @@ const EVERYWHERE: [&str; 10] = [
 #[test]
 fn nobody_hears_what_is_not_for_them_and_everybody_is_answered_once() {
     let legacy = ["left alone", "cancelled before it was sent"];
-    schedules(Sharing::Legacy, 4000, &[&EVERYWHERE[..], &legacy].concat());
+    schedules(Sharing::Shared, 4000, &[&EVERYWHERE[..], &legacy].concat());
 }
 
 #[test]
 fn modern_requests_know_nothing_of_each_other() {
-    schedules(Sharing::Modern, 4000, &EVERYWHERE[1..]);
+    schedules(Sharing::Pooled, 4000, &EVERYWHERE[1..]);
 }
 
 #[test]
 fn a_client_that_has_a_server_to_itself_is_answered_once() {
-    schedules(Sharing::Alone, 2000, &EVERYWHERE);
+    schedules(Sharing::Dedicated, 2000, &EVERYWHERE);
 }
 
 fn step(world: &mut World) {
-    let modern = world.sharing == Sharing::Modern;
+    let modern = world.sharing == Sharing::Pooled;
     match world.dice.roll(24) {
         20 => late_answer(world),
         21 => on_its_stream(world),
@@ -137,7 +137,7 @@ fn step(world: &mut World) {
 
 fn any_client(world: &mut World) -> Option<Client> {
     let clients: Vec<Client> = match world.sharing {
-        Sharing::Modern => world.clients.clone(),
+        Sharing::Pooled => world.clients.clone(),
         _ => world.ready.iter().copied().collect(),
     };
     world.dice.pick(&clients).copied()
@@ -145,18 +145,18 @@ fn any_client(world: &mut World) -> Option<Client> {
 
 fn join(world: &mut World) {
     let most = match world.sharing {
-        Sharing::Legacy => 4,
+        Sharing::Shared => 4,
         _ => 1,
     };
     if world.clients.len() >= most {
         return;
     }
     let client = match world.sharing {
-        Sharing::Modern => Client(0),
+        Sharing::Pooled => Client(0),
         _ => Client(world.fresh()),
     };
     world.clients.push(client);
-    if world.sharing != Sharing::Modern {
+    if world.sharing != Sharing::Pooled {
         world.ready.insert(client);
         let id = json!(world.dice.roll(3));
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}});
@@ -185,10 +185,10 @@ fn request(world: &mut World, client: Client) {
         .owed
         .iter()
         .any(|it| it.client == client && it.token.as_ref() == Some(&token));
-    if world.dice.roll(2) == 0 && (!taken || world.sharing == Sharing::Modern) {
+    if world.dice.roll(2) == 0 && (!taken || world.sharing == Sharing::Pooled) {
         params["_meta"]["progressToken"] = token;
     }
-    if world.sharing == Sharing::Modern {
+    if world.sharing == Sharing::Pooled {
         let meta = &mut params["_meta"];
         meta["io.modelcontextprotocol/protocolVersion"] = "2026-07-28".into();
         meta["io.modelcontextprotocol/clientCapabilities"] = json!({});
@@ -265,7 +265,7 @@ fn leave(world: &mut World) {
 
 /// The token is withdrawn of a client that is in the middle of something, or of a modern request.
 fn withdraw(world: &mut World) {
-    if world.sharing == Sharing::Modern {
+    if world.sharing == Sharing::Pooled {
         let channels: Vec<(Channel, Client)> = world.open.iter().map(|it| (*it.0, *it.1)).collect();
         if let Some((channel, client)) = world.dice.pick(&channels).copied() {
             world.meet("withdrawn");
@@ -438,7 +438,7 @@ fn on_its_stream(world: &mut World) {
         return;
     };
     let id = format!("ask-{}", world.fresh());
-    let modern = world.sharing == Sharing::Modern;
+    let modern = world.sharing == Sharing::Pooled;
     let message = match world.dice.roll(3) {
         0 => {
             json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "emergency", "data": "x"}})
@@ -528,7 +528,7 @@ fn notify(world: &mut World) {
                     .is_some()
             };
             let asked = work.as_ref().is_some_and(|(frame, _)| logs(frame));
-            if world.sharing == Sharing::Modern && !asked {
+            if world.sharing == Sharing::Pooled && !asked {
                 return;
             }
             if abandoned {

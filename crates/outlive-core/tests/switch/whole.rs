@@ -52,7 +52,7 @@ struct Whole {
 impl Whole {
     fn new(seed: u64) -> Whole {
         let mut whole = Whole {
-            switch: Switch::new(Sharing::Legacy, Limits::default()),
+            switch: Switch::new(Sharing::Shared, Limits::default()),
             session: Session::new(Policy::default(), seed),
             now: Time::ZERO,
             dice: Dice::new(seed),

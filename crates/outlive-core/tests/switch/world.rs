@@ -283,7 +283,7 @@ impl World {
         assert!(sizes.subscriptions <= LIMITS.subscriptions, "{sizes:?}");
         assert!(sizes.channels <= self.open.len(), "{sizes:?}");
         assert!(sizes.abandoned <= 2 * LIMITS.abandoned, "{sizes:?}");
-        if self.sharing == Sharing::Legacy && !self.ended {
+        if self.sharing == Sharing::Shared && !self.ended {
             self.nobody_is_changed();
         }
     }
@@ -458,7 +458,7 @@ impl World {
                 let mut known = self.followed.keys().filter(|it| it.0 == client);
                 let its = known.any(|(_, whole)| is_below(whole, &uri));
                 // Nobody else can have asked for it.
-                let alone = self.sharing == Sharing::Alone;
+                let alone = self.sharing == Sharing::Dedicated;
                 let alone = alone && self.users.iter().all(|user| *user == client);
                 assert!(its || alone, "{client:?}: {message}");
             }
@@ -482,7 +482,7 @@ impl World {
                 let choice = self.choices.get(&client).copied().unwrap_or_default();
                 // Whoever has chosen nothing hears what it would hear without the others.
                 let floor = choice.level.or(self.level.map(|_| UNCHOSEN));
-                let sure = choice.choosing == 0 && self.sharing == Sharing::Legacy;
+                let sure = choice.choosing == 0 && self.sharing == Sharing::Shared;
                 let sure = sure && !self.level_in_doubt;
                 assert!(
                     !sure || floor.is_none_or(|floor| level >= floor),
@@ -510,9 +510,9 @@ impl World {
                 }
             }
             // Nobody else is there.
-            None if self.sharing == Sharing::Alone && !self.named => {}
+            None if self.sharing == Sharing::Dedicated && !self.named => {}
             // It may be about what the same client waits for.
-            None if self.sharing == Sharing::Legacy && !self.named => {
+            None if self.sharing == Sharing::Shared && !self.named => {
                 let waits = self.owed.iter().any(|it| it.client == client);
                 let its = self.secrets.get(about) == Some(&client);
                 assert!(
@@ -528,7 +528,7 @@ impl World {
         if message.get("id").is_none() {
             // A notification that is not passed on has no id to be refused under.
             assert!(
-                self.sharing == Sharing::Modern && message.get("error").is_some(),
+                self.sharing == Sharing::Pooled && message.get("error").is_some(),
                 "{message}"
             );
             return;
@@ -622,7 +622,7 @@ impl World {
             None => *owner == client,
         };
         // A notification may wait for the server to be known as a modern one.
-        let waits = self.sharing == Sharing::Modern;
+        let waits = self.sharing == Sharing::Pooled;
         assert!(
             waits || !self.open.iter().any(open),
             "left open: {:?}",

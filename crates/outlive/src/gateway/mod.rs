@@ -57,6 +57,7 @@ use pool::Pool;
 use route::Routes;
 use status::Status;
 
+pub use outlive_core::switch::Sharing;
 pub use process::run;
 
 /// What is added to the time a server may take to stop before the end does without it.
@@ -298,7 +299,7 @@ pub struct Upstream {
     /// keeps its number.
     pub number: u64,
     /// Whom it is for.
-    pub used_by: Use,
+    pub sharing: Sharing,
     /// Where its session stands.
     pub state: State,
     /// Requests that are waited for.
@@ -309,15 +310,4 @@ pub struct Upstream {
     pub client: Option<String>,
     /// How long ago a client last said something to it.
     pub unused: Duration,
-}
-
-/// Whom a server is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
-    /// One legacy session.
-    OneSession,
-    /// All legacy sessions.
-    AllSessions,
-    /// Modern requests.
-    ModernRequests,
 }

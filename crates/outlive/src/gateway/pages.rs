@@ -14,7 +14,7 @@ use outlive_core::{Cause, State};
 use serde_json::{Value, json};
 
 use super::pool::Pool;
-use super::{Upstream, Use, metrics};
+use super::{Sharing, Upstream, metrics};
 use crate::http_server::{Census, Pages, Readiness, ServerUse};
 
 impl Pages for Pool {
@@ -25,7 +25,7 @@ impl Pages for Pool {
         let each = |upstream: &Upstream| {
             let mut data = json!({
                 "upstream": upstream.number,
-                "for": use_name(upstream.used_by),
+                "for": upstream.sharing.name(),
                 "state": upstream.state.name(),
             });
             let standing = self.status.standing(upstream.number);
@@ -97,9 +97,9 @@ impl Pool {
             let standing = self.status.standing(upstream.number);
             standing.is_some_and(|standing| standing.trouble.is_some())
         };
-        let kinds = [Use::OneSession, Use::AllSessions, Use::ModernRequests];
-        let stands = |kind: Use| {
-            let mut those = upstreams.iter().filter(|it| it.used_by == kind).peekable();
+        let kinds = [Sharing::Dedicated, Sharing::Shared, Sharing::Pooled];
+        let stands = |kind: Sharing| {
+            let mut those = upstreams.iter().filter(|it| it.sharing == kind).peekable();
             those.peek().is_none() || !those.all(|upstream| in_trouble(&upstream))
         };
         let hopeful = !upstreams.is_empty()
@@ -142,7 +142,7 @@ impl Pool {
                 page,
                 "<tr><td>{}<td>{}<td>{}<td>{} ago<td>{}<td class={state}>{state}{generation}<td>{}<td>{}<td>{}<td>{losses}<td>{}",
                 upstream.number,
-                use_name(upstream.used_by).replace('_', " "),
+                upstream.sharing.name().replace('_', " "),
                 whose(upstream, server_use),
                 brief(server_use.map_or(upstream.unused, |server_use| server_use.unused)),
                 self.ends(upstream, server_use),
@@ -160,15 +160,15 @@ impl Pool {
 
     /// When a server ends if nobody uses it.
     fn ends(&self, upstream: &Upstream, server_use: Option<&ServerUse>) -> String {
-        let left = match (upstream.used_by, server_use) {
-            (Use::OneSession, Some(ServerUse { ends: None, .. })) => {
+        let left = match (upstream.sharing, server_use) {
+            (Sharing::Dedicated, Some(ServerUse { ends: None, .. })) => {
                 return "not while in use".into();
             }
-            (Use::OneSession, Some(ServerUse { ends, .. })) => *ends,
+            (Sharing::Dedicated, Some(ServerUse { ends, .. })) => *ends,
             // It is being stopped, or waits for a client that gave up the handshake.
-            (Use::OneSession, None) => return "soon: its client has left".into(),
+            (Sharing::Dedicated, None) => return "soon: its client has left".into(),
             (_, _) if upstream.in_flight > 0 => return "not while in use".into(),
-            (Use::AllSessions, _) if upstream.clients > 0 => return "not while in use".into(),
+            (Sharing::Shared, _) if upstream.clients > 0 => return "not while in use".into(),
             (_, _) => {
                 let after = self.idle_stop;
                 after.map(|after| after.saturating_sub(upstream.unused))
@@ -225,14 +225,6 @@ body{font:14px/1.5 system-ui,sans-serif;margin:2em auto;max-width:70em;padding:0
 table{border-collapse:collapse}td,th{text-align:left;padding:.2em 1em .2em 0;vertical-align:top}\
 th{font-weight:500;opacity:.6}.ready{color:#2a8a3e}.down,.connecting{color:#b07a00}.failed{color:#c22}\
 </style>\n";
-
-fn use_name(used_by: Use) -> &'static str {
-    match used_by {
-        Use::OneSession => "one_session",
-        Use::AllSessions => "all_sessions",
-        Use::ModernRequests => "modern_requests",
-    }
-}
 
 /// Whose a server is.
 fn whose(upstream: &Upstream, server_use: Option<&ServerUse>) -> String {

@@ -17,7 +17,7 @@ use tokio::time::sleep;
 
 use super::status::Status;
 use super::upstream_session::{EVERYBODY, GatewayDownstream, Opening, UpstreamSession};
-use super::{Target, Upstream, Use, Watcher};
+use super::{Target, Upstream, Watcher};
 use crate::driver;
 use crate::http_server::{Mirrored, Place, ReplayBuffer, is_marked, of_schema};
 use crate::process::children::Children;
@@ -127,7 +127,7 @@ impl Pool {
     ) -> Option<Arc<UpstreamSession>> {
         if self.share {
             let mut common = lock(&self.common);
-            let upstream = common.get_or_insert_with(|| self.start(Sharing::Legacy, None));
+            let upstream = common.get_or_insert_with(|| self.start(Sharing::Shared, None));
             // While it is locked: it may be stopped when nobody is there.
             upstream.join(client, replay);
             return Some(upstream.clone());
@@ -141,7 +141,7 @@ impl Pool {
         let upstream = match kept {
             Some(upstream) => upstream,
             None if place.as_ref().is_some_and(|place| place.for_kept) => return None,
-            None => self.start(Sharing::Alone, place.take()),
+            None => self.start(Sharing::Dedicated, place.take()),
         };
         if let Some(opening) = opening {
             upstream.begin_with(opening);
@@ -186,7 +186,7 @@ impl Pool {
     /// A legacy client is gone.
     pub(super) fn dismiss(&self, upstream: &Arc<UpstreamSession>, client: Client) {
         upstream.gone(client);
-        if upstream.sharing != Sharing::Alone {
+        if upstream.sharing != Sharing::Dedicated {
             return;
         }
         // A client with less patience than its server needs to start comes again, and again; if each
@@ -224,7 +224,7 @@ impl Pool {
         };
         let mut slot = lock(slot);
         let upstream = slot.get_or_insert_with(|| {
-            let upstream = self.start(Sharing::Modern, None);
+            let upstream = self.start(Sharing::Pooled, None);
             upstream.join(EVERYBODY, replay);
             upstream
         });
@@ -335,11 +335,7 @@ impl Pool {
             lock(&self.upstreams).values().cloned().collect();
         let seen = |upstream: Arc<UpstreamSession>| Upstream {
             number: upstream.number,
-            used_by: match upstream.sharing {
-                Sharing::Alone => Use::OneSession,
-                Sharing::Legacy => Use::AllSessions,
-                Sharing::Modern => Use::ModernRequests,
-            },
+            sharing: upstream.sharing,
             state: upstream.state(),
             in_flight: upstream.in_flight(),
             clients: upstream.clients(),

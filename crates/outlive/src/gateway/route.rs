@@ -143,7 +143,7 @@ impl Route for LegacyClient {
         let upstream = self.lock();
         let own = upstream
             .as_ref()
-            .filter(|upstream| upstream.sharing == Sharing::Alone);
+            .filter(|upstream| upstream.sharing == Sharing::Dedicated);
         own.map(|upstream| upstream.number)
     }
 

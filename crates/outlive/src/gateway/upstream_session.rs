@@ -244,7 +244,7 @@ impl UpstreamSession {
     /// How long nobody has had a use for it.
     pub(super) fn idle(&self) -> Duration {
         let mut inside = self.lock();
-        let joined = self.sharing != Sharing::Modern && !inside.replays.is_empty();
+        let joined = self.sharing != Sharing::Pooled && !inside.replays.is_empty();
         if joined || inside.switch.in_flight() > 0 {
             inside.used = Instant::now();
         }
@@ -309,7 +309,7 @@ impl UpstreamSession {
         inside.state = State::Closed;
         self.feed(&mut inside, Input::Ended);
         inside.flush();
-        if self.sharing != Sharing::Modern {
+        if self.sharing != Sharing::Pooled {
             for replay in std::mem::take(&mut inside.replays).into_values() {
                 replay.seal();
             }
@@ -435,7 +435,7 @@ impl Downstream for GatewayDownstream {
 
     fn send(&mut self, frame: Bytes) {
         let upstream = &self.upstream;
-        if upstream.sharing == Sharing::Modern
+        if upstream.sharing == Sharing::Pooled
             && let Some(pool) = self.pool.upgrade()
         {
             pool.learn(&frame);
@@ -547,7 +547,7 @@ mod tests {
 
     #[test]
     fn a_notification_there_is_no_room_for_is_refused() {
-        for sharing in [Sharing::Alone, Sharing::Legacy] {
+        for sharing in [Sharing::Dedicated, Sharing::Shared] {
             let mut limits = Policy::default().limits;
             limits.held = 0;
             let upstream = UpstreamSession::new(1, sharing, &limits, None, false);
