@@ -13,6 +13,7 @@ mod log_writer;
 mod rate_limit;
 mod remote;
 mod run;
+mod runtime;
 mod serve;
 mod settings;
 mod units;

@@ -9,6 +9,7 @@ use outlive_core::Policy;
 use crate::eras::Eras;
 use crate::log::Log;
 use crate::remote::EraSetting;
+use crate::runtime::runtime;
 use crate::settings::{LogLevel, Settings};
 use crate::variables;
 
@@ -31,7 +32,7 @@ pub fn run(settings: &Settings) -> Result<ExitCode, String> {
     run.exit_on_failed = settings.exit_on_failed;
     // Without one we go on as well as we can: it is only needed if we are killed.
     run.orphan_reaper = OrphanReaper::start().ok();
-    code(outlive::run(run))
+    code(runtime().and_then(|runtime| runtime.block_on(outlive::run(run))))
 }
 
 fn run_remote(
@@ -45,7 +46,8 @@ fn run_remote(
     let log = Log::open(settings, remote.secrets(), eras)?;
     tell_unknown_variables(&log);
     let exit_on_failed = settings.exit_on_failed;
-    code(outlive::run_remote(remote, policy, log, exit_on_failed))
+    let run = outlive::run_remote(remote, policy, log, exit_on_failed);
+    code(runtime().and_then(|runtime| runtime.block_on(run)))
 }
 
 /// Names the variables that look like settings and are none.

@@ -161,7 +161,6 @@ pub mod client;
 mod driver;
 #[cfg(feature = "gateway")]
 pub mod gateway;
-mod heap;
 #[cfg(feature = "http")]
 mod http_client;
 #[cfg(feature = "http-server")]

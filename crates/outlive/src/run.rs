@@ -8,7 +8,6 @@ use outlive_core::{Event, Policy, Time};
 use crate::driver;
 use crate::driver::stdio::Stdio;
 use crate::driver::upstream::Upstream;
-use crate::heap::runtime;
 #[cfg(feature = "http")]
 use crate::http_client::{Remote, Sessions};
 use crate::process::children::Children;
@@ -70,38 +69,33 @@ pub enum Ended {
 
 /// Runs a session between the standard streams of this process and a child process.
 ///
-/// To be called on the main thread: on Linux a server dies with the thread that started it, which
-/// is what makes it die with us.
-pub fn run<O: Observer>(run: Run<O>) -> io::Result<Ended> {
-    runtime()?.block_on(async {
-        let secrets = Secrets::of(&run.command);
-        let mut policy = run.policy;
-        policy.label = run.command.label(&secrets).into();
-        let limit = policy.limits.message;
-        let host = Stdio::new(run.observer, run.exit_on_failed, limit)?;
-        let servers = Children::beside_others(run.command, secrets, limit)?
-            .alone()
-            .guarded(run.orphan_reaper);
-        Ok(between(host, servers, policy, run.seed).await)
-    })
+/// One task does everything: a runtime of one thread (tokio's `current_thread`) is the fastest for it.
+pub async fn run<O: Observer>(run: Run<O>) -> io::Result<Ended> {
+    let secrets = Secrets::of(&run.command);
+    let mut policy = run.policy;
+    policy.label = run.command.label(&secrets).into();
+    let limit = policy.limits.message;
+    let host = Stdio::new(run.observer, run.exit_on_failed, limit)?;
+    let servers = Children::beside_others(run.command, secrets, limit)?
+        .alone()
+        .guarded(run.orphan_reaper);
+    Ok(between(host, servers, policy, run.seed).await)
 }
 
 /// Runs a session between the standard streams of this process and a server over HTTP. The label of the
 /// policy is taken from the server.
 #[cfg(feature = "http")]
-pub fn run_remote<O: Observer>(
+pub async fn run_remote<O: Observer>(
     server: Remote,
     mut policy: Policy,
     observer: O,
     exit_on_failed: bool,
 ) -> io::Result<Ended> {
-    runtime()?.block_on(async {
-        policy.label = server.label().into();
-        let limit = policy.limits.message;
-        let host = Stdio::new(observer, exit_on_failed, limit)?;
-        let servers = Sessions::new(server, limit);
-        Ok(between(host, servers, policy, seed()).await)
-    })
+    policy.label = server.label().into();
+    let limit = policy.limits.message;
+    let host = Stdio::new(observer, exit_on_failed, limit)?;
+    let servers = Sessions::new(server, limit);
+    Ok(between(host, servers, policy, seed()).await)
 }
 
 /// Scatters the pauses between attempts, so that not all come back at the same moment.

@@ -5,7 +5,6 @@ use std::io;
 use std::net::SocketAddr;
 
 use super::Gateway;
-use crate::heap::runtime;
 use crate::process::cleanup;
 use crate::process::signals::{Signal, Signals};
 use crate::server::Http;
@@ -16,30 +15,28 @@ use crate::server::Http;
 ///
 /// For a process that does nothing else: orphans that servers leave behind become children of this process (Linux)
 /// and are ended.
-pub fn run(
+pub async fn run(
     gateway: &Gateway,
     http: Http,
     address: &str,
     listening: impl FnOnce(SocketAddr),
 ) -> io::Result<()> {
     cleanup::own_orphans();
-    runtime()?.block_on(async {
-        let mut signals = Signals::new()?;
-        let server = http.bind(address).await?;
-        listening(server.local_addr());
-        let reread = server.rereader();
-        let gateway = gateway.clone();
-        tokio::spawn(async move {
-            loop {
-                match poll_fn(|cx| signals.poll_next(cx)).await {
-                    Signal::Stop => gateway.shutdown(),
-                    Signal::Restart => {
-                        reread();
-                        gateway.restart();
-                    }
+    let mut signals = Signals::new()?;
+    let server = http.bind(address).await?;
+    listening(server.local_addr());
+    let reread = server.rereader();
+    let gateway = gateway.clone();
+    tokio::spawn(async move {
+        loop {
+            match poll_fn(|cx| signals.poll_next(cx)).await {
+                Signal::Stop => gateway.shutdown(),
+                Signal::Restart => {
+                    reread();
+                    gateway.restart();
                 }
             }
-        });
-        server.serve().await
-    })
+        }
+    });
+    server.serve().await
 }

@@ -1,4 +1,4 @@
-//! What the allocator keeps.
+//! The runtime of the program, and what its allocator keeps.
 //!
 //! Messages of many sizes come and go, and with glibc's settings a burst of them is given back to the system and asked
 //! for again page by page: measured, with 64 messages of 10 KB on their way, that was a fifth of all time. So more is
@@ -19,8 +19,8 @@ struct Sleeps {
     count: u32,
 }
 
-/// A runtime for a process that does nothing else, on one thread.
-pub(crate) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+/// A runtime of one thread.
+pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     keep();
     let sleeps = Mutex::new(Sleeps {
         since: Instant::now(),
@@ -55,7 +55,6 @@ fn keep() {
     /// So much is kept at most.
     const KEPT: libc::c_int = 8 << 20;
     // SAFETY: it sets two numbers of the allocator.
-    #[expect(unsafe_code)]
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, SINGLE);
         libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT);
@@ -65,7 +64,6 @@ fn keep() {
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn trim() {
     // SAFETY: it gives back what nobody uses.
-    #[expect(unsafe_code)]
     unsafe {
         libc::malloc_trim(0);
     }
