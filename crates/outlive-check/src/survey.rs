@@ -151,7 +151,7 @@ async fn survey(target: &Target, options: &Options) -> Result<Survey, String> {
         (Err(why), _) => {
             let mut words = in_words(target, &why, &journal);
             if started_in >= options.start_patience {
-                words.push_str("\n  --start-timeout gives it longer to start.");
+                words.push_str("\n  --start-patience gives it longer to start.");
             }
             return Err(words);
         }

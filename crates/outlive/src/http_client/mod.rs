@@ -2,7 +2,7 @@
 //!
 //! Theory of operation. Over a pipe a server is a process and a link is its life. Over HTTP a server is an
 //! address, and a link is one session there: with a legacy server what `initialize` opened and
-//! `Mcp-HttpSession-Id` names, with a modern one, which keeps nothing between requests, merely the time we have
+//! `Mcp-Session-Id` names, with a modern one, which keeps nothing between requests, merely the time we have
 //! used it for. Each request has an exchange of its own, and each exchange an end of its own, so what
 //! the link reports beside messages are the *failures* of requests: refused, never sent, lost. What is
 //! to be done about them is decided elsewhere ([`outlive_core`]), once for all transports.

@@ -60,7 +60,7 @@ impl Refusal {
             404 => true,
             400 | 410 => self.sounds_lost(),
             // Servers built with early versions of rmcp. Any other words in a 401 may be about a login.
-            401 => self.body.ends_with(b"HttpSession not found"),
+            401 => self.body.ends_with(b"Session not found"),
             _ => false,
         }
     }
@@ -217,15 +217,15 @@ mod tests {
 
     #[test]
     fn a_session_is_lost_if_the_server_says_so_to_somebody_who_named_one() {
-        let python = r#"{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"HttpSession not found"}}"#;
+        let python = r#"{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Session not found"}}"#;
         for (status, body) in [
             (404, ""),
             (404, "<html>Not Found</html>"),
             (404, python),
             (400, python),
             (400, "Bad Request: Server not initialized"),
-            (410, "HttpSession expired"),
-            (401, "Unauthorized: HttpSession not found"),
+            (410, "Session expired"),
+            (401, "Unauthorized: Session not found"),
         ] {
             assert_eq!(verdict(status, body, true), "expired", "{status} {body}");
             assert_ne!(verdict(status, body, false), "expired", "{status} {body}");
@@ -244,8 +244,8 @@ mod tests {
         };
         for (status, words) in [
             (404, "no such file"),
-            (404, "HttpSession not found"),
-            (400, "HttpSession not found"),
+            (404, "Session not found"),
+            (400, "Session not found"),
             (410, "session expired"),
         ] {
             for id in ["7", "\"7\""] {

@@ -38,6 +38,6 @@ pub(super) fn show(reply: &mut Reply, origin: HeaderValue) {
     let headers = reply.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.append(VARY, HeaderValue::from_static("Origin"));
-    let ours = HeaderValue::from_static("Mcp-ClientSession-Id, WWW-Authenticate, Retry-After");
+    let ours = HeaderValue::from_static("Mcp-Session-Id, WWW-Authenticate, Retry-After");
     headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, ours);
 }

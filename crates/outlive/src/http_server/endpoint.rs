@@ -300,8 +300,8 @@ impl Front {
             false if modern => return Ok(reply::only("POST")),
             false => {
                 let sentence = format!(
-                    "A GET opens the standalone stream of a session, and this one has no Mcp-ClientSession-Id. Send `initialize` \
-                     first and repeat the Mcp-ClientSession-Id of its answer. A client of 2024-11-05 begins at {}.",
+                    "A GET opens the standalone stream of a session, and this one has no Mcp-Session-Id. Send `initialize` \
+                     first and repeat the Mcp-Session-Id of its answer. A client of 2024-11-05 begins at {}.",
                     sse::STREAM
                 );
                 return Ok(reply::refusal(StatusCode::BAD_REQUEST, sentence));
@@ -346,7 +346,7 @@ impl Front {
     fn session(&self, headers: &HeaderMap, caller: &Caller<'_>) -> Refused<Arc<ClientSession>> {
         let Some(id) = header(headers, SESSION_ID.as_str()) else {
             let sentence = "The request belongs to no session. Send `initialize` first and repeat the \
-                            Mcp-ClientSession-Id of its answer, or send MCP-Protocol-Version and metadata \
+                            Mcp-Session-Id of its answer, or send MCP-Protocol-Version and metadata \
                             with each request (2026-07-28).";
             return Err(reply::refusal(StatusCode::BAD_REQUEST, sentence).into());
         };
@@ -363,8 +363,7 @@ impl Front {
         let session = self.sessions.get(id, caller.principal());
         let session = session.filter(|session| session.replay.single == sse);
         session.ok_or_else(|| {
-            let sentence =
-                "ClientSession not found: it has ended. Send `initialize` to begin another.";
+            let sentence = "Session not found: it has ended. Send `initialize` to begin another.";
             reply::error(
                 StatusCode::NOT_FOUND,
                 b"",
