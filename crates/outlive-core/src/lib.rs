@@ -33,6 +33,7 @@ mod rng;
 pub mod server;
 pub mod session;
 pub mod session_table;
+pub mod sse;
 mod supervisor;
 pub mod switch;
 pub mod time;

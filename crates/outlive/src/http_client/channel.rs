@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::exchange::is_stream;
 use super::report::{self, Report, Reports};
 use super::session::{Failure, HttpSession};
-use super::sse::{Event, Events};
+use outlive_core::sse::{Event, Events};
 
 /// How long a server may take to say where messages go.
 const PATIENCE: Duration = Duration::from_secs(10);

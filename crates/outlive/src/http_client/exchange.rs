@@ -21,9 +21,9 @@ use tokio::time::{sleep, timeout};
 use super::heartbeat::Heartbeat;
 use super::report::{self, Mark, Marks, Report, Reports};
 use super::session::{Failure, HttpSession, Written};
-use super::sse::{Event, Events};
 use super::verdict::{Refusal, has_error, is_own, one_line, retry_after, sounds_lost};
 use super::{era, listing};
+use outlive_core::sse::{Event, Events};
 
 /// How long the words of a refusal are waited for, and how many of them are read.
 const REFUSAL: Duration = Duration::from_secs(5);

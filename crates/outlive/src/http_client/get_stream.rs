@@ -16,7 +16,7 @@ use super::exchange::is_stream;
 use super::heartbeat::Heartbeat;
 use super::report::{self, Mark, Marks, Report, Reports};
 use super::session::{Failure, HttpSession};
-use super::sse::Events;
+use outlive_core::sse::Events;
 
 /// Keeps the stream open for as long as the link lives. Whoever waits to send is told when the server listens: see
 /// [`outlive_core::dispatch`].

@@ -14,7 +14,7 @@ use reqwest::Response;
 use tokio::time::timeout;
 
 use super::session::HttpSession;
-use super::sse::Event;
+use outlive_core::sse::Event;
 
 /// So many comments make a heartbeat.
 const BEATS: u32 = 3;

@@ -16,8 +16,8 @@ use tokio::time::timeout;
 
 use super::exchange::is_stream;
 use super::session::{HttpSession, Written};
-use super::sse::{Event, Events};
 use super::verdict::one_line;
+use outlive_core::sse::{Event, Events};
 
 /// Longer than a list takes.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -21,7 +21,6 @@
 //! | `get_stream` | the stream on which a legacy server speaks unasked |
 //! | `channel` | the stream of an HTTP+SSE server |
 //! | `heartbeat` | how long a stream may be silent |
-//! | `sse` | server-sent events out of bytes |
 //! | `mirror` | what a modern request says in its headers |
 //! | `headers` | what the user wants on every request |
 //! | `credentials` | what a program obtains when a server wants it |
@@ -45,7 +44,6 @@ mod mirror;
 mod remote;
 mod report;
 mod session;
-mod sse;
 mod tls;
 mod verdict;
 

@@ -4,7 +4,7 @@ use outlive_core::{LinkInput, Message};
 use tokio::sync::mpsc;
 
 use super::channel::Channel;
-use super::sse::Event;
+use outlive_core::sse::Event;
 
 /// How many reports may wait to be heard. While it is full, the server is not read.
 const ROOM: usize = 256;

@@ -12,6 +12,7 @@ use outlive_core::message::{Defect, DefectKind, Kind as MessageKind};
 use outlive_core::protocol::header::LAST_EVENT_ID;
 use outlive_core::protocol::{Era, code, version};
 use outlive_core::session_table::{Full, Principal};
+use outlive_core::sse::EventId;
 use outlive_core::{Error, Frame, Message};
 use serde::Deserialize;
 use tokio::sync::OwnedSemaphorePermit;
@@ -20,7 +21,7 @@ use super::admission::{Admission, header};
 use super::body::Unread;
 use super::deadline::DeadlineTimer;
 use super::listener::Front;
-use super::reader::{Reader, read_id};
+use super::reader::Reader;
 use super::replay_buffer::{Beginning, ReplayBuffer};
 use super::reply::{self, Reply, SESSION_ID};
 use super::request_metadata::{self, VERSION};
@@ -318,7 +319,9 @@ impl Front {
         let cursor = header(headers, LAST_EVENT_ID).filter(|id| !id.is_empty());
         let turn = match cursor {
             None => session.replay.listen(),
-            Some(id) => read_id(id).and_then(|(channel, n)| session.replay.resume(channel, n)),
+            Some(id) => {
+                EventId::read(id).and_then(|id| session.replay.resume(id.channel, id.number))
+            }
         };
         let Some(turn) = turn else {
             let sentence = "What followed this Last-Event-ID is no longer kept.";

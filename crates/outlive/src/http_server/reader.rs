@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use outlive_core::error::Outcome;
-use outlive_core::server::Channel;
+use outlive_core::sse::{self, EventId};
 use outlive_core::{Error, Generation, Message};
 use tokio::time::{Instant, Sleep};
 
@@ -17,8 +17,8 @@ use super::deadline::DeadlineTimer;
 use super::replay_buffer::{Beginning, Next, ReplayBuffer, Turn};
 use super::token::Credential;
 
-/// What a client is told to wait before it comes back for the rest of a stream, in milliseconds.
-const RETRY: u32 = 500;
+/// How long a client is told to wait before it comes back for the rest of a stream.
+const RETRY: Duration = Duration::from_millis(500);
 
 /// Longer rows of messages are handed on in several pieces.
 const PIECE: usize = 64 << 10;
@@ -104,7 +104,7 @@ impl Reader {
 
     /// Begins the stream with the address to send messages to (2024-11-05, transports).
     pub(crate) fn endpoint(mut self, address: &str) -> Reader {
-        self.priming = Some(format!("event: endpoint\ndata: {address}\n\n").into());
+        self.priming = Some(sse::endpoint(address).into());
         self
     }
 
@@ -117,9 +117,15 @@ impl Reader {
     /// Begins the stream with an event that has an id and no message, so that the client knows
     /// where to go on before there is one (2025-11-25, transports).
     pub(crate) fn primed(mut self) -> Reader {
-        let id = id(self.turn.channel, self.turn.after);
-        self.priming = Some(format!("id: {id}\nretry: {RETRY}\ndata:\n\n").into());
+        self.priming = Some(sse::primer(self.event(self.turn.after), RETRY).into());
         self
+    }
+
+    fn event(&self, number: u64) -> EventId {
+        EventId {
+            channel: self.turn.channel,
+            number,
+        }
     }
 
     /// Begins the stream with something that means nothing, so that it begins.
@@ -157,25 +163,25 @@ impl Reader {
         let cut = loop {
             match self.replay.next(self.turn, cx.waker()) {
                 Next::Message(number, message) => {
-                    if self.replay.resumable {
-                        let id = id(self.turn.channel, number);
-                        piece.put_slice(format!("id: {id}\n").as_bytes());
-                    }
-                    put(&mut piece, message);
+                    let id = self.replay.resumable.then(|| self.event(number));
+                    sse::message(&mut piece, id, &message);
                     if piece.len() >= PIECE {
                         break false;
                     }
                 }
                 Next::Nothing if piece.is_empty() => return self.poll_silence(cx),
-                Next::CutShort if self.asked.is_some() => {
-                    let asked = self.asked.take();
-                    let line = asked.map(|asked| self.unfinished(&asked));
-                    line.into_iter().for_each(|line| put(&mut piece, line));
-                    break false;
-                }
-                Next::All | Next::CutShort if piece.is_empty() => return Poll::Ready(None),
+                Next::CutShort => match self.asked.take() {
+                    Some(asked) => {
+                        let line = self.unfinished(&asked);
+                        sse::message(&mut piece, None, &line);
+                        break false;
+                    }
+                    None if piece.is_empty() => return Poll::Ready(None),
+                    None => break false,
+                },
+                Next::All if piece.is_empty() => return Poll::Ready(None),
                 Next::Cut if piece.is_empty() => break true,
-                Next::Nothing | Next::All | Next::CutShort | Next::Cut => break false,
+                Next::Nothing | Next::All | Next::Cut => break false,
             }
         };
         self.alarm = None;
@@ -199,7 +205,7 @@ impl Reader {
         alarm.as_mut().reset(Instant::now() + after);
         // To be woken when it rings.
         let _ = alarm.as_mut().poll(cx);
-        Poll::Ready(Some(Ok(Bytes::from_static(b": still here\n\n"))))
+        Poll::Ready(Some(Ok(Bytes::from_static(sse::comment()))))
     }
 }
 
@@ -209,25 +215,6 @@ impl Drop for Reader {
         if unfinished && !self.replay.resumable && self.bound.is_none() {
             self.route.left(self.turn.channel);
         }
-    }
-}
-
-/// Adds a message to a piece of the stream.
-fn put(piece: &mut BytesMut, message: Bytes) {
-    piece.put_slice(b"event: message\ndata: ");
-    let from = piece.len();
-    piece.put(message);
-    keep_on_one_line(&mut piece[from..]);
-    piece.put_slice(b"\n\n");
-}
-
-/// A line break would end the data. In a message it can only be a blank: inside of strings JSON has
-/// it escaped.
-fn keep_on_one_line(message: &mut [u8]) {
-    let mut from = 0;
-    while let Some(at) = memchr::memchr2(b'\r', b'\n', &message[from..]) {
-        message[from + at] = b' ';
-        from += at + 1;
     }
 }
 
@@ -242,27 +229,3 @@ impl std::fmt::Display for Cut {
 }
 
 impl std::error::Error for Cut {}
-
-/// The id of an event: the channel and the number of the message on it, so that ids are unique
-/// in a session and lead back to their stream.
-fn id(channel: Channel, number: u64) -> String {
-    format!("{}-{number}", channel.0)
-}
-
-/// Reads the id of an event.
-pub(crate) fn read_id(text: &str) -> Option<(Channel, u64)> {
-    let (channel, number) = text.split_once('-')?;
-    Some((Channel(channel.parse().ok()?), number.parse().ok()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::keep_on_one_line;
-
-    #[test]
-    fn line_breaks_become_blanks() {
-        let mut message = *b"{\r\n\"a\":\r1}\n";
-        keep_on_one_line(&mut message);
-        assert_eq!(&message, b"{  \"a\": 1} ");
-    }
-}

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use outlive_core::{Frame, Framer};
+use crate::framer::{Frame, Framer};
 
 /// No name, id or address is longer; what is, is cut.
 const LONGEST_FIELD: usize = 8 << 10;
@@ -19,7 +19,7 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// What an event is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Event {
+pub enum Event {
     /// A message.
     Message(Frame),
     /// Where messages go (HTTP+SSE).
@@ -45,7 +45,7 @@ enum At {
 
 /// Reads one stream of events.
 #[derive(Debug)]
-pub(super) struct Events {
+pub struct Events {
     framer: Framer,
     /// How much of the byte order mark has been seen; all of it: past the start.
     bom: usize,
@@ -68,7 +68,7 @@ pub(super) struct Events {
 
 impl Events {
     /// A reader of messages of up to `limit` bytes.
-    pub(super) fn new(limit: usize) -> Events {
+    pub fn new(limit: usize) -> Events {
         Events {
             framer: Framer::new(limit),
             bom: 0,
@@ -85,7 +85,7 @@ impl Events {
     }
 
     /// Goes on behind this event, on another connection: what was half read is forgotten.
-    pub(super) fn resume(&mut self, limit: usize) {
+    pub fn resume(&mut self, limit: usize) {
         let (cursor, retry) = (self.cursor.take(), self.retry);
         *self = Events {
             cursor,
@@ -95,17 +95,17 @@ impl Events {
     }
 
     /// The id of the last event that had one.
-    pub(super) fn cursor(&self) -> Option<&str> {
+    pub fn cursor(&self) -> Option<&str> {
         self.cursor.as_deref()
     }
 
     /// How long the server wants a reader to wait before it comes back.
-    pub(super) fn retry(&self) -> Option<Duration> {
+    pub fn retry(&self) -> Option<Duration> {
         self.retry
     }
 
     /// Takes in what was read; tells the events that are complete with it.
-    pub(super) fn read(&mut self, bytes: &[u8]) -> Vec<Event> {
+    pub fn read(&mut self, bytes: &[u8]) -> Vec<Event> {
         let mut events = Vec::new();
         let mut rest = self.past_bom(bytes);
         while let Some((&byte, tail)) = rest.split_first() {
@@ -344,7 +344,7 @@ mod tests {
         let Event::Message(Frame::TooLong(too_long)) = &events[0] else {
             panic!("{events:?}");
         };
-        assert_eq!(too_long.id, Some(outlive_core::Id::Int(7)));
+        assert_eq!(too_long.id, Some(crate::message::Id::Int(7)));
         assert_eq!(events[1], message("{}"));
     }
 }
