@@ -89,7 +89,74 @@ async fn main() -> std::io::Result<()> {
 "#
 )]
 //!
-//! What tools share is given to `Builder::state` and had from `Ctx::state`; `Ctx::elicit_as` asks the person for a
+#![cfg_attr(
+    feature = "macros",
+    doc = r#"
+Several tools of one type, as those who come from `rmcp` know them. The functions stay functions, their doc comments
+are what the model reads, and what they share is `self`:
+
+```
+use std::sync::Mutex;
+
+use outlive::Server;
+use outlive::server::{Ctx, Json, ToolError};
+
+#[derive(Default)]
+struct Notes(Mutex<Vec<String>>);
+
+#[outlive::tools]
+impl Notes {
+    /// Keeps a note.
+    #[outlive::tool]
+    async fn add(
+        &self,
+        /// What it says.
+        text: String,
+    ) -> Result<String, ToolError> {
+        let mut notes = self.0.lock().map_err(|_| ToolError::new("They are lost."))?;
+        notes.push(text);
+        Ok(format!("There are {} now.", notes.len()))
+    }
+
+    /// Finds notes.
+    #[outlive::tool(read_only)]
+    async fn find(&self, ctx: &Ctx, word: String, most: Option<usize>) -> Json<Vec<String>> {
+        ctx.progress(0.0, None);
+        let notes = self.0.lock().unwrap();
+        let found = notes.iter().filter(|it| it.contains(&word));
+        Json(found.take(most.unwrap_or(100)).cloned().collect())
+    }
+}
+
+let server = Server::builder("notes", "1.0.0").tools(Notes::default()).build();
+# let _ = server;
+```
+
+[`tools`] says what becomes of a signature. What the macro writes is a struct of the parameters, with the derives of
+`serde` and `schemars`, and `Builder::tool_with` for each function; [`server::Tools`] can be implemented by hand, too.
+A function that cannot be a tool does not compile:
+
+```compile_fail
+# struct Notes(Vec<String>);
+#[outlive::tools]
+impl Notes {
+    #[outlive::tool]
+    async fn add(&mut self, text: String) {} // calls run at the same time: a tool takes `&self`
+}
+```
+
+```compile_fail
+# struct Notes(Vec<String>);
+#[outlive::tools]
+impl Notes {
+    #[outlive::tool]
+    async fn count(&self) -> usize { 0 } // a tool cannot return `usize`
+}
+```
+"#
+)]
+//!
+//! What other tools share is given to `Builder::state` and had from `Ctx::state`; `Ctx::elicit_as` asks the person for a
 //! type; `Client::builder().server(&server)` connects to a server in the same process, for tests.
 //!
 //! A request is answered exactly once, by type; a client that leaves, cancels or talks nonsense harms nobody;
@@ -125,6 +192,7 @@ async fn main() -> std::io::Result<()> {
 //! | feature | what it adds | on by itself |
 //! |---|---|---|
 //! | `server` | [`server`](#a-server-that-cannot-be-crashed) | yes |
+//! | `macros` | `#[outlive::tools]`, `#[outlive::tool]` | yes |
 //! | `http` | servers over HTTP: `Remote`, and with it TLS | no |
 //! | `http-server` | `Server::serve_http` | no |
 //! | `tls` | `Http::tls` | no |
@@ -186,6 +254,8 @@ pub use http_client::{Challenge, Credentials, Remote, RemoteError, Transport};
 pub use outlive_core::{
     Cause, Error, Generation, Id, Policy, Time, cause, error, event, policy, protocol,
 };
+#[cfg(feature = "macros")]
+pub use outlive_macros::{tool, tools};
 pub use process::command::Command;
 #[cfg(feature = "http")]
 pub use run::run_remote;
@@ -199,4 +269,4 @@ pub use secrets::Secrets;
 #[cfg(feature = "server")]
 pub use server::Server;
 #[doc(no_inline)]
-pub use {bytes, futures_core, serde_json};
+pub use {bytes, futures_core, serde, serde_json};

@@ -125,6 +125,26 @@ fn host_knows_how_its_servers_stand() {
     );
 }
 
+#[cfg(feature = "macros")]
+#[test]
+fn notes_has_tools_that_are_functions() {
+    let output = Command::new(example("notes")).arg("try").output();
+    let output = output.unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(
+        text.lines().collect::<Vec<_>>(),
+        [
+            "add -> There are 1 notes now.",
+            "add -> There are 2 notes now.",
+            "find -> [{\"title\":\"milk\",\"text\":\"two bottles\"}]",
+            "remove -> Forgotten.",
+            "remove -> There is no note \"milk\". (failed)",
+            "find -> The arguments are wrong: `most`: invalid type: string \"one\", expected usize. (failed)",
+            "sorted -> Never.",
+        ]
+    );
+}
+
 #[cfg(feature = "rmcp")]
 #[test]
 fn rmcp_survivor_loses_a_call_and_nothing_else() {

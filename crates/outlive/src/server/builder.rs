@@ -15,6 +15,7 @@ use super::registry::{Declared, Registry, States, Tables};
 use super::resource::{self, IntoReadResult, ResourceUri};
 use super::responder::Responder;
 use super::tool::{self, IntoToolResult};
+use super::tools::Tools;
 use super::{Server, definition};
 use crate::model::{CompleteParams, Implementation, Prompt, Resource, ResourceTemplate, Tool};
 
@@ -173,6 +174,13 @@ impl Builder {
         );
         self.tables.tools.put(tool::item(tool, function));
         self
+    }
+
+    /// Offers tools that share a value: the functions of an `impl` block under `#[outlive::tools]` (feature
+    /// `macros`), or whatever [`Tools`] adds.
+    #[must_use]
+    pub fn tools(self, tools: impl Tools) -> Builder {
+        Arc::new(tools).add_to(self)
     }
 
     /// Offers a tool that answers through a [`Responder`]: from another task, after its handler

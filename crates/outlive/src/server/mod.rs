@@ -48,6 +48,9 @@
 //! # let _ = server;
 //! ```
 //!
+//! With the feature `macros`, `#[outlive::tools]` makes the functions of an `impl` block tools that share its type:
+//! see the [crate page](crate) and [`Builder::tools`].
+//!
 //! Then `server.serve_stdio().await`, or [`Server::serve`] on any stream, for instance one end of
 //! [`memory::pair`](crate::memory::pair).
 //!
@@ -78,6 +81,7 @@ mod schema;
 pub(crate) mod stdio;
 mod task;
 mod tool;
+mod tools;
 mod uri;
 mod wire;
 
@@ -107,6 +111,7 @@ pub use prompt::{IntoCompletion, IntoPromptResult};
 pub use resource::{IntoReadResult, ResourceUri};
 pub use responder::Responder;
 pub use tool::{IntoToolResult, Json, ToolResult};
+pub use tools::Tools;
 
 use crate::model::{ListCapability, Object, ResourcesCapability, ServerCapabilities};
 

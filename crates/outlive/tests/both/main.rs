@@ -3,6 +3,8 @@
 
 mod blame;
 mod connect;
+#[cfg(feature = "macros")]
+mod macros;
 mod numbers;
 mod shutdown;
 mod state;
