@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use outlive_core::framer::{Frame, Framer};
+use outlive_core::framer::Framer;
 use outlive_core::message::Message;
 
 const ROUNDS: usize = 15;
@@ -62,9 +62,9 @@ fn best_framed(line: &[u8]) -> f64 {
     let time = best(|| {
         for chunk in stream.chunks(64 << 10) {
             framer.spare().extend_from_slice(chunk);
-            while let Some(Frame::Line(line)) = framer.next_frame() {
+            while let Some(frame) = framer.next_frame() {
                 held.rotate_left(1);
-                held[0] = Some(Message::read(line));
+                held[0] = Some(frame);
             }
         }
     });

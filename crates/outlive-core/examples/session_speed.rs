@@ -73,8 +73,8 @@ fn line(framer: &mut Framer, text: &[u8], input: impl Fn(outlive_core::Frame) ->
 fn drain(session: &mut Session) -> usize {
     let mut bytes = 0;
     while let Some(output) = session.poll() {
-        if let Output::ToHost(frame) | Output::ToLink(_, frame) = output {
-            bytes += frame.len();
+        if let Output::ToHost(message) | Output::ToLink(_, message) = output {
+            bytes += message.bytes().len();
         }
     }
     bytes

@@ -26,6 +26,7 @@ use serde_json::{Value, json};
 
 use crate::cause::{Cause, Phase, Reason, seconds};
 use crate::link::Generation;
+use crate::message::Message;
 use crate::protocol::code;
 
 /// The kind of [`Error::TokenWithdrawn`].
@@ -560,7 +561,7 @@ impl Error {
     }
 
     /// The JSON-RPC error response for the request with this id. Settings have the names of the flags of `outlive`.
-    pub fn to_response(&self, id_json: &[u8], what: &str, generation: Generation) -> Bytes {
+    pub fn to_response(&self, id_json: &[u8], what: &str, generation: Generation) -> Message {
         let mut about = json!({
             "kind": self.kind(),
             "outcome": self.outcome().as_str(),
@@ -592,14 +593,7 @@ impl Error {
             "message": self.words(what, Names::Flags),
             "data": { "outlive": about },
         });
-        let error = error.to_string();
-        let mut line = Vec::with_capacity(error.len() + id_json.len() + 40);
-        line.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
-        line.extend_from_slice(id_json);
-        line.extend_from_slice(b",\"error\":");
-        line.extend_from_slice(error.as_bytes());
-        line.push(b'}');
-        line.into()
+        Message::failure(id_json, error.to_string().as_bytes())
     }
 }
 
@@ -627,7 +621,7 @@ pub struct Refusal {
 
 impl Refusal {
     /// The refusal as a JSON-RPC response.
-    pub fn to_response(&self) -> Bytes {
+    pub fn to_response(&self) -> Message {
         self.error
             .to_response(&self.id_json, &self.what, self.generation)
     }

@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::cause::{Exit, StartFailure};
-use crate::framer::Frame;
+use crate::frame::Frame;
 use crate::message::Id;
 
 /// The ordinal of a link in its session. The first link is generation 1.

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -187,7 +186,7 @@ impl Memory {
     }
 
     /// A request of our own.
-    pub(crate) fn request(&self, id: &Id, method: &str, cursor: Option<&str>) -> Bytes {
+    pub(crate) fn request(&self, id: &Id, method: &str, cursor: Option<&str>) -> Message {
         let mut params = Vec::new();
         if self.era == Some(Era::Modern)
             && let Some(meta) = &self.modern_meta
@@ -199,13 +198,9 @@ impl Memory {
         }
         let params = match params.is_empty() {
             true => String::new(),
-            false => format!(",\"params\":{{{}}}", params.join(",")),
+            false => format!("{{{}}}", params.join(",")),
         };
-        format!(
-            r#"{{"jsonrpc":"2.0","id":{},"method":"{method}"{params}}}"#,
-            id.to_json()
-        )
-        .into()
+        Message::request(id.to_json().as_bytes(), method, params.as_bytes())
     }
 }
 
@@ -245,26 +240,21 @@ impl Filter {
     }
 }
 
-/// The answer to `initialize` or `server/discover` with `listChanged` promised for every list the
+/// The result of `initialize` or `server/discover` with `listChanged` promised for every list the
 /// server offers: we keep that promise after a restart, so the host must listen. Not another byte
 /// is touched; `None` if there is nothing to change.
-pub(crate) fn promise_list_changed(answer: &Bytes) -> Option<Bytes> {
-    #[derive(Deserialize)]
-    struct Answer<'a> {
-        #[serde(borrow)]
-        result: Object<'a>,
-    }
+pub(crate) fn promise_list_changed(result: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     struct Object<'a> {
         #[serde(borrow)]
         capabilities: BTreeMap<&'a str, &'a RawValue>,
     }
-    let text = std::str::from_utf8(answer).ok()?;
-    let parsed: Answer<'_> = serde_json::from_str(text).ok()?;
+    let text = std::str::from_utf8(result).ok()?;
+    let parsed: Object<'_> = serde_json::from_str(text).ok()?;
     let offset = |part: &str| part.as_ptr() as usize - text.as_ptr() as usize;
     let mut edits: Vec<(usize, usize, &str)> = Vec::new();
     for name in ["tools", "prompts", "resources"] {
-        let Some(capability) = parsed.result.capabilities.get(name).map(|raw| raw.get()) else {
+        let Some(capability) = parsed.capabilities.get(name).map(|raw| raw.get()) else {
             continue;
         };
         let Ok(fields) = serde_json::from_str::<BTreeMap<&str, &RawValue>>(capability) else {
@@ -291,7 +281,7 @@ pub(crate) fn promise_list_changed(answer: &Bytes) -> Option<Bytes> {
         copied = at + len;
     }
     out.push_str(&text[copied..]);
-    Some(out.into())
+    Some(out)
 }
 
 #[cfg(test)]
@@ -299,15 +289,13 @@ mod tests {
     use super::*;
 
     fn promise(capabilities: &str) -> Option<String> {
-        let answer =
-            format!(r#"{{"id":1, "result":{{"capabilities":{capabilities},"x":"listChanged"}}}}"#);
-        let bytes = promise_list_changed(&answer.into())?;
-        Some(String::from_utf8(bytes.to_vec()).unwrap())
+        let result = format!(r#"{{"capabilities":{capabilities},"x":"listChanged"}}"#);
+        promise_list_changed(result.as_bytes())
     }
 
     fn with(capabilities: &str) -> Option<String> {
         Some(format!(
-            r#"{{"id":1, "result":{{"capabilities":{capabilities},"x":"listChanged"}}}}"#
+            r#"{{"capabilities":{capabilities},"x":"listChanged"}}"#
         ))
     }
 

@@ -15,6 +15,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use memchr::memchr;
 
 use self::skim::Skim;
+use crate::frame::Frame;
 use crate::message::Id;
 
 /// Room offered to each read: what a Linux pipe holds.
@@ -35,11 +36,11 @@ const GROWTH: usize = 3;
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// One line of a stream.
+/// One line of a stream, not yet read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Frame {
+pub enum Line {
     /// A whole line without its line end; never empty.
-    Line(Bytes),
+    Whole(Bytes),
     /// A line longer than the limit, thrown away; what could be told about it in passing.
     TooLong(TooLong),
 }
@@ -106,7 +107,7 @@ impl Framer {
 
     /// The next whole line. Blank ones are left out; CR before LF goes with it, and so does a byte order mark at the
     /// start.
-    pub fn next_frame(&mut self) -> Option<Frame> {
+    pub fn next_line(&mut self) -> Option<Line> {
         loop {
             let Some(found) = memchr(b'\n', &self.buffer[self.scanned..]) else {
                 self.scanned = self.buffer.len();
@@ -117,30 +118,40 @@ impl Framer {
             };
             let len = self.scanned + found;
             self.scanned = 0;
-            if let Some(frame) = self.cut(len, 1) {
-                return Some(frame);
+            if let Some(line) = self.cut(len, 1) {
+                return Some(line);
             }
         }
     }
 
     /// What is left when the stream has ended: whole lines first, then the last one, which may
     /// lack its LF.
-    pub fn finish(&mut self) -> Option<Frame> {
-        let frame = self.next_frame();
-        if frame.is_some() {
-            return frame;
+    pub fn last_line(&mut self) -> Option<Line> {
+        let line = self.next_line();
+        if line.is_some() {
+            return line;
         }
         self.scanned = 0;
         self.cut(self.buffer.len(), 0)
     }
 
+    /// The [next line](Framer::next_line), read.
+    pub fn next_frame(&mut self) -> Option<Frame> {
+        self.next_line().map(Frame::from)
+    }
+
+    /// The [next line](Framer::last_line) of a stream that has ended, read.
+    pub fn finish(&mut self) -> Option<Frame> {
+        self.last_line().map(Frame::from)
+    }
+
     /// Takes a line of `len` bytes and its line end out of the buffer; `None` if it is blank.
-    fn cut(&mut self, len: usize, line_end: usize) -> Option<Frame> {
+    fn cut(&mut self, len: usize, line_end: usize) -> Option<Line> {
         if self.skim.is_some() || len > self.limit {
             let mut skim = self.skim.take().unwrap_or_default();
             skim.feed(&self.buffer[..len]);
             self.buffer.advance(len + line_end);
-            return Some(Frame::TooLong(skim.finish()));
+            return Some(Line::TooLong(skim.finish()));
         }
         let line = &self.buffer[..len];
         // Some peers write one before every line.
@@ -161,7 +172,7 @@ impl Framer {
             }
             self.piece.extend_from_slice(line);
             self.buffer.advance(len + line_end);
-            return Some(Frame::Line(self.piece.split().freeze()));
+            return Some(Line::Whole(self.piece.split().freeze()));
         }
         let line = if len < KEEP_BELOW {
             self.buffer.split_to(len + line_end)
@@ -169,7 +180,7 @@ impl Framer {
             let rest = BytesMut::from(&self.buffer[len + line_end..]);
             std::mem::replace(&mut self.buffer, rest)
         };
-        Some(Frame::Line(line.freeze().slice(start..end)))
+        Some(Line::Whole(line.freeze().slice(start..end)))
     }
 
     /// Skims what is there of a line too long to keep, and gives its memory back.

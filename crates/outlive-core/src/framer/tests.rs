@@ -5,25 +5,25 @@ use super::*;
 use crate::message::{Kind, Message, arbitrary};
 
 /// Feeds `chunks` one after the other and collects every frame.
-fn frames<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<Frame> {
+fn frames<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<Line> {
     let mut framer = Framer::new(limit);
     let mut frames = Vec::new();
     for chunk in chunks {
         framer.spare().extend_from_slice(chunk);
-        frames.extend(std::iter::from_fn(|| framer.next_frame()));
+        frames.extend(std::iter::from_fn(|| framer.next_line()));
         assert!(framer.buffered() <= limit);
     }
-    frames.extend(std::iter::from_fn(|| framer.finish()));
+    frames.extend(std::iter::from_fn(|| framer.last_line()));
     assert_eq!(framer.buffered(), 0);
     frames
 }
 
-fn lines(stream: &[u8]) -> Vec<Frame> {
+fn lines(stream: &[u8]) -> Vec<Line> {
     frames(1 << 20, [stream])
 }
 
-fn line(text: impl AsRef<[u8]>) -> Frame {
-    Frame::Line(Bytes::copy_from_slice(text.as_ref()))
+fn line(text: impl AsRef<[u8]>) -> Line {
+    Line::Whole(Bytes::copy_from_slice(text.as_ref()))
 }
 
 /// What a line too long to keep tells, however it is cut in two.
@@ -33,7 +33,7 @@ fn skimmed(text: impl AsRef<[u8]>) -> TooLong {
     for cut in 0..=text.len() {
         let (a, b) = text.split_at(cut);
         let all = frames(0, [a, b, b"\n"]);
-        let [Frame::TooLong(one)] = &all[..] else {
+        let [Line::TooLong(one)] = &all[..] else {
             panic!("{all:?}");
         };
         assert_eq!(seen.get_or_insert_with(|| one.clone()), one, "cut at {cut}");
@@ -85,7 +85,7 @@ fn a_byte_order_mark_is_dropped_at_the_start_of_every_line() {
 fn finish_gives_whole_lines_first() {
     let mut framer = Framer::new(10);
     framer.extend(b"a\nb\nc");
-    let rest: Vec<_> = std::iter::from_fn(|| framer.finish()).collect();
+    let rest: Vec<_> = std::iter::from_fn(|| framer.last_line()).collect();
     assert_eq!(rest, [line("a"), line("b"), line("c")]);
 }
 
@@ -99,7 +99,7 @@ fn the_limit_is_exact_however_the_bytes_come() {
         for size in [1, 2, 7, LIMIT, LIMIT + 1, 1000] {
             let all = frames(LIMIT, stream.as_bytes().chunks(size));
             let middle = if len > LIMIT {
-                Frame::TooLong(TooLong {
+                Line::TooLong(TooLong {
                     id: Some(Id::Int(1)),
                     id_json: Bytes::from_static(b"1"),
                     has_method: false,
@@ -116,7 +116,7 @@ fn the_limit_is_exact_however_the_bytes_come() {
 #[test]
 fn a_long_line_without_end_is_told_of_at_the_end() {
     let all = frames(4, [&b"{\"id\":"[..], b"7,", b"\"method\":\"x\""]);
-    let [Frame::TooLong(long)] = &all[..] else {
+    let [Line::TooLong(long)] = &all[..] else {
         panic!("{all:?}");
     };
     assert_eq!((&long.id, long.has_method), (&Some(Id::Int(7)), true));
@@ -130,17 +130,17 @@ fn an_endless_line_takes_no_memory() {
     framer.extend(b"{\"id\":1,\"a\":\"");
     for _ in 0..200 {
         framer.spare().extend_from_slice(&chunk);
-        assert_eq!(framer.next_frame(), None);
+        assert_eq!(framer.next_line(), None);
         assert!(framer.buffered() <= READ_SIZE);
         assert!(framer.buffer.capacity() <= 8 * READ_SIZE);
     }
     framer.extend(b"\"}\nnext\n");
-    let Some(Frame::TooLong(long)) = framer.next_frame() else {
+    let Some(Line::TooLong(long)) = framer.next_line() else {
         panic!("not told of");
     };
     assert_eq!(long.id, Some(Id::Int(1)));
     assert_eq!(long.len, 200 * READ_SIZE as u64 + 15);
-    assert_eq!(framer.next_frame(), Some(line("next")));
+    assert_eq!(framer.next_line(), Some(line("next")));
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn short_lines_do_not_hold_the_buffer() {
         places.insert(framer.spare().as_ptr());
         framer.spare().extend_from_slice(&[b'x'; COPY_BELOW - 1]);
         framer.spare().extend_from_slice(b"\n");
-        kept.extend(framer.next_frame());
+        kept.extend(framer.next_line());
     }
     assert_eq!(kept.len(), 1000);
     // The same room again and again: as many places as lines fit into the buffer, or a few more
@@ -168,10 +168,10 @@ fn short_lines_are_copied_next_to_each_other() {
         framer.extend(&vec![b'x'; len]);
         framer.extend(b"\n");
     }
-    let lines: Vec<_> = std::iter::from_fn(|| framer.next_frame()).collect();
-    let place = |frame: &Frame| match frame {
-        Frame::Line(line) => line.as_ptr().addr(),
-        Frame::TooLong(_) => panic!("too long"),
+    let lines: Vec<_> = std::iter::from_fn(|| framer.next_line()).collect();
+    let place = |frame: &Line| match frame {
+        Line::Whole(line) => line.as_ptr().addr(),
+        Line::TooLong(_) => panic!("too long"),
     };
     for two in lines.windows(2) {
         assert_eq!(place(&two[1]), place(&two[0]) + len);
@@ -186,11 +186,11 @@ fn nothing_is_left_of_a_line() {
         let text = vec![b'x'; len];
         framer.extend(&text);
         framer.extend(b"\n");
-        assert!(framer.next_frame().is_some(), "{len}");
+        assert!(framer.next_line().is_some(), "{len}");
         assert_eq!(framer.buffered(), 0, "{len}");
 
         framer.extend(&text);
-        assert!(framer.finish().is_some(), "{len}");
+        assert!(framer.last_line().is_some(), "{len}");
         assert_eq!(framer.buffered(), 0, "{len}");
     }
 }
@@ -202,7 +202,7 @@ fn long_lines_are_not_copied() {
         framer.extend(&vec![b'x'; len]);
         framer.extend(b"\nab");
         let start = framer.buffer.as_ptr();
-        let Some(Frame::Line(line)) = framer.next_frame() else {
+        let Some(Line::Whole(line)) = framer.next_line() else {
             panic!("no line");
         };
         assert_eq!((line.as_ptr(), line.len()), (start, len));
@@ -210,7 +210,7 @@ fn long_lines_are_not_copied() {
         let goes_on = framer.buffer.as_ptr() == start.wrapping_add(len + 1);
         assert_eq!(goes_on, len < KEEP_BELOW, "{len}");
         framer.extend(b"c\n");
-        assert_eq!(framer.next_frame(), Some(self::line("abc")));
+        assert_eq!(framer.next_line(), Some(self::line("abc")));
     }
 }
 
@@ -219,10 +219,10 @@ fn the_memory_of_a_large_line_goes_with_it() {
     let mut framer = Framer::new(1 << 30);
     framer.extend(&vec![b'x'; 100 * READ_SIZE]);
     framer.extend(b"\nabc");
-    drop(framer.next_frame());
+    drop(framer.next_line());
     assert!(framer.spare().capacity() <= 4 * READ_SIZE);
     framer.extend(b"\n");
-    assert_eq!(framer.next_frame(), Some(line("abc")));
+    assert_eq!(framer.next_line(), Some(line("abc")));
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn the_room_of_a_read_is_kept_and_more_is_given_back() {
     let mut framer = Framer::new(10);
     for (len, kept) in [(READ_SIZE, READ_SIZE), (READ_SIZE + 1, 0)] {
         framer.spare().extend_from_slice(&vec![b'x'; len]);
-        assert_eq!(framer.next_frame(), None);
+        assert_eq!(framer.next_line(), None);
         assert_eq!(framer.buffer.capacity(), kept, "{len}");
     }
 }
@@ -240,7 +240,7 @@ fn no_byte_is_scanned_twice() {
     let mut framer = Framer::new(1 << 20);
     for _ in 0..100 {
         framer.extend(b"abc");
-        assert_eq!(framer.next_frame(), None);
+        assert_eq!(framer.next_line(), None);
         assert_eq!(framer.scanned, framer.buffered());
     }
 }
@@ -257,7 +257,7 @@ fn room_grows_with_the_line() {
         growths += usize::from(spare.capacity() != room);
         room = spare.capacity();
         spare.extend_from_slice(&[b'x'; READ_SIZE]);
-        assert_eq!(framer.next_frame(), None);
+        assert_eq!(framer.next_line(), None);
     }
     assert!(growths < 10, "{growths}");
 }
@@ -342,7 +342,7 @@ fn no_id_is_made_up() {
 fn ids_and_keys_beyond_reason_are_passed_over() {
     let fits = "x".repeat(TOKEN_LIMIT - 2);
     let read = |text: String| match &frames(0, [text.as_bytes()])[..] {
-        [Frame::TooLong(long)] => long.id.clone(),
+        [Line::TooLong(long)] => long.id.clone(),
         other => panic!("{other:?}"),
     };
     assert_eq!(
@@ -362,13 +362,13 @@ fn ids_and_keys_beyond_reason_are_passed_over() {
 }
 
 /// The rules once more, for a stream that is all there.
-fn expected(limit: usize, stream: &[u8]) -> Vec<Frame> {
+fn expected(limit: usize, stream: &[u8]) -> Vec<Line> {
     let mut frames = Vec::new();
     for raw in stream.split(|&b| b == b'\n') {
         if raw.len() > limit {
             let mut skim = Skim::default();
             skim.feed(raw);
-            frames.push(Frame::TooLong(skim.finish()));
+            frames.push(Line::TooLong(skim.finish()));
             continue;
         }
         let text = raw.strip_prefix(BOM).unwrap_or(raw);
@@ -434,7 +434,7 @@ proptest! {
             };
             let len = text.len() as u64;
             let long = TooLong { id, id_json, has_method, len };
-            let told = if text.is_empty() { vec![] } else { vec![Frame::TooLong(long)] };
+            let told = if text.is_empty() { vec![] } else { vec![Line::TooLong(long)] };
             prop_assert_eq!(frames(0, text.chunks(3)), told);
         }
     }

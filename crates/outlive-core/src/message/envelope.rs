@@ -30,9 +30,16 @@ pub(super) struct Envelope {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Part {
     pub whole: Span,
-    pub meta: Span,
+    /// What is in it; `None` if it was not read but written by ourselves, and is to be looked into.
+    inside: Option<Inside>,
+}
+
+/// What is in `params` or `result`.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Inside {
+    meta: Span,
     /// Whether it has a `task` that is an object.
-    pub task: bool,
+    task: bool,
 }
 
 /// A member that means something to us.
@@ -112,16 +119,19 @@ impl Envelope {
     /// Moves every span for `old` having become `grown` bytes longer (or shorter).
     pub fn shift(&mut self, old: Span, grown: i64) {
         let moved = |at: u32| (i64::from(at) + grown) as u32;
-        let Envelope { params, result, .. } = self;
-        for span in [
-            &mut self.id,
-            &mut self.method,
-            &mut self.error,
-            &mut params.whole,
-            &mut params.meta,
-            &mut result.whole,
-            &mut result.meta,
-        ] {
+        let Envelope {
+            id,
+            method,
+            params,
+            result,
+            error,
+            ..
+        } = self;
+        for span in [id, method, error, &mut params.whole, &mut result.whole]
+            .into_iter()
+            .chain(params.inside.as_mut().map(|it| &mut it.meta))
+            .chain(result.inside.as_mut().map(|it| &mut it.meta))
+        {
             if span.start >= old.end {
                 span.start = moved(span.start);
             }
@@ -133,18 +143,46 @@ impl Envelope {
 }
 
 impl Part {
+    /// One that was written by ourselves.
+    pub fn unseen(whole: Span) -> Part {
+        let inside = None;
+        Part { whole, inside }
+    }
+
+    /// Where its `_meta` stands in the message.
+    pub fn meta(&self, message: &[u8]) -> Span {
+        match &self.inside {
+            Some(inside) => inside.meta,
+            None => self.look_up(message, b"_meta"),
+        }
+    }
+
+    /// Whether it has a `task` that is an object.
+    pub fn has_task(&self, message: &[u8]) -> bool {
+        match &self.inside {
+            Some(inside) => inside.task,
+            None => self.look_up(message, b"task").of(message).starts_with(b"{"),
+        }
+    }
+
+    fn look_up(&self, message: &[u8], name: &[u8]) -> Span {
+        member(self.whole.of(message), name).moved_by(self.whole.start)
+    }
+
     fn read(cursor: &mut Cursor<'_>) -> Result<Part, Broken> {
         enum Field {
             Task,
             Meta,
             Other,
         }
-        let mut part = Part::default();
+        let mut inside = Inside::default();
         if cursor.peek()? != b'{' {
-            part.whole = cursor.value()?;
-            return Ok(part);
+            return Ok(Part {
+                whole: cursor.value()?,
+                inside: Some(inside),
+            });
         }
-        part.whole = cursor.object(|cursor, key| {
+        let whole = cursor.object(|cursor, key| {
             let field = key.told_by(|name| match name {
                 b"task" => Field::Task,
                 b"_meta" => Field::Meta,
@@ -154,15 +192,16 @@ impl Part {
                 Field::Task => {
                     let task = cursor.peek()? == b'{';
                     cursor.value()?;
-                    part.task = task;
+                    inside.task = task;
                 }
                 // Walked over, so that it can be looked into.
-                Field::Meta => part.meta = members(cursor, |_, _| ())?,
+                Field::Meta => inside.meta = members(cursor, |_, _| ())?,
                 Field::Other => drop(cursor.value()?),
             }
             Ok(())
         })?;
-        Ok(part)
+        let inside = Some(inside);
+        Ok(Part { whole, inside })
     }
 }
 

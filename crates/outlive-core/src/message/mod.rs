@@ -8,8 +8,12 @@
 #[cfg(test)]
 pub(crate) mod arbitrary;
 mod block;
+mod compose;
 mod envelope;
 mod id;
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+pub mod reads;
 mod salvage;
 mod scan;
 #[cfg(test)]
@@ -23,7 +27,9 @@ pub use self::id::Id;
 pub use self::salvage::{Salvage, salvage};
 pub use self::scan::MAX_DEPTH;
 
-use self::envelope::{Envelope, member};
+pub(crate) use self::compose::put_on_one_line;
+
+use self::envelope::{Envelope, Part, member};
 use self::id::{is_plain, text};
 use self::scan::{Broken, Cursor, Span};
 
@@ -44,7 +50,7 @@ pub enum Kind {
     Response,
 }
 
-/// One JSON-RPC message: its bytes and its envelope. Cheap to clone.
+/// One JSON-RPC message: its bytes and its envelope. Cheap to clone. Two are equal if they are written alike.
 #[derive(Clone, Debug)]
 pub struct Message {
     bytes: Bytes,
@@ -56,9 +62,21 @@ pub struct Message {
     envelope: Envelope,
 }
 
+impl PartialEq for Message {
+    fn eq(&self, other: &Message) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+impl Eq for Message {}
+
 impl Message {
     /// Reads a line. White space around the object (a stray CR too) is dropped.
+    ///
+    /// This walks over the whole line, so it is done once, where the line enters the process.
     pub fn read(line: Bytes) -> Result<Message, Defect> {
+        #[cfg(debug_assertions)]
+        reads::note();
         let mut bytes = line;
         if bytes.first().is_some_and(is_space) {
             bytes.advance(bytes.iter().take_while(|b| is_space(b)).count());
@@ -142,7 +160,7 @@ impl Message {
 
     /// `params._meta.progressToken`, if it is a string or a number.
     pub fn meta_progress_token(&self) -> Option<Id> {
-        self.token(self.member(self.envelope.params.meta, "progressToken"))
+        self.token(self.member(self.params_meta(), "progressToken"))
     }
 
     /// `params.name`, if it is a string.
@@ -179,14 +197,17 @@ impl Message {
 
     /// `params._meta` as written.
     pub fn meta(&self) -> Option<&[u8]> {
-        self.envelope.params.meta.get(&self.bytes)
+        self.params_meta().get(&self.bytes)
     }
 
     /// Whether `params._meta` names a protocol version, as every request of the 2026-07-28
     /// revision does and no earlier one.
     pub fn is_modern(&self) -> bool {
-        let meta = self.envelope.params.meta;
-        self.member(meta, PROTOCOL_VERSION).is_some()
+        self.member(self.params_meta(), PROTOCOL_VERSION).is_some()
+    }
+
+    fn params_meta(&self) -> Span {
+        self.envelope.params.meta(&self.bytes)
     }
 
     /// The subscription a message belongs to: from `result._meta` in responses, else from
@@ -200,12 +221,12 @@ impl Message {
             Kind::Response => &self.envelope.result,
             _ => &self.envelope.params,
         };
-        self.member(part.meta, SUBSCRIPTION_ID)
+        self.member(part.meta(&self.bytes), SUBSCRIPTION_ID)
     }
 
     /// Whether `params.task` asks for a task: it is an object.
     pub fn has_task(&self) -> bool {
-        self.envelope.params.task
+        self.envelope.params.has_task(&self.bytes)
     }
 
     fn param(&self, name: &str) -> Span {
@@ -281,19 +302,26 @@ impl Message {
 
     /// The same message with another `params._meta.progressToken`; unchanged if it has none.
     pub fn with_meta_progress_token(&self, token_json: &[u8]) -> Message {
-        let token = self.member(self.envelope.params.meta, "progressToken");
+        let token = self.member(self.params_meta(), "progressToken");
         self.with(token, token_json)
     }
 
     /// `params._meta.progressToken` as it was written, if it is a string or a number.
     pub fn meta_progress_token_json(&self) -> Option<&[u8]> {
-        let token = self.member(self.envelope.params.meta, "progressToken");
+        let token = self.member(self.params_meta(), "progressToken");
         self.token(token).map(|_| token.of(&self.bytes))
     }
 
     /// The same message with another subscription id; unchanged if it has none.
     pub fn with_subscription_id(&self, id_json: &[u8]) -> Message {
         self.with(self.subscription_span(), id_json)
+    }
+
+    /// The same message with another result, which is JSON; unchanged if it has none.
+    pub fn with_result(&self, json: &[u8]) -> Message {
+        let mut message = self.with(self.envelope.result.whole, json);
+        message.envelope.result = Part::unseen(message.envelope.result.whole);
+        message
     }
 
     fn with(&self, old: Span, new: &[u8]) -> Message {

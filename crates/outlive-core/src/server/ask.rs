@@ -20,7 +20,6 @@ use super::channel::Channel;
 use super::close::{Ending, ended};
 use super::handshake::lacking;
 use super::request::{Peer, Ticket};
-use super::result;
 use super::timers::Due;
 use super::{Output, RpcError, Server, ServerPolicy};
 
@@ -211,7 +210,8 @@ impl Server {
         let (how, due) = match (era, within) {
             (Era::Modern, Some(ticket)) => (self.in_round(ticket, &ask)?, None),
             _ => {
-                let line = result::call(Some(&ask.id.to_wire()), &ask.method, &ask.params);
+                let id = format!("\"{}\"", ask.id.to_wire());
+                let line = Message::request(id.as_bytes(), &ask.method, &ask.params);
                 self.send(channel, line);
                 (How::Sent, self.policy.ask_timeout.map(|after| now + after))
             }
@@ -250,7 +250,7 @@ impl Server {
             // One that has closed its side can answer nothing and need not be told.
             if self.hearing {
                 let params = format!(r#"{{"requestId":"{}"}}"#, id.to_wire());
-                let line = result::call(None, "notifications/cancelled", params.as_bytes());
+                let line = Message::notification("notifications/cancelled", params.as_bytes());
                 self.send(ask.channel, line);
             }
         }

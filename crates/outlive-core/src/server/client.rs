@@ -4,8 +4,9 @@ use serde::Deserialize;
 
 use crate::error::{Error, Outcome};
 use crate::event::DropReason;
-use crate::framer::{Frame, TooLong};
-use crate::message::{Defect, DefectKind, Id, Kind, Message, read_batch};
+use crate::frame::Frame;
+use crate::framer::TooLong;
+use crate::message::{Defect, DefectKind, Id, Kind, Message};
 use crate::protocol::{Era, method};
 use crate::session::LONGEST_ID;
 use crate::time::Time;
@@ -25,18 +26,16 @@ impl Server {
             return self.dropped(DropReason::Closing, "a line after the end");
         }
         match frame {
-            Frame::Line(line) => match Message::read(line) {
-                Ok(message) => self.on_message(now, message),
-                Err(defect) if defect.what == DefectKind::Batch => {
-                    for element in read_batch(&defect.line).unwrap_or_default() {
-                        match element {
-                            Ok(message) => self.on_message(now, message),
-                            Err(defect) => self.on_defect(now, defect),
-                        }
+            Frame::Message(message) => self.on_message(now, message),
+            Frame::Batch(elements) => {
+                for element in elements {
+                    match element {
+                        Ok(message) => self.on_message(now, message),
+                        Err(defect) => self.on_defect(now, defect),
                     }
                 }
-                Err(defect) => self.on_defect(now, defect),
-            },
+            }
+            Frame::Defect(defect) => self.on_defect(now, defect),
             Frame::TooLong(line) => self.on_too_long(now, &line),
         }
     }

@@ -122,7 +122,7 @@ impl Server {
                 return self.send(entry.channel, line);
             }
             Answer::Error(error) => {
-                let line = result::failure(id_json, &error.to_json());
+                let line = Message::failure(id_json, error.to_json().as_bytes());
                 return self.send(entry.channel, line);
             }
             Answer::Result(_) => ("gave a result that is no object", None),
@@ -138,7 +138,7 @@ impl Server {
             },
         });
         let refusal = Refusal::fault(&entry.what(), how);
-        let line = result::failure(id_json, &refusal.error.to_json());
+        let line = Message::failure(id_json, refusal.error.to_json().as_bytes());
         self.send(entry.channel, line);
     }
 

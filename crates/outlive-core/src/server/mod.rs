@@ -51,7 +51,7 @@ use bytes::Bytes;
 
 use crate::error::Error;
 use crate::event::DropReason;
-use crate::framer::Frame;
+use crate::frame::Frame;
 use crate::ledger::sooner;
 use crate::message::Message;
 use crate::protocol::List;
@@ -69,7 +69,6 @@ use self::ask::Asks;
 use self::close::Ending;
 use self::handshake::{Features, Introduction};
 use self::refusal::Refusal;
-use self::result::Marks;
 use self::round::States;
 use self::subscriptions::Subscriptions;
 use self::table::Table;
@@ -152,7 +151,7 @@ pub enum Input {
 #[derive(Clone, Debug)]
 pub enum Output {
     /// Send this message to the client on this channel (without line end).
-    Send(Channel, Bytes),
+    Send(Channel, Message),
     /// All that came on this channel is settled: nothing more is sent on it. Exactly one for each
     /// channel but [`Channel::MAIN`] on which a frame came.
     Done(Channel),
@@ -327,10 +326,10 @@ impl Server {
         self.level
     }
 
-    /// Sends a line, if anybody may still be there to read it.
-    fn send(&mut self, channel: Channel, line: Bytes) {
+    /// Sends a message, if anybody may still be there to read it.
+    fn send(&mut self, channel: Channel, message: Message) {
         if !self.is_mute() {
-            self.out.push_back(Output::Send(channel, line));
+            self.out.push_back(Output::Send(channel, message));
         }
     }
 
@@ -340,8 +339,8 @@ impl Server {
 
     /// Answers the request being read, which the machine itself deals with.
     fn answer_plainly(&mut self, message: &Message, result: &str) {
-        let line = result::response(message.id_json(), result.as_bytes(), Marks::default(), b"");
-        self.send(self.current, line);
+        let answer = Message::response(message.id_json(), result.as_bytes());
+        self.send(self.current, answer);
     }
 
     /// Answers the request being read with an error of ours.
@@ -363,7 +362,10 @@ impl Server {
             method: method.to_string(),
             kind: refusal.kind,
         });
-        self.send(channel, result::failure(id_json, &refusal.error.to_json()));
+        self.send(
+            channel,
+            Message::failure(id_json, refusal.error.to_json().as_bytes()),
+        );
     }
 
     fn emit(&mut self, event: ServerEvent) {

@@ -7,13 +7,13 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::event::DropReason;
-
+use crate::message::Message;
 use crate::protocol::Era;
 
 use super::channel::Channel;
 use super::request::Ticket;
 use super::table::Entry;
-use super::{Level, Server, result};
+use super::{Level, Server};
 
 /// What a legacy client is told that has not said what it wants to hear.
 const USUAL: Level = Level::Info;
@@ -30,7 +30,7 @@ impl Server {
             None => self.peer.as_ref().map(|_| Channel::MAIN),
         };
         match heard {
-            Some(channel) => self.send(channel, result::call(None, method, params)),
+            Some(channel) => self.send(channel, Message::notification(method, params)),
             None => self.dropped(DropReason::LateProgress, method.to_string()),
         }
     }
@@ -68,7 +68,7 @@ impl Server {
             token.to_json(),
             members.strip_prefix('{').unwrap_or("}")
         );
-        let line = result::call(None, "notifications/progress", params.as_bytes());
+        let line = Message::notification("notifications/progress", params.as_bytes());
         self.send(channel, line);
     }
 
@@ -100,7 +100,7 @@ impl Server {
             level.as_str(),
             String::from_utf8_lossy(data)
         );
-        let line = result::call(None, "notifications/message", params.as_bytes());
+        let line = Message::notification("notifications/message", params.as_bytes());
         self.send(channel, line);
     }
 }

@@ -1,12 +1,16 @@
-//! Lines for the client, built once.
+//! Results for the client, written once.
 
-use bytes::{BufMut, Bytes, BytesMut};
-use memchr::{memchr, memmem};
+use bytes::{BufMut, BytesMut};
+use memchr::memmem;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
+use crate::message::{Message, put_on_one_line};
 use crate::protocol::List;
+
+/// Room for all marks but what they say about the server.
+const MARKS: usize = 128;
 
 const SERVER_INFO: &[u8] = br#""_meta":{"io.modelcontextprotocol/serverInfo":"#;
 
@@ -66,11 +70,13 @@ impl Marks {
 }
 
 /// The response with this result, and its marks if it is a modern one.
-pub(super) fn response(id_json: &[u8], result: &[u8], marks: Marks, info: &[u8]) -> Bytes {
-    let mut line = BytesMut::with_capacity(result.len() + id_json.len() + info.len() + 160);
-    line.put_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
-    line.put_slice(id_json);
-    line.put_slice(b",\"result\":{");
+pub(super) fn response(id_json: &[u8], result: &[u8], marks: Marks, info: &[u8]) -> Message {
+    let room = result.len() + info.len() + MARKS;
+    Message::response_with(id_json, room, |line| put_result(line, result, marks, info))
+}
+
+fn put_result(line: &mut BytesMut, result: &[u8], marks: Marks, info: &[u8]) {
+    line.put_u8(b'{');
     let start = line.len();
     let mut mark = |parts: &[&[u8]]| {
         if line.len() > start {
@@ -97,50 +103,7 @@ pub(super) fn response(id_json: &[u8], result: &[u8], marks: Marks, info: &[u8])
     if line.len() > start && !rest.starts_with(b"}") {
         line.put_u8(b',');
     }
-    put_on_one_line(&mut line, rest);
-    line.put_u8(b'}');
-    line.freeze()
-}
-
-/// The response with this error object.
-pub(crate) fn failure(id_json: &[u8], error: &str) -> Bytes {
-    let mut line = BytesMut::with_capacity(error.len() + id_json.len() + 40);
-    line.put_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
-    line.put_slice(id_json);
-    line.put_slice(b",\"error\":");
-    put_on_one_line(&mut line, error.as_bytes());
-    line.put_u8(b'}');
-    line.freeze()
-}
-
-/// A notification, or a request if it has an id.
-pub(crate) fn call(id: Option<&str>, method: &str, params: &[u8]) -> Bytes {
-    let mut line = BytesMut::with_capacity(params.len() + method.len() + 80);
-    line.put_slice(b"{\"jsonrpc\":\"2.0\",");
-    if let Some(id) = id {
-        line.put_slice(format!("\"id\":\"{id}\",").as_bytes());
-    }
-    line.put_slice(b"\"method\":");
-    line.put_slice(serde_json::Value::from(method).to_string().as_bytes());
-    if !params.is_empty() {
-        line.put_slice(b",\"params\":");
-        put_on_one_line(&mut line, params);
-    }
-    line.put_u8(b'}');
-    line.freeze()
-}
-
-/// Line ends stand between the tokens of JSON, where a space does as well. A message has none.
-fn put_on_one_line(line: &mut BytesMut, json: &[u8]) {
-    let start = line.len();
-    line.put_slice(json);
-    if memchr(b'\n', json).is_some() {
-        for byte in &mut line[start..] {
-            if *byte == b'\n' {
-                *byte = b' ';
-            }
-        }
-    }
+    put_on_one_line(line, rest);
 }
 
 #[cfg(test)]
@@ -149,8 +112,8 @@ mod tests {
 
     fn modern(method: &str, result: &str) -> String {
         let marks = Marks::missing(method, result.as_bytes());
-        let line = response(b"7", result.as_bytes(), marks, b"{}");
-        String::from_utf8(line.to_vec()).expect("UTF-8")
+        let answer = response(b"7", result.as_bytes(), marks, b"{}");
+        String::from_utf8(answer.bytes().to_vec()).expect("UTF-8")
     }
 
     const INFO: &str = r#""_meta":{"io.modelcontextprotocol/serverInfo":{}}"#;
@@ -211,20 +174,8 @@ mod tests {
     #[test]
     fn a_message_is_one_line() {
         assert_eq!(
-            &*response(b"1", b"{\n\"a\":\n1\n}", Marks::default(), b""),
-            br#"{"jsonrpc":"2.0","id":1,"result":{"a": 1 }}"#
-        );
-        assert_eq!(
-            &*call(None, "m", b"{\n}"),
-            br#"{"jsonrpc":"2.0","method":"m","params":{ }}"#
-        );
-        assert_eq!(
-            &*call(Some("x"), "m", b""),
-            br#"{"jsonrpc":"2.0","id":"x","method":"m"}"#
-        );
-        assert_eq!(
-            &*failure(b"1", "{\n}"),
-            br#"{"jsonrpc":"2.0","id":1,"error":{ }}"#
+            response(b"1", b"{\n\"a\":\n1\n}", Marks::default(), b"").bytes(),
+            r#"{"jsonrpc":"2.0","id":1,"result":{"a": 1 }}"#
         );
     }
 }

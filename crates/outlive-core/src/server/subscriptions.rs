@@ -10,9 +10,9 @@ use crate::memory::Filter;
 use crate::message::{Id, Message};
 use crate::protocol::List;
 
+use super::Server;
 use super::channel::Channel;
 use super::refusal::Refusal;
-use super::{Server, result};
 
 /// An open `subscriptions/listen`.
 #[derive(Clone, Debug)]
@@ -123,7 +123,7 @@ impl Server {
         );
         let method = "notifications/subscriptions/acknowledged";
         let channel = self.current;
-        self.send(channel, result::call(None, method, params.as_bytes()));
+        self.send(channel, Message::notification(method, params.as_bytes()));
         self.table.channels.hold(channel);
         self.subscriptions.streams.push(Stream {
             channel,
@@ -142,7 +142,7 @@ impl Server {
         let method = list.changed_method();
         let same = |other: &List| other.changed_method() == method;
         if self.peer.is_some() {
-            self.send(Channel::MAIN, result::call(None, method, b""));
+            self.send(Channel::MAIN, Message::notification(method, b""));
         }
         self.tell_streams(method, "", |stream| stream.lists.iter().any(same));
     }
@@ -153,7 +153,7 @@ impl Server {
         let member = format!(r#""uri":{}"#, json!(uri));
         if self.subscriptions.resources.contains(uri) {
             let params = format!("{{{member}}}");
-            let line = result::call(None, method, params.as_bytes());
+            let line = Message::notification(method, params.as_bytes());
             self.send(Channel::MAIN, line);
         }
         let named = |stream: &Stream| stream.resources.iter().any(|named| named == uri);
@@ -172,7 +172,7 @@ impl Server {
             })
             .collect();
         for (channel, params) in told {
-            self.send(channel, result::call(None, method, params.as_bytes()));
+            self.send(channel, Message::notification(method, params.as_bytes()));
         }
     }
 
@@ -214,16 +214,14 @@ impl Server {
         } in streams
         {
             let result = format!(r#"{{"resultType":"complete",{}}}"#, meta(&id_json));
-            let marks = result::Marks::default();
-            let line = result::response(&id_json, result.as_bytes(), marks, b"");
-            self.send(channel, line);
+            self.send(channel, Message::response(&id_json, result.as_bytes()));
             self.table.channels.release(channel);
             if channel != Channel::MAIN {
                 continue;
             }
             let id = String::from_utf8_lossy(&id_json);
             let params = format!(r#"{{"requestId":{id},"reason":"the server is shutting down"}}"#);
-            let line = result::call(None, "notifications/cancelled", params.as_bytes());
+            let line = Message::notification("notifications/cancelled", params.as_bytes());
             self.send(channel, line);
         }
     }

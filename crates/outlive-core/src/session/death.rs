@@ -6,7 +6,7 @@ use crate::cause::{Cause, Phase, Reason};
 use crate::event::{Event, State};
 use crate::ledger::Place;
 use crate::link::LinkOrder;
-use crate::message::Id;
+use crate::message::{Id, Message};
 use crate::policy::Cancel;
 use crate::supervisor::Decision;
 use crate::time::Time;
@@ -239,11 +239,8 @@ pub(super) fn is_own_doing(cause: &Cause) -> bool {
 }
 
 /// Tells the host that nobody waits for its answer to a request of the server any more.
-pub(super) fn cancelled_by_us(id: &Id, cause: &Cause) -> bytes::Bytes {
+pub(super) fn cancelled_by_us(id: &Id, cause: &Cause) -> Message {
     let reason = serde_json::json!(format!("The server {}.", cause.predicate()));
-    format!(
-        r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{},"reason":{reason}}}}}"#,
-        id.to_json()
-    )
-    .into()
+    let params = format!(r#"{{"requestId":{},"reason":{reason}}}"#, id.to_json());
+    Message::notification("notifications/cancelled", params.as_bytes())
 }

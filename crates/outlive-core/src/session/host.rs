@@ -6,10 +6,10 @@ use std::time::Duration;
 use crate::cause::seconds;
 use crate::error::{Bound, Error, Limit, Outcome, TOKEN_WITHDRAWN};
 use crate::event::{Direction, DropReason, State};
-use crate::framer::Frame;
+use crate::frame::Frame;
 use crate::ledger::{Entry, Place, sooner};
 use crate::link::Generation;
-use crate::message::{Defect, DefectKind, Id, Kind, Message, read_batch};
+use crate::message::{Defect, DefectKind, Id, Kind, Message};
 use crate::meter;
 use crate::policy::{Cancel, Terms};
 use crate::time::Time;
@@ -40,18 +40,16 @@ pub(super) fn long_id() -> Error {
 impl Session {
     pub(super) fn on_host(&mut self, now: Time, frame: Frame, terms: Terms) {
         match frame {
-            Frame::Line(line) => match Message::read(line) {
-                Ok(message) => self.host_message(now, message, terms),
-                Err(defect) if defect.what == DefectKind::Batch => {
-                    for element in read_batch(&defect.line).unwrap_or_default() {
-                        match element {
-                            Ok(message) => self.host_message(now, message, terms),
-                            Err(defect) => self.host_defect(defect),
-                        }
+            Frame::Message(message) => self.host_message(now, message, terms),
+            Frame::Batch(elements) => {
+                for element in elements {
+                    match element {
+                        Ok(message) => self.host_message(now, message, terms),
+                        Err(defect) => self.host_defect(defect),
                     }
                 }
-                Err(defect) => self.host_defect(defect),
-            },
+            }
+            Frame::Defect(defect) => self.host_defect(defect),
             Frame::TooLong(line) => {
                 if line.id.is_some() && line.has_method {
                     let error = Error::TooLarge {
@@ -68,11 +66,8 @@ impl Session {
     }
 
     /// The host no longer waits for a request.
-    pub(super) fn on_abandon(&mut self, now: Time, frame: Frame, reason: AbandonReason) {
-        if let Frame::Line(line) = frame
-            && let Ok(message) = Message::read(line)
-            && message.is("notifications/cancelled")
-        {
+    pub(super) fn on_abandon(&mut self, now: Time, message: Message, reason: AbandonReason) {
+        if message.is("notifications/cancelled") {
             self.host_cancel(now, message, reason);
         }
     }
@@ -284,14 +279,14 @@ impl Session {
         let frame = link.frames;
         // The host's id serves on the link too, unless the server may still answer an earlier
         // request of that id.
-        let (alias, bytes) = if link.is_busy(id) {
+        let (alias, message) = if link.is_busy(id) {
             let ledger = &self.ledger;
             let alias = link.fresh_id(|id| ledger.contains(id));
             link.aliases.insert(alias.clone(), id.clone());
             let renamed = entry.message.with_id(alias.to_json().as_bytes());
-            (Some(alias), renamed.bytes().clone())
+            (Some(alias), renamed)
         } else {
-            (None, entry.message.bytes().clone())
+            (None, entry.message.clone())
         };
         if entry.acknowledged {
             link.reissued.insert(id.clone());
@@ -329,11 +324,10 @@ impl Session {
         if let Some(event) = again {
             self.emit(event);
         }
-        self.tell_link(now, bytes);
-        if opens && let Some(initialized) = &self.memory.initialized {
+        self.tell_link(now, message);
+        if opens && let Some(initialized) = self.memory.initialized.clone() {
             // The host did not wait for the answer before it went on; neither do we.
-            let bytes = initialized.bytes().clone();
-            self.tell_link(now, bytes);
+            self.tell_link(now, initialized);
         }
     }
 
@@ -349,7 +343,7 @@ impl Session {
                 }
                 Some(Waiting::Notification(message, _)) => {
                     self.note_bytes -= message.bytes().len();
-                    self.tell_link(now, message.bytes().clone());
+                    self.tell_link(now, *message);
                 }
                 None => break,
             }
@@ -374,12 +368,9 @@ impl Session {
         }
         match ask {
             Some(ask) if ask.server_id_json == message.id_json() => {
-                self.tell_link(now, message.bytes().clone());
+                self.tell_link(now, message);
             }
-            Some(ask) => {
-                let message = message.with_id(&ask.server_id_json);
-                self.tell_link(now, message.bytes().clone());
-            }
+            Some(ask) => self.tell_link(now, message.with_id(&ask.server_id_json)),
             None => {
                 self.dropped(
                     Direction::ToServer,
@@ -485,17 +476,16 @@ impl Session {
             Some(alias) => alias.to_json().into(),
             None => String::from_utf8_lossy(entry.message.id_json()),
         };
-        let bytes = match words {
-            Some(message) if alias.is_some() => {
-                message.with_request_id(wire_id.as_bytes()).bytes().clone()
+        let message = match words {
+            Some(message) if alias.is_some() => message.with_request_id(wire_id.as_bytes()),
+            Some(message) => message,
+            None => {
+                let params =
+                    format!(r#"{{"requestId":{wire_id},"reason":"no longer waited for"}}"#);
+                Message::notification("notifications/cancelled", params.as_bytes())
             }
-            Some(message) => message.bytes().clone(),
-            None => format!(
-                r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{wire_id},"reason":"no longer waited for"}}}}"#
-            )
-            .into(),
         };
-        self.tell_link(now, bytes);
+        self.tell_link(now, message);
         self.watch_after_cancel(now);
     }
 
@@ -515,7 +505,7 @@ impl Session {
             });
         if known {
             self.flush_notifications(now);
-            self.tell_link(now, message.bytes().clone());
+            self.tell_link(now, message);
         } else {
             self.dropped(
                 Direction::ToServer,
@@ -533,9 +523,7 @@ impl Session {
         let told_later = self.memory.initialize.is_some()
             || self.ledger.iter().any(|(_, e)| e.message.is("initialize"));
         match &self.link {
-            Some(link) if link.is_shaken() && !queued => {
-                self.tell_link(now, message.bytes().clone());
-            }
+            Some(link) if link.is_shaken() && !queued => self.tell_link(now, message),
             // It follows the `initialize` it belongs to, the host's (see `send`) or ours.
             _ if told_later => {}
             _ => self.host_notification(now, message),
@@ -548,7 +536,7 @@ impl Session {
             return self.dropped(Direction::ToServer, DropReason::Closing, message.method());
         }
         if self.queue.is_empty() && self.link.as_ref().is_some_and(|link| link.is_open()) {
-            return self.tell_link(now, message.bytes().clone());
+            return self.tell_link(now, message);
         }
         let limits = &self.policy.limits;
         let (held, bytes) = self.ledger.held();
@@ -579,7 +567,7 @@ impl Session {
         self.note_bytes = 0;
         for waiting in notes {
             if let Waiting::Notification(message, _) = waiting {
-                self.tell_link(now, message.bytes().clone());
+                self.tell_link(now, *message);
             }
         }
     }
@@ -696,15 +684,15 @@ impl Session {
         &mut self,
         now: Time,
         own: Own,
-        make: impl FnOnce(&Session, &Id) -> bytes::Bytes,
+        make: impl FnOnce(&Session, &Id) -> Message,
     ) -> Option<Id> {
         let ledger = &self.ledger;
         // A link that is known dead is sent nothing, whatever its last words ask for.
         let link = self.link.as_mut().filter(|link| link.is_alive())?;
         let id = link.fresh_id(|id| ledger.contains(id));
         link.own.insert(id.clone(), own);
-        let bytes = make(self, &id);
-        self.tell_link(now, bytes);
+        let message = make(self, &id);
+        self.tell_link(now, message);
         Some(id)
     }
 }

@@ -48,7 +48,7 @@ use crate::bounded::escape;
 use crate::cause::Cause;
 use crate::error::{Error, Refusal};
 use crate::event::{Direction, DropReason, Event, State};
-use crate::framer::Frame;
+use crate::frame::Frame;
 use crate::ledger::{Entry, Ledger, RequestKey, sooner};
 use crate::link::{Generation, LinkInput, LinkOrder};
 use crate::memory::Memory;
@@ -68,8 +68,8 @@ pub enum Input {
     Start,
     /// The host sent a frame.
     Host(Frame),
-    /// The host no longer waits for a request, for this reason; the frame is its cancellation.
-    Abandon(Frame, AbandonReason),
+    /// The host no longer waits for a request, for this reason; the message is its cancellation.
+    Abandon(Message, AbandonReason),
     /// The host sent a request, with wishes of its own for it.
     Call(Frame, Terms),
     /// The host closed its side; it may still read.
@@ -104,16 +104,16 @@ pub enum AbandonReason {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Send this message to the host (without line end).
-    ToHost(Bytes),
+    ToHost(Message),
     /// Send this message to the host; the server said it on the stream of that request, or, if there is none, of one
     /// that the host does not wait for.
-    ToHostOf(Option<Id>, Bytes),
+    ToHostOf(Option<Id>, Message),
     /// The server is done with a request that the host no longer waits for, or never got it.
     Over(Id),
     /// Answer this request of the host with an error.
     Refuse(Box<Refusal>),
     /// Send this message on that link (without line end). Frames are counted per link from 0.
-    ToLink(Generation, Bytes),
+    ToLink(Generation, Message),
     /// Make a link of this generation.
     Connect(Generation),
     /// Do this with that link.
@@ -259,7 +259,7 @@ impl Session {
         match input {
             Input::Start => self.retry_at = Some(now),
             Input::Host(frame) => self.on_host(now, frame, Terms::default()),
-            Input::Abandon(frame, reason) => self.on_abandon(now, frame, reason),
+            Input::Abandon(message, reason) => self.on_abandon(now, message, reason),
             Input::Call(frame, terms) => self.on_host(now, frame, terms),
             Input::HostClosed => self.host_left(now),
             Input::HostGone => self.host_vanished(now),
@@ -389,28 +389,31 @@ impl Session {
         }
     }
 
-    fn tell_host(&mut self, bytes: Bytes) {
-        self.tally.passed(Direction::ToHost, bytes.len());
-        self.out.push_back(Output::ToHost(bytes));
+    fn tell_host(&mut self, message: Message) {
+        let len = message.bytes().len();
+        self.tally.passed(Direction::ToHost, len);
+        self.out.push_back(Output::ToHost(message));
     }
 
     /// Passes on what the server says by itself, with what is known about whom it is for.
-    fn pass_on(&mut self, bytes: Bytes) {
+    fn pass_on(&mut self, message: Message) {
         let Some(id) = &self.about else {
-            return self.tell_host(bytes);
+            return self.tell_host(message);
         };
-        self.tally.passed(Direction::ToHost, bytes.len());
+        let len = message.bytes().len();
+        self.tally.passed(Direction::ToHost, len);
         let owner = self.request_on_link(id);
-        self.out.push_back(Output::ToHostOf(owner, bytes));
+        self.out.push_back(Output::ToHostOf(owner, message));
     }
 
     /// Sends a frame on the link in service.
-    fn tell_link(&mut self, now: Time, bytes: Bytes) {
+    fn tell_link(&mut self, now: Time, message: Message) {
         if let Some(link) = &mut self.link {
             link.frames += 1;
             link.liveness.spoken = now;
-            self.tally.passed(Direction::ToServer, bytes.len());
-            self.out.push_back(Output::ToLink(link.generation, bytes));
+            let len = message.bytes().len();
+            self.tally.passed(Direction::ToServer, len);
+            self.out.push_back(Output::ToLink(link.generation, message));
         }
     }
 

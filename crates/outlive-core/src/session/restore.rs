@@ -36,7 +36,7 @@ impl Session {
         link.stage = Stage::Handshaking;
         if let Some(initialize) = self.memory.initialize.clone() {
             self.send_own(now, Own::Handshake, |_, id| {
-                initialize.with_id(id.to_json().as_bytes()).bytes().clone()
+                initialize.with_id(id.to_json().as_bytes())
             });
         } else if self.memory.era == Some(Era::Modern) {
             // There is no handshake in this era, but `Ready` shall mean that somebody is there.
@@ -93,9 +93,8 @@ impl Session {
                 return self.lose(now, Reason::HandshakeRefused(words));
             };
             self.memory.server = Welcome::read(result).server;
-            if let Some(initialized) = &self.memory.initialized {
-                let bytes = initialized.bytes().clone();
-                self.tell_link(now, bytes);
+            if let Some(initialized) = self.memory.initialized.clone() {
+                self.tell_link(now, initialized);
             }
             let level = self.memory.level.iter();
             let replay: Vec<Message> = level
@@ -104,7 +103,7 @@ impl Session {
                 .collect();
             for message in replay {
                 self.send_own(now, Own::Replay, |_, id| {
-                    message.with_id(id.to_json().as_bytes()).bytes().clone()
+                    message.with_id(id.to_json().as_bytes())
                 });
             }
         }
@@ -196,17 +195,14 @@ impl Session {
         let uris: Vec<String> = self.memory.subscriptions.keys().cloned().collect();
         for uri in uris {
             let uri = json!(uri);
-            self.tell_host(
-                format!(r#"{{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{{"uri":{uri}}}}}"#)
-                    .into(),
-            );
+            self.tell_host(updated(&format!(r#"{{"uri":{uri}}}"#)));
         }
         for (id, filter) in self.listens() {
             for uri in filter.resources {
                 let uri = json!(uri);
-                self.tell_host(format!(
-                    r#"{{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}},"uri":{uri}}}}}"#
-                ).into());
+                self.tell_host(updated(&format!(
+                    r#"{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}},"uri":{uri}}}"#
+                )));
             }
         }
         let lists: Vec<List> = self.memory.catalog.seen().collect();
@@ -304,13 +300,18 @@ impl Session {
         if self.memory.era == Some(Era::Modern) {
             for (id, filter) in self.listens() {
                 if filter.wants(list) {
-                    self.tell_host(format!(
-                        r#"{{"jsonrpc":"2.0","method":"{method}","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}}}"#
-                    ).into());
+                    let params =
+                        format!(r#"{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}"#);
+                    self.tell_host(Message::notification(method, params.as_bytes()));
                 }
             }
         } else {
-            self.tell_host(format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#).into());
+            self.tell_host(Message::notification(method, b""));
         }
     }
+}
+
+/// Tells that a resource has changed.
+fn updated(params: &str) -> Message {
+    Message::notification("notifications/resources/updated", params.as_bytes())
 }

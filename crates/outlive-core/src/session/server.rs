@@ -4,11 +4,12 @@ use bytes::Bytes;
 
 use crate::error::{Error, Limit, Outcome};
 use crate::event::{Direction, DropReason, State};
-use crate::framer::{Frame, TooLong};
+use crate::frame::Frame;
+use crate::framer::TooLong;
 use crate::ledger::{Entry, Place};
 use crate::link::Generation;
 use crate::memory::promise_list_changed;
-use crate::message::{Defect, DefectKind, Id, Kind, Message, read_batch, salvage};
+use crate::message::{Defect, DefectKind, Id, Kind, Message, salvage};
 use crate::time::Time;
 
 use super::Session;
@@ -25,18 +26,16 @@ impl Session {
     /// A frame from the link in service.
     pub(super) fn on_server(&mut self, now: Time, frame: Frame) {
         match frame {
-            Frame::Line(line) => match Message::read(line) {
-                Ok(message) => self.server_message(now, message),
-                Err(defect) if defect.what == DefectKind::Batch => {
-                    for element in read_batch(&defect.line).unwrap_or_default() {
-                        match element {
-                            Ok(message) => self.server_message(now, message),
-                            Err(defect) => self.server_defect(now, defect),
-                        }
+            Frame::Message(message) => self.server_message(now, message),
+            Frame::Batch(elements) => {
+                for element in elements {
+                    match element {
+                        Ok(message) => self.server_message(now, message),
+                        Err(defect) => self.server_defect(now, defect),
                     }
                 }
-                Err(defect) => self.server_defect(now, defect),
-            },
+            }
+            Frame::Defect(defect) => self.server_defect(now, defect),
             Frame::TooLong(line) => self.server_too_long(now, line),
         }
     }
@@ -50,7 +49,7 @@ impl Session {
                 "notifications/progress" => self.server_progress(now, message),
                 "notifications/cancelled" => self.server_cancel(message),
                 "notifications/subscriptions/acknowledged" => self.server_acknowledges(message),
-                _ => self.pass_on(message.into_bytes()),
+                _ => self.pass_on(message),
             },
         }
     }
@@ -189,9 +188,11 @@ impl Session {
         }
         let promises = !message.is_error()
             && (entry.message.is("initialize") || entry.message.is("server/discover"));
-        let bytes = message.into_bytes();
-        let promised = promises.then(|| promise_list_changed(&bytes)).flatten();
-        self.tell_host(promised.unwrap_or(bytes));
+        let result = message.result().filter(|_| promises);
+        if let Some(promised) = result.and_then(promise_list_changed) {
+            message = message.with_result(promised.as_bytes());
+        }
+        self.tell_host(message);
         if let Some(list) = torn {
             self.compare_again(now, list);
         }
@@ -219,8 +220,7 @@ impl Session {
         self.unqueue(&entry);
         let method = entry.message.method();
         self.tally.answered(method, false, now - entry.accepted);
-        let id = String::from_utf8_lossy(entry.message.id_json());
-        self.tell_host(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#).into());
+        self.tell_host(Message::response(entry.message.id_json(), b"{}"));
     }
 
     /// The server has answered: it is in service, if the host's own handshake is not under way.
@@ -375,13 +375,10 @@ impl Session {
             of_a_person: message.is("elicitation/create"),
         };
         link.asks.insert(id.clone(), ask);
-        match as_is {
-            true => self.pass_on(message.bytes().clone()),
-            false => {
-                let message = message.with_id(id.to_json().as_bytes());
-                self.pass_on(message.bytes().clone());
-            }
-        }
+        self.pass_on(match as_is {
+            true => message,
+            false => message.with_id(id.to_json().as_bytes()),
+        });
     }
 
     /// Progress belongs to a request the host is waiting for, or nobody wants it (FM-62).
@@ -393,7 +390,7 @@ impl Session {
             Some(id) => {
                 self.rearm(now, &id);
                 match self.ledger.progresses(&id, message.progress()) {
-                    true => self.tell_host(message.bytes().clone()),
+                    true => self.tell_host(message),
                     false => self.dropped(
                         Direction::ToHost,
                         DropReason::LateProgress,
@@ -405,7 +402,7 @@ impl Session {
                 .progress_token()
                 .is_some_and(|t| self.memory.task_tokens.contains(&t))
             {
-                true => self.tell_host(message.bytes().clone()),
+                true => self.tell_host(message),
                 false => self.dropped(
                     Direction::ToHost,
                     DropReason::LateProgress,
@@ -429,7 +426,7 @@ impl Session {
             } else {
                 message.with_request_id(id.to_json().as_bytes())
             };
-            return self.tell_host(message.bytes().clone());
+            return self.tell_host(message);
         }
         // It ends a subscription (2026-07-28): that request is over, and nobody answers it.
         let listen = request
@@ -437,8 +434,7 @@ impl Session {
             .filter(|id| self.ledger.get(id).is_some_and(Entry::is_listen));
         match listen.and_then(|id| self.take_answered(&id)) {
             Some(entry) => {
-                let message = message.with_request_id(entry.message.id_json());
-                self.tell_host(message.into_bytes());
+                self.tell_host(message.with_request_id(entry.message.id_json()));
             }
             None => self.dropped(
                 Direction::ToHost,
@@ -465,6 +461,6 @@ impl Session {
         if let Some(id) = &id {
             self.ledger.acknowledge(id);
         }
-        self.tell_host(message.bytes().clone());
+        self.tell_host(message);
     }
 }

@@ -131,7 +131,7 @@ impl Events {
             rest = &rest[run..];
         }
         // A line over the limit is noticed, and let go, as it grows.
-        let whole = self.framer.next_frame();
+        let whole = self.framer.next_line();
         debug_assert!(whole.is_none(), "a frame ends with its event");
         events
     }
@@ -214,10 +214,10 @@ impl Events {
             return None;
         }
         self.framer.spare().extend_from_slice(b"\n");
-        let frame = self.framer.next_frame();
+        let line = self.framer.next_line();
         match kind.as_slice() {
             // An event without data primes the cursor (2025-11-25, transports).
-            b"" | b"message" => frame.map(Event::Message),
+            b"" | b"message" => line.map(Frame::from).map(Event::Message),
             b"endpoint" => Some(Event::Endpoint(String::from_utf8_lossy(&text).into_owned())),
             _ => None,
         }
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     fn message(text: &str) -> Event {
-        Event::Message(Frame::Line(text.to_string().into()))
+        Event::Message(Frame::read(text.to_string().into()))
     }
 
     /// Reads it whole, and in pieces of every size.

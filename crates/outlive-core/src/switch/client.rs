@@ -1,15 +1,14 @@
 //! A message from a client.
 
-use bytes::{Bytes, BytesMut};
-use memchr::memchr2;
+use bytes::Bytes;
 
 use crate::error::Outcome;
-use crate::framer::Frame;
-use crate::message::{Defect, DefectKind, Id, Kind, Message, read_batch};
+use crate::frame::Frame;
+use crate::message::{Defect, Id, Kind, Message};
 use crate::protocol::method;
 use crate::server::handshake::Introduction;
 use crate::server::refusal::Refusal;
-use crate::server::{Channel, Level, result};
+use crate::server::{Channel, Level};
 use crate::session::{AbandonReason, LONGEST_ID};
 
 use super::table::{Call, Scope, Token, What};
@@ -20,18 +19,16 @@ impl Switch {
         // Held while it is looked at, so that it is done once, whatever is in it.
         self.hold(channel);
         match frame {
-            Frame::Line(line) => match Message::read(on_one_line(line)) {
-                Ok(message) => self.on_message(client, channel, message),
-                Err(defect) if defect.what == DefectKind::Batch => {
-                    for element in read_batch(&defect.line).unwrap_or_default() {
-                        match element {
-                            Ok(message) => self.on_message(client, channel, message),
-                            Err(defect) => self.on_defect(client, channel, &defect),
-                        }
+            Frame::Message(message) => self.on_message(client, channel, message),
+            Frame::Batch(elements) => {
+                for element in elements {
+                    match element {
+                        Ok(message) => self.on_message(client, channel, message),
+                        Err(defect) => self.on_defect(client, channel, &defect),
                     }
                 }
-                Err(defect) => self.on_defect(client, channel, &defect),
-            },
+            }
+            Frame::Defect(defect) => self.on_defect(client, channel, &defect),
             Frame::TooLong(line) => {
                 if line.id.is_some() && line.has_method {
                     self.refuse(client, channel, &line.id_json, &Refusal::too_long(line.len));
@@ -59,29 +56,29 @@ impl Switch {
         }
         match message.kind() {
             Kind::Request => self.on_request(client, channel, message),
-            Kind::Response => self.on_answer(client, &message),
+            Kind::Response => self.on_answer(client, message),
             Kind::Notification if self.sharing == Sharing::Pooled => {
                 self.modern_notification(client, channel, message);
             }
             Kind::Notification => match message.method() {
                 "notifications/cancelled" => self.on_cancel(client, message),
-                "notifications/progress" => self.on_progress(client, channel, &message),
+                "notifications/progress" => self.on_progress(client, channel, message),
                 "notifications/initialized" => {
                     if !std::mem::replace(&mut self.initialized, true) {
-                        self.notify(client, channel, message.into_bytes());
+                        self.notify(client, channel, message);
                     }
                     self.await_confirmation(client, channel);
                 }
                 _ => {
                     self.spoken.note(client);
-                    self.notify(client, channel, message.into_bytes());
+                    self.notify(client, channel, message);
                 }
             },
         }
     }
 
-    pub(super) fn notify(&mut self, client: Client, channel: Channel, line: Bytes) {
-        self.out.push_back(Output::Notify(client, channel, line));
+    pub(super) fn notify(&mut self, client: Client, channel: Channel, message: Message) {
+        self.out.push_back(Output::Notify(client, channel, message));
     }
 
     /// 2026-07-28 itself has no notifications of clients over HTTP, but an extension may: the server is told. What it
@@ -184,8 +181,8 @@ impl Switch {
             true => What::Listen,
             false => What::Plain,
         };
-        let (id, frame) = self.accept(client, channel, message, what, log);
-        self.call_if_modern(id, frame, message);
+        let (id, call) = self.accept(client, channel, message, what, log);
+        self.call_if_modern(id, call);
     }
 
     /// Passes a request on.
@@ -197,8 +194,8 @@ impl Switch {
         what: What,
     ) {
         self.spoken.note(client);
-        let (id, frame) = self.accept(client, channel, message, what, None);
-        self.out.push_back(Output::Call(id, frame));
+        let (id, call) = self.accept(client, channel, message, what, None);
+        self.out.push_back(Output::Call(id, call));
     }
 
     /// Enters a request, under the id and with the token that the session is to know.
@@ -209,10 +206,10 @@ impl Switch {
         message: &Message,
         what: What,
         log: Option<Level>,
-    ) -> (Id, Bytes) {
+    ) -> (Id, Message) {
         let order = self.table.next();
         let own_id = message.id().cloned().unwrap_or(Id::Null);
-        let (id, token, frame) = match self.renames() {
+        let (id, token, renamed) = match self.renames() {
             true => {
                 let number = order.to_string();
                 let mut renamed = message.with_id(number.as_bytes());
@@ -223,7 +220,7 @@ impl Switch {
                 if token.is_some() {
                     renamed = renamed.with_meta_progress_token(number.as_bytes());
                 }
-                (Id::Int(order as i64), token, renamed.into_bytes())
+                (Id::Int(order as i64), token, renamed)
             }
             false => self.kept_as_it_is(&own_id, message),
         };
@@ -236,21 +233,21 @@ impl Switch {
             what,
             log,
             orphan: false,
-            bytes: frame.len(),
+            bytes: renamed.bytes().len(),
             order,
         };
         self.enter(id.clone(), call);
-        (id, frame)
+        (id, renamed)
     }
 
-    /// The id, the token and the frame of a request of the only client there is: its own, unless the server may still
+    /// The id, the token and the message of a request of the only client there is: its own, unless the server may still
     /// be at work on another request that has them.
-    fn kept_as_it_is(&mut self, own_id: &Id, message: &Message) -> (Id, Option<Token>, Bytes) {
+    fn kept_as_it_is(&mut self, own_id: &Id, message: &Message) -> (Id, Option<Token>, Message) {
         let mut id = own_id.clone();
-        let mut frame = message.clone();
+        let mut kept = message.clone();
         if self.table.get(&id).is_some() || self.abandoned.may_have(&id) {
             id = self.fresh_name();
-            frame = frame.with_id(id.to_json().as_bytes());
+            kept = kept.with_id(id.to_json().as_bytes());
         }
         let own_token = message
             .meta_progress_token()
@@ -262,14 +259,14 @@ impl Switch {
             },
             true => {
                 let known = self.fresh_name();
-                frame = frame.with_meta_progress_token(known.to_json().as_bytes());
+                kept = kept.with_meta_progress_token(known.to_json().as_bytes());
                 Token {
                     known,
                     json: Some(Bytes::copy_from_slice(json)),
                 }
             }
         });
-        (id, token, frame.into_bytes())
+        (id, token, kept)
     }
 
     /// Whether the server may tell how far it is with another request under this token.
@@ -294,9 +291,7 @@ impl Switch {
         let id = self.fresh_name();
         let order = self.table.next();
         let id_json = id.to_json();
-        let frame: Bytes =
-            format!(r#"{{"jsonrpc":"2.0","id":{id_json},"method":"{method}","params":{params}}}"#)
-                .into();
+        let message = Message::request(id_json.as_bytes(), method, params.as_bytes());
         let call = Call {
             client: Client(u64::MAX),
             channel: Channel::MAIN,
@@ -306,11 +301,11 @@ impl Switch {
             what,
             log: None,
             orphan: true,
-            bytes: frame.len(),
+            bytes: message.bytes().len(),
             order,
         };
         self.enter(id.clone(), call);
-        self.out.push_back(Output::Call(id, frame));
+        self.out.push_back(Output::Call(id, message));
     }
 
     pub(super) fn refuse(
@@ -320,19 +315,17 @@ impl Switch {
         id_json: &[u8],
         refusal: &Refusal,
     ) {
-        let line = result::failure(id_json, &refusal.error.to_json());
-        self.send(client, channel, line);
+        let error = refusal.error.to_json();
+        self.send(client, channel, Message::failure(id_json, error.as_bytes()));
     }
 
     /// Answers a request of legacy times with the empty result.
     pub(super) fn answer_plainly(&mut self, client: Client, channel: Channel, message: &Message) {
-        let id = String::from_utf8_lossy(message.id_json());
-        let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
-        self.send(client, channel, line.into());
+        self.send(client, channel, Message::response(message.id_json(), b"{}"));
     }
 
     /// A client answers a request of the server's: only if it was the one who was asked.
-    fn on_answer(&mut self, client: Client, message: &Message) {
+    fn on_answer(&mut self, client: Client, message: Message) {
         let id = message.id().cloned().unwrap_or(Id::Null);
         let asked = |id: &Id| self.asks.get(id).is_some_and(|ask| ask.client == client);
         let known = match asked(&id) {
@@ -342,16 +335,16 @@ impl Switch {
         };
         if let Some(known) = known {
             self.asks.remove(&known);
-            self.answer(message.bytes().clone());
+            self.answer(message);
         }
     }
 
     /// A client tells how far it is with what the server asked.
-    fn on_progress(&mut self, client: Client, channel: Channel, message: &Message) {
+    fn on_progress(&mut self, client: Client, channel: Channel, message: Message) {
         let token = message.progress_token();
         let mut asks = self.asks.values();
         if token.is_some() && asks.any(|ask| ask.client == client && ask.token == token) {
-            self.notify(client, channel, message.bytes().clone());
+            self.notify(client, channel, message);
         }
     }
 
@@ -447,31 +440,31 @@ impl Switch {
         }
         self.leave_running(id, call);
         let id_json = id.to_json();
-        let line = match words {
-            Some(words) if *id == call.name.1 => words.into_bytes(),
-            Some(words) => words.with_request_id(id_json.as_bytes()).into_bytes(),
+        let message = match words {
+            Some(words) if *id == call.name.1 => words,
+            Some(words) => words.with_request_id(id_json.as_bytes()),
             None => {
                 let why = match reason {
                     AbandonReason::TokenWithdrawn => "the token of the client was withdrawn",
                     _ => "the client has left",
                 };
                 let params = format!(r#"{{"requestId":{id_json},"reason":"{why}"}}"#);
-                result::call(None, "notifications/cancelled", params.as_bytes())
+                Message::notification("notifications/cancelled", params.as_bytes())
             }
         };
-        self.out.push_back(Output::Cancel(id.clone(), line, reason));
+        self.out
+            .push_back(Output::Cancel(id.clone(), message, reason));
     }
 }
 
 /// What tells a client that its notification is not passed on: there was no room for it.
-pub fn overloaded_notification() -> Bytes {
+pub fn overloaded_notification() -> Message {
     unheard(&Refusal::overloaded("the notification"))
 }
 
 /// An error that has no id (2026-07-28, transports).
-fn unheard(refusal: &Refusal) -> Bytes {
-    let error = refusal.error.to_json();
-    format!(r#"{{"jsonrpc":"2.0","error":{error}}}"#).into()
+fn unheard(refusal: &Refusal) -> Message {
+    Message::failure(b"", refusal.error.to_json().as_bytes())
 }
 
 /// The refusal of a notification that only means something in a session.
@@ -480,17 +473,4 @@ fn of_a_session(method: &str) -> Refusal {
         "{method} was not passed on: it is about a session, and requests of 2026-07-28 have none. Leave it out, or \
          send `initialize` and the Mcp-Session-Id of its answer."
     ))
-}
-
-/// A body may have line breaks between its tokens; a message to a server is one line. Inside of
-/// strings JSON has them escaped.
-fn on_one_line(line: Bytes) -> Bytes {
-    if memchr2(b'\r', b'\n', &line).is_none() {
-        return line;
-    }
-    let mut flat = BytesMut::from(line);
-    for byte in flat.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n')) {
-        *byte = b' ';
-    }
-    flat.freeze()
 }

@@ -27,7 +27,7 @@ pub(super) enum Welcome {
     /// This request is on its way; these wait for its answer.
     Underway {
         id: Id,
-        waiting: Vec<(Id, Bytes)>,
+        waiting: Vec<(Id, Message)>,
     },
     /// The server's answer, a JSON object.
     Done(Bytes),
@@ -50,9 +50,9 @@ pub(super) enum Verdict {
 /// What waits for the server to be known as a modern one.
 #[derive(Debug)]
 pub(super) enum Waiting {
-    Request(Id, Bytes),
+    Request(Id, Message),
     /// A notification, and where it came from.
-    Notification(Client, Channel, Bytes),
+    Notification(Client, Channel, Message),
 }
 
 impl Switch {
@@ -76,8 +76,8 @@ impl Switch {
         match &mut self.welcome {
             Welcome::None => {
                 let message = self.introducing_all(message);
-                let (id, frame) = self.accept(client, channel, &message, What::Initialize, None);
-                self.shake(id, frame, Vec::new());
+                let (id, call) = self.accept(client, channel, &message, What::Initialize, None);
+                self.shake(id, call, Vec::new());
             }
             Welcome::Underway { .. } => {
                 let message = self.introducing_all(message);
@@ -85,8 +85,8 @@ impl Switch {
             }
             Welcome::Done(answer) => {
                 legacy.ready = true;
-                let line = welcoming(message.id_json(), answer);
-                self.send(client, channel, line);
+                let answer = Message::response(message.id_json(), answer);
+                self.send(client, channel, answer);
                 self.align_level();
             }
         }
@@ -101,12 +101,12 @@ impl Switch {
         }
     }
 
-    fn shake(&mut self, id: Id, frame: Bytes, waiting: Vec<(Id, Bytes)>) {
+    fn shake(&mut self, id: Id, call: Message, waiting: Vec<(Id, Message)>) {
         self.welcome = Welcome::Underway {
             id: id.clone(),
             waiting,
         };
-        self.out.push_back(Output::Call(id, frame));
+        self.out.push_back(Output::Call(id, call));
     }
 
     /// Another client's handshake is under way: its answer will do for this one too.
@@ -139,8 +139,7 @@ impl Switch {
         for (id, _) in waiting {
             if let Some(call) = self.take(&id) {
                 self.welcome(call.client);
-                let line = welcoming(&call.id_json, &answer);
-                self.settle(&call, line);
+                self.settle(&call, Message::response(&call.id_json, &answer));
             }
         }
     }
@@ -166,19 +165,20 @@ impl Switch {
         };
         waiting.retain(|(id, _)| self.table.get(id).is_some());
         if !waiting.is_empty() {
-            let (id, frame) = waiting.remove(0);
-            self.shake(id, frame, waiting);
+            let (id, call) = waiting.remove(0);
+            self.shake(id, call, waiting);
         }
     }
 
     /// Sends a modern request if the server is known to be a modern one; if that is not known, finds out
     /// first.
-    pub(super) fn call_if_modern(&mut self, id: Id, frame: Bytes, message: &Message) {
+    pub(super) fn call_if_modern(&mut self, id: Id, call: Message) {
         match &mut self.verdict {
-            Verdict::Modern | Verdict::Legacy(_) => self.out.push_back(Output::Call(id, frame)),
-            Verdict::Probing(waiting) => waiting.push(Waiting::Request(id, frame)),
+            Verdict::Modern | Verdict::Legacy(_) => self.out.push_back(Output::Call(id, call)),
+            Verdict::Probing(waiting) => waiting.push(Waiting::Request(id, call)),
             Verdict::Open | Verdict::Doubted => {
-                self.probe(Waiting::Request(id, frame), &identity(message));
+                let identity = identity(&call);
+                self.probe(Waiting::Request(id, call), &identity);
             }
         }
     }
@@ -188,7 +188,7 @@ impl Switch {
     pub(super) fn notify_if_modern(&mut self, client: Client, channel: Channel, message: Message) {
         let most = self.limits.calls;
         if matches!(self.verdict, Verdict::Modern | Verdict::Legacy(_)) {
-            return self.notify(client, channel, message.into_bytes());
+            return self.notify(client, channel, message);
         }
         if matches!(&self.verdict, Verdict::Probing(waiting) if waiting.len() >= most) {
             let refusal = Refusal::overloaded(message.method());
@@ -200,7 +200,7 @@ impl Switch {
             // Only its header has told the revision.
             false => ANYBODY.to_owned(),
         };
-        let waiting = Waiting::Notification(client, channel, message.into_bytes());
+        let waiting = Waiting::Notification(client, channel, message);
         match &mut self.verdict {
             Verdict::Probing(others) => others.push(waiting),
             _ => self.probe(waiting, &identity),
@@ -245,13 +245,13 @@ impl Switch {
         }
         for waiting in self.take_probing(Verdict::Modern) {
             match waiting {
-                Waiting::Request(id, frame) => {
+                Waiting::Request(id, call) => {
                     if self.table.get(&id).is_some() {
-                        self.out.push_back(Output::Call(id, frame));
+                        self.out.push_back(Output::Call(id, call));
                     }
                 }
-                Waiting::Notification(client, channel, frame) => {
-                    self.notify(client, channel, frame);
+                Waiting::Notification(client, channel, message) => {
+                    self.notify(client, channel, message);
                     self.release(client, channel);
                 }
             }
@@ -329,19 +329,6 @@ impl Switch {
             _ => Vec::new(),
         }
     }
-}
-
-/// The answer to `initialize`.
-fn welcoming(id_json: &[u8], answer: &[u8]) -> Bytes {
-    [
-        b"{\"jsonrpc\":\"2.0\",\"id\":",
-        id_json,
-        b",\"result\":",
-        answer,
-        b"}",
-    ]
-    .concat()
-    .into()
 }
 
 /// Who a modern request says it is from, as a `_meta` object.

@@ -52,15 +52,14 @@ mod table;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use bytes::Bytes;
 use rustc_hash::FxHashMap;
 
 use crate::error::{Error, Outcome, Refusal as SessionRefusal};
-use crate::framer::Frame;
+use crate::frame::Frame;
 use crate::link::Generation;
-use crate::message::Id;
+use crate::message::{Id, Message};
 use crate::server::refusal::Refusal;
-use crate::server::{Channel, Level, result};
+use crate::server::{Channel, Level};
 use crate::session::AbandonReason;
 
 pub use client::overloaded_notification;
@@ -111,10 +110,10 @@ pub enum Input {
     /// was running is answered with an error that says so, and nothing else is said.
     Withdrawn(Client, Channel),
     /// The session says this to its host.
-    Said(Bytes),
+    Said(Message),
     /// The session says this to its host, and the server said it on the stream of this request; `None` if nobody
     /// waits for that request any more.
-    SaidOf(Option<Id>, Bytes),
+    SaidOf(Option<Id>, Message),
     /// The server is done with a request that was cancelled, or never got it.
     Over(Id),
     /// The server under the session is gone; what is waited for may be sent to the next.
@@ -131,18 +130,18 @@ pub enum Input {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// The session's host sends this request, which has this id.
-    Call(Id, Bytes),
+    Call(Id, Message),
     /// The session's host cancels that request with this message, for this reason.
-    Cancel(Id, Bytes, AbandonReason),
+    Cancel(Id, Message, AbandonReason),
     /// The session's host answers a request of the server's.
-    Answer(Bytes),
+    Answer(Message),
     /// The session's host sends this notification, which came from a client on this channel. If there is no room for
     /// it, the client is to be [told](overloaded_notification) there.
-    Notify(Client, Channel, Bytes),
+    Notify(Client, Channel, Message),
     /// Send this message to a client on this channel.
-    Send(Client, Channel, Bytes),
+    Send(Client, Channel, Message),
     /// Send this message to a client on its main channel if somebody reads that, else on this one.
-    Offer(Client, Channel, Bytes),
+    Offer(Client, Channel, Message),
     /// Nothing more will be sent on this channel.
     Done(Client, Channel),
 }
@@ -273,8 +272,10 @@ impl Switch {
             Input::Gone(client) => self.on_gone(client, AbandonReason::ClientLeft),
             Input::Withdrawn(client, channel) => self.on_withdrawn(client, channel),
             Input::Said(_) | Input::SaidOf(..) if self.ended => {}
-            Input::Said(line) => self.on_said(line, Owner::Unnamed),
-            Input::SaidOf(id, line) => self.on_said(line, id.map_or(Owner::Gone, Owner::Request)),
+            Input::Said(message) => self.on_said(message, Owner::Unnamed),
+            Input::SaidOf(id, message) => {
+                self.on_said(message, id.map_or(Owner::Gone, Owner::Request));
+            }
             Input::Over(id) => self.abandoned.over(&id),
             Input::Lost(generation) => self.on_lost(generation),
             Input::Refused(refusal) => self.on_refused(*refusal),
@@ -319,12 +320,12 @@ impl Switch {
         self.sharing != Sharing::Dedicated
     }
 
-    fn send(&mut self, client: Client, channel: Channel, line: Bytes) {
-        self.out.push_back(Output::Send(client, channel, line));
+    fn send(&mut self, client: Client, channel: Channel, message: Message) {
+        self.out.push_back(Output::Send(client, channel, message));
     }
 
-    fn answer(&mut self, line: impl Into<Bytes>) {
-        self.out.push_back(Output::Answer(line.into()));
+    fn answer(&mut self, message: Message) {
+        self.out.push_back(Output::Answer(message));
     }
 
     fn hold(&mut self, channel: Channel) {
@@ -363,17 +364,17 @@ impl Switch {
     }
 
     /// Sends the answer to a request that was taken out of the table.
-    fn settle(&mut self, call: &Call, line: Bytes) {
+    fn settle(&mut self, call: &Call, answer: Message) {
         if !call.orphan {
-            self.send(call.client, call.channel, line);
+            self.send(call.client, call.channel, answer);
         }
         self.release(call.client, call.channel);
     }
 
     /// Answers a request that was taken out of the table with an error.
     fn fail(&mut self, call: &Call, refusal: &Refusal) {
-        let line = result::failure(&call.id_json, &refusal.error.to_json());
-        self.settle(call, line);
+        let error = refusal.error.to_json();
+        self.settle(call, Message::failure(&call.id_json, error.as_bytes()));
     }
 
     /// A client has sent `notifications/initialized`: its channel is held until the server has it.
@@ -430,10 +431,10 @@ impl Switch {
     /// A stream of notifications ends from our side, gracefully (2026-07-28, subscriptions).
     fn end_stream(&mut self, call: &Call) {
         let id = String::from_utf8_lossy(&call.id_json);
-        let line = format!(
-            r#"{{"jsonrpc":"2.0","id":{id},"result":{{"resultType":"complete","_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}}}"#
+        let result = format!(
+            r#"{{"resultType":"complete","_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}"#
         );
-        self.settle(call, line.into());
+        self.settle(call, Message::response(&call.id_json, result.as_bytes()));
     }
 
     /// The session has refused a request.

@@ -1,11 +1,10 @@
 //! A message from the server.
 
-use bytes::Bytes;
 use serde::Deserialize;
 
 use crate::message::{Id, Kind, Message};
 use crate::protocol::{code, method};
-use crate::server::{Channel, Level, RpcError, result};
+use crate::server::{Channel, Level, RpcError};
 
 use super::candidate::Candidate;
 use super::table::{Call, Token, What};
@@ -15,14 +14,10 @@ use super::{Ask, Client, Output, Owner, Sharing, Switch};
 const TASKS: usize = 1024;
 
 impl Switch {
-    pub(super) fn on_said(&mut self, line: Bytes, owner: Owner) {
-        // The session has read it before; it cannot be junk.
-        let Ok(message) = Message::read(line) else {
-            return;
-        };
+    pub(super) fn on_said(&mut self, message: Message, owner: Owner) {
         match message.kind() {
             Kind::Response => self.on_response(message),
-            Kind::Request => self.on_ask(&message, owner),
+            Kind::Request => self.on_ask(message, owner),
             Kind::Notification => self.on_notification(message, owner),
         }
     }
@@ -35,7 +30,7 @@ impl Switch {
         }) else {
             return;
         };
-        let line = match &call.what {
+        let answer = match &call.what {
             What::Probe => return self.probe_answered(&message),
             What::Initialize => match message.result() {
                 Some(answer) => {
@@ -68,7 +63,7 @@ impl Switch {
             What::Listen => renamed(&call, message.with_subscription_id(&call.id_json)),
             _ => renamed(&call, message),
         };
-        self.settle(&call, line);
+        self.settle(&call, answer);
     }
 
     /// Progress of a task goes on after its request is answered.
@@ -122,17 +117,17 @@ impl Switch {
         let told: Vec<Client> = wanting.map(|(client, _)| *client).collect();
         for client in told {
             match place.filter(|(owner, _)| *owner == client) {
-                Some((_, channel)) => self.send(client, channel, message.bytes().clone()),
-                None => self.tell(client, message.bytes().clone()),
+                Some((_, channel)) => self.send(client, channel, message.clone()),
+                None => self.tell(client, message.clone()),
             }
         }
     }
 
     /// Tells a client something that is about none of its requests in particular.
-    fn tell(&mut self, client: Client, line: Bytes) {
+    fn tell(&mut self, client: Client, message: Message) {
         match self.channels_of(client).last() {
-            Some(newest) => self.out.push_back(Output::Offer(client, *newest, line)),
-            None => self.send(client, Channel::MAIN, line),
+            Some(newest) => self.out.push_back(Output::Offer(client, *newest, message)),
+            None => self.send(client, Channel::MAIN, message),
         }
     }
 
@@ -140,7 +135,7 @@ impl Switch {
     fn on_custom(&mut self, message: Message, owner: Owner) {
         if owner != Owner::Unnamed {
             if let Some((client, channel)) = self.place_of(&owner) {
-                self.send(client, channel, message.into_bytes());
+                self.send(client, channel, message);
             }
             return;
         }
@@ -151,8 +146,8 @@ impl Switch {
         };
         let Some(client) = client else { return };
         match self.only_channel(client) {
-            Some(channel) => self.send(client, channel, message.into_bytes()),
-            None => self.tell(client, message.into_bytes()),
+            Some(channel) => self.send(client, channel, message),
+            None => self.tell(client, message),
         }
     }
 
@@ -171,7 +166,7 @@ impl Switch {
             owner => self.place_of(&owner),
         };
         if let Some((client, channel)) = place {
-            self.send(client, channel, message.bytes().clone());
+            self.send(client, channel, message.clone());
         }
     }
 
@@ -181,13 +176,13 @@ impl Switch {
         };
         if let Some(call) = self.table.by_token(&token).filter(|call| !call.orphan) {
             let (client, channel) = (call.client, call.channel);
-            let line = with_token(message, call.token.as_ref());
-            return self.send(client, channel, line);
+            let message = with_token(message, call.token.as_ref());
+            return self.send(client, channel, message);
         }
         let task = self.tasks.iter().find(|(_, task)| task.known == token);
         if let Some((client, token)) = task {
-            let (client, line) = (*client, with_token(message, Some(token)));
-            self.send(client, Channel::MAIN, line);
+            let (client, message) = (*client, with_token(message, Some(token)));
+            self.send(client, Channel::MAIN, message);
         }
     }
 
@@ -197,9 +192,9 @@ impl Switch {
         let Some(call) = call.filter(|call| call.what == What::Listen) else {
             return;
         };
-        let line = message.with_subscription_id(&call.id_json).into_bytes();
+        let message = message.with_subscription_id(&call.id_json);
         let (client, channel) = (call.client, call.channel);
-        self.send(client, channel, line);
+        self.send(client, channel, message);
     }
 
     fn on_updated(&mut self, message: &Message, owner: &Owner) {
@@ -219,7 +214,7 @@ impl Switch {
         let level = message.level().as_deref().and_then(Level::of);
         if self.sharing == Sharing::Pooled {
             if let Some((client, channel)) = self.modern_log_place(level, owner) {
-                self.send(client, channel, message.into_bytes());
+                self.send(client, channel, message);
             }
             return;
         }
@@ -242,7 +237,7 @@ impl Switch {
                     let clients = legacy_clients.map(|(client, _)| *client);
                     let all: Vec<Client> = clients.filter(|client| wants(self, client)).collect();
                     for client in all {
-                        self.send(client, Channel::MAIN, message.bytes().clone());
+                        self.send(client, Channel::MAIN, message.clone());
                     }
                     None
                 }
@@ -250,7 +245,7 @@ impl Switch {
             owner => self.place_of(&owner),
         };
         if let Some((client, channel)) = place.filter(|(client, _)| wants(self, client)) {
-            self.send(client, channel, message.into_bytes());
+            self.send(client, channel, message);
         }
     }
 
@@ -281,7 +276,7 @@ impl Switch {
 
     /// The server asks something. The specification wants that on the stream of the request it is
     /// about (2025-11-25, transports), which on a pipe nothing tells.
-    fn on_ask(&mut self, message: &Message, owner: Owner) {
+    fn on_ask(&mut self, message: Message, owner: Owner) {
         let id = message.id().cloned().unwrap_or(Id::Null);
         if self.sharing == Sharing::Pooled {
             return self.answer_ask(&id, "A modern server asks in its results.");
@@ -300,21 +295,20 @@ impl Switch {
         };
         let Some((client, channel, sure)) = asked else {
             return match message.is("ping") {
-                true => self.answer_ping(message),
+                true => self.answer_ping(&message),
                 false => self.answer_ask(&id, otherwise),
             };
         };
         let can = self
             .legacy_clients
             .get(&client)
-            .is_some_and(|it| it.can(message));
+            .is_some_and(|it| it.can(&message));
         if self.renames() && !can {
             return self.answer_ask(
                 &id,
                 "The client has not declared that it can be asked this.",
             );
         }
-        let line = message.bytes().clone();
         let ask = Ask {
             client,
             channel: if sure { channel } else { Channel::MAIN },
@@ -322,8 +316,8 @@ impl Switch {
         };
         self.asks.insert(id, ask);
         self.out.push_back(match sure {
-            true => Output::Send(client, channel, line),
-            false => Output::Offer(client, channel, line),
+            true => Output::Send(client, channel, message),
+            false => Output::Offer(client, channel, message),
         });
     }
 
@@ -342,15 +336,14 @@ impl Switch {
     }
 
     fn answer_ping(&mut self, message: &Message) {
-        let id = String::from_utf8_lossy(message.id_json());
-        self.answer(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
+        self.answer(Message::response(message.id_json(), b"{}"));
     }
 
     /// Answers a request of the server's that no client can.
     pub(super) fn answer_ask(&mut self, id: &Id, sentence: &'static str) {
         let error = RpcError::new(code::METHOD_NOT_FOUND, sentence);
-        let line = result::failure(id.to_json().as_bytes(), &error.to_json());
-        self.answer(line);
+        let (id_json, error) = (id.to_json(), error.to_json());
+        self.answer(Message::failure(id_json.as_bytes(), error.as_bytes()));
     }
 
     /// The server takes back what it asked, or ends a subscription.
@@ -361,7 +354,7 @@ impl Switch {
         if let Some(ask) = self.asks.remove(&id) {
             let open = self.held.contains_key(&ask.channel);
             let channel = if open { ask.channel } else { Channel::MAIN };
-            return self.send(ask.client, channel, message.bytes().clone());
+            return self.send(ask.client, channel, message.clone());
         }
         let listens = |call: &Call| call.what == What::Listen;
         if self.table.get(&id).is_some_and(listens)
@@ -374,24 +367,24 @@ impl Switch {
 }
 
 /// Progress under the token its client knows.
-fn with_token(message: &Message, token: Option<&Token>) -> Bytes {
+fn with_token(message: &Message, token: Option<&Token>) -> Message {
     match token.and_then(|token| token.json.as_ref()) {
-        Some(json) => message.with_progress_token(json).into_bytes(),
-        None => message.bytes().clone(),
+        Some(json) => message.with_progress_token(json),
+        None => message.clone(),
     }
 }
 
 /// An answer under the id its client knows.
-fn renamed(call: &Call, message: Message) -> Bytes {
+fn renamed(call: &Call, message: Message) -> Message {
     match message.id_json() == &*call.id_json {
-        true => message.into_bytes(),
-        false => message.with_id(&call.id_json).into_bytes(),
+        true => message,
+        false => message.with_id(&call.id_json),
     }
 }
 
 /// A legacy client has been turned away. A server that does not even know `initialize` is a modern one,
 /// and legacy clients have nothing to tell their users but what stands here (2026-07-28, versioning).
-fn unwelcome(call: &Call, message: Message) -> Bytes {
+fn unwelcome(call: &Call, message: Message) -> Message {
     #[derive(Deserialize)]
     struct Coded {
         code: i64,
@@ -407,5 +400,5 @@ fn unwelcome(call: &Call, message: Message) -> Bytes {
         "The server does not know `initialize`: it speaks the protocol from 2026-07-28 on, and this \
          client an earlier revision. Use a newer client.",
     );
-    result::failure(&call.id_json, &error.to_json())
+    Message::failure(&call.id_json, error.to_json().as_bytes())
 }

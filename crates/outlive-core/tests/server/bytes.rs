@@ -1,7 +1,7 @@
 //! Lines that are no messages: answered where an id can be read, never an end (FM-57, 58, 60).
 
+use outlive_core::Frame;
 use outlive_core::event::DropReason;
-use outlive_core::framer::Frame;
 use outlive_core::server::{Channel, Input, ServerEvent};
 
 use crate::pair::*;
@@ -9,7 +9,7 @@ use crate::pair::*;
 fn raw(p: &mut Pair, line: &[u8]) {
     p.feed(Input::Frame(
         Channel::MAIN,
-        Frame::Line(line.to_vec().into()),
+        Frame::read(line.to_vec().into()),
     ));
 }
 

@@ -6,14 +6,15 @@ use outlive_core::server::{Channel, Input, Level, Output};
 use crate::pair::*;
 
 fn say(p: &mut Pair, channel: u64, line: &str) {
-    let frame = Frame::Line(line.to_string().into());
+    let frame = Frame::read(line.to_string().into());
     p.feed(Input::Frame(Channel(channel), frame));
 }
 
 /// What was sent and ended where: `1 {…}`, `1 done`.
 fn told(p: &mut Pair) -> Vec<String> {
     let word = |output: &Output| match output {
-        Output::Send(channel, line) => {
+        Output::Send(channel, message) => {
+            let line = message.bytes();
             Some(format!("{} {}", channel.0, String::from_utf8_lossy(line)))
         }
         Output::Done(channel) => Some(format!("{} done", channel.0)),

@@ -11,6 +11,8 @@ mod cancel;
 mod channels;
 mod close;
 mod handshake;
+#[path = "../support/known.rs"]
+mod known;
 mod modern;
 mod notices;
 mod pair;

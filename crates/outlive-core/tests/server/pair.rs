@@ -4,15 +4,18 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use outlive_core::Frame;
 use outlive_core::error::Error;
 use outlive_core::event::DropReason;
-use outlive_core::framer::{Frame, TooLong};
+use outlive_core::framer::TooLong;
 use outlive_core::server::{
     Answer, Ask, AskId, Channel, CloseKind, Input, Output, Request, RpcError, Server, ServerEvent,
     ServerPolicy, Ticket,
 };
-use outlive_core::{Id, Time};
+use outlive_core::{Id, Message, Time};
 use serde_json::Value;
+
+use crate::known;
 
 pub const INFO: &str = r#"{"name":"s","version":"1"}"#;
 pub const CAPABILITIES: &str = r#"{"logging":{},"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},"tools":{"listChanged":true}}"#;
@@ -113,7 +116,7 @@ impl Pair {
     pub fn client(&mut self, line: &str) {
         self.feed(Input::Frame(
             Channel::MAIN,
-            Frame::Line(line.to_string().into()),
+            Frame::read(line.to_string().into()),
         ));
     }
 
@@ -222,7 +225,7 @@ impl Pair {
     /// What the client was sent.
     pub fn sent(&mut self) -> Vec<String> {
         self.take(|output| match output {
-            Output::Send(_, bytes) => Some(text(bytes)),
+            Output::Send(_, message) => Some(text(message)),
             _ => None,
         })
     }
@@ -276,7 +279,7 @@ impl Pair {
     pub fn all(&mut self) -> Vec<String> {
         self.take(|output| {
             Some(match output {
-                Output::Send(_, bytes) => format!("send {}", text(bytes)),
+                Output::Send(_, message) => format!("send {}", text(message)),
                 Output::Start(ticket, _) => format!("start {ticket}"),
                 Output::Cancel(ticket, reason) => format!("cancel {ticket} {}", reason.as_str()),
                 Output::Drop(ticket) => format!("drop {ticket}"),
@@ -317,9 +320,9 @@ pub fn failure(line: &str) -> Failure {
     }
 }
 
-fn text(bytes: &[u8]) -> String {
-    assert!(!bytes.contains(&b'\n'), "one line");
-    let line = String::from_utf8(bytes.to_vec()).expect("UTF-8");
+fn text(message: &Message) -> String {
+    known::check(message).unwrap();
+    let line = String::from_utf8(message.bytes().to_vec()).expect("UTF-8");
     serde_json::from_str::<Value>(&line).unwrap_or_else(|e| panic!("{e}: {line}"));
     line
 }

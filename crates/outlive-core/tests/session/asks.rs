@@ -270,7 +270,7 @@ fn a_request_of_a_link_that_was_replaced_goes_nowhere() {
     p.revive();
     p.old_link(
         1,
-        LinkInput::Frame(outlive_core::Frame::Line(ask("1").into())),
+        LinkInput::Frame(outlive_core::Frame::read(ask("1").into())),
     );
     assert_eq!(p.at_host(), [""; 0]);
     assert_eq!(p.session.sizes().asks, 0);

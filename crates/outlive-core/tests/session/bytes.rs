@@ -8,11 +8,11 @@ use serde_json::json;
 use crate::pair::*;
 
 fn host_bytes(p: &mut Pair, line: &'static [u8]) {
-    p.feed(Input::Host(Frame::Line(line.into())));
+    p.feed(Input::Host(Frame::read(line.into())));
 }
 
 fn server_bytes(p: &mut Pair, line: &'static [u8]) {
-    p.link(LinkInput::Frame(Frame::Line(line.into())));
+    p.link(LinkInput::Frame(Frame::read(line.into())));
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_broken_request_is_answered_if_its_id_can_be_read() {
     ];
     for (line, code, message) in cases {
         let mut p = Pair::ready();
-        p.feed(Input::Host(Frame::Line(line.to_vec().into())));
+        p.feed(Input::Host(Frame::read(line.to_vec().into())));
         let failure = p.failure();
         assert_eq!(failure.id, 7);
         assert_eq!((failure.code, failure.message.as_str()), (code, message));

@@ -354,7 +354,7 @@ fn what_a_replaced_link_says_is_dropped() {
     p.revive();
     p.old_link(
         1,
-        LinkInput::Frame(outlive_core::Frame::Line(r#"{"id":1,"result":{}}"#.into())),
+        LinkInput::Frame(outlive_core::Frame::read(r#"{"id":1,"result":{}}"#.into())),
     );
     assert_eq!(
         p.drops(),

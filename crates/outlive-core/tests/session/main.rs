@@ -12,6 +12,8 @@ mod clocks;
 mod close;
 mod handshake;
 mod hold;
+#[path = "../support/known.rs"]
+mod known;
 mod last_words;
 mod liveness;
 mod meter;

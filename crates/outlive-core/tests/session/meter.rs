@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use outlive_core::cause::Exit;
 use outlive_core::meter::BUCKETS;
-use outlive_core::{AbandonReason, Frame, Input, Meter};
+use outlive_core::{AbandonReason, Input, Message, Meter};
 
 use crate::pair::*;
 
@@ -70,7 +70,8 @@ fn what_is_abandoned_is_counted_by_its_reason() {
         let params = format!(r#"{{"requestId":{id}}}"#);
         let line =
             format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}"#);
-        p.feed(Input::Abandon(Frame::Line(line.into()), reason));
+        let cancel = Message::read(line.into()).expect("a message");
+        p.feed(Input::Abandon(cancel, reason));
     }
     assert_eq!(
         ended(&meter),

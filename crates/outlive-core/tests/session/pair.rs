@@ -3,13 +3,16 @@
 
 use std::time::Duration;
 
+use outlive_core::Frame;
 use outlive_core::cause::{Exit, StartFailure};
 use outlive_core::event::{Direction, DropReason, Software};
-use outlive_core::framer::{Frame, TooLong};
+use outlive_core::framer::TooLong;
 use outlive_core::policy::Policy;
-use outlive_core::{Event, Generation, Id, Input, LinkInput, LinkOrder, Output, Session};
+use outlive_core::{Event, Generation, Id, Input, LinkInput, LinkOrder, Message, Output, Session};
 use outlive_core::{State, Time};
 use serde_json::Value;
+
+use crate::known;
 
 pub const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"h","version":"1"}}}"#;
 pub const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
@@ -139,7 +142,7 @@ impl Pair {
     }
 
     pub fn host(&mut self, line: &str) {
-        self.feed(Input::Host(Frame::Line(line.to_string().into())));
+        self.feed(Input::Host(Frame::read(line.to_string().into())));
     }
 
     pub fn request(&mut self, id: u64, method: &str) {
@@ -172,7 +175,7 @@ impl Pair {
     }
 
     pub fn server(&mut self, line: &str) {
-        self.link(LinkInput::Frame(Frame::Line(line.to_string().into())));
+        self.link(LinkInput::Frame(Frame::read(line.to_string().into())));
     }
 
     /// The server answers the host's request of that id.
@@ -272,7 +275,7 @@ impl Pair {
 
     pub fn at_host(&mut self) -> Vec<String> {
         self.take(|output| match output {
-            Output::ToHost(bytes) | Output::ToHostOf(_, bytes) => Some(text(bytes)),
+            Output::ToHost(message) | Output::ToHostOf(_, message) => Some(text(message)),
             Output::Refuse(refusal) => Some(text(&refusal.to_response())),
             _ => None,
         })
@@ -280,7 +283,7 @@ impl Pair {
 
     pub fn at_link(&mut self) -> Vec<String> {
         self.take(|output| match output {
-            Output::ToLink(_, bytes) => Some(text(bytes)),
+            Output::ToLink(_, message) => Some(text(message)),
             _ => None,
         })
     }
@@ -325,11 +328,11 @@ impl Pair {
     pub fn all(&mut self) -> Vec<String> {
         self.take(|output| {
             Some(match output {
-                Output::ToHostOf(_, bytes) | Output::ToHost(bytes) => {
-                    format!("host: {}", text(bytes))
+                Output::ToHostOf(_, message) | Output::ToHost(message) => {
+                    format!("host: {}", text(message))
                 }
                 Output::Refuse(refusal) => format!("host: {}", text(&refusal.to_response())),
-                Output::ToLink(_, bytes) => format!("link: {}", text(bytes)),
+                Output::ToLink(_, message) => format!("link: {}", text(message)),
                 Output::Connect(generation) => format!("connect {generation}"),
                 Output::Link(generation, order) => format!("{} {generation}", word(*order)),
                 Output::Closed => "closed".into(),
@@ -366,8 +369,9 @@ pub fn failure(line: &str) -> Failure {
     }
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+fn text(message: &Message) -> String {
+    known::check(message).unwrap();
+    String::from_utf8(message.bytes().to_vec()).expect("UTF-8")
 }
 
 fn word(order: LinkOrder) -> &'static str {

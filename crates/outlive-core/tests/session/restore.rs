@@ -596,9 +596,9 @@ fn what_is_said_on_the_stream_of_a_request_is_passed_on_with_its_owner() {
     use outlive_core::{Frame, Id, LinkInput, Output};
     let custom = r#"{"jsonrpc":"2.0","method":"notifications/custom"}"#;
     let owners = |p: &mut Pair| {
-        p.link(LinkInput::FrameOf(Id::Int(1), Frame::Line(custom.into())));
+        p.link(LinkInput::FrameOf(Id::Int(1), Frame::read(custom.into())));
         p.take(|output| match output {
-            Output::ToHostOf(owner, line) if *line == custom => Some(owner.clone()),
+            Output::ToHostOf(owner, line) if line.bytes() == custom => Some(owner.clone()),
             _ => None,
         })
     };

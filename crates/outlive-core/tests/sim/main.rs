@@ -7,6 +7,8 @@
 
 mod explore;
 mod found;
+#[path = "../support/known.rs"]
+mod known;
 mod refusals;
 mod schedule;
 mod server;

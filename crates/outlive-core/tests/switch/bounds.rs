@@ -63,7 +63,7 @@ fn bytes_are_bounded_to_the_byte_but_one_request_always_fits() {
     let Output::Call(_, first) = &limited(bytes(0)).post(A, &call(1)).1[0] else {
         panic!("refused");
     };
-    let both = first.len() + call(2).to_string().len();
+    let both = first.bytes().len() + call(2).to_string().len();
     for (limit, refused) in [(both, false), (both - 1, true), (0, true)] {
         let mut rig = limited(bytes(limit));
         assert!(!is_refused(&rig.post(A, &call(1)).1, -31002), "{limit}");

@@ -1,9 +1,9 @@
 //! `notifications/initialized` where servers acknowledge it: a client is done with it when the server has it.
 
 use bytes::Bytes;
-use outlive_core::Frame;
 use outlive_core::server::Channel;
 use outlive_core::switch::{Client, Input, Limits, Output, Sharing, Switch};
+use outlive_core::{Frame, Message};
 
 const A: Client = Client(1);
 const B: Client = Client(2);
@@ -15,14 +15,15 @@ fn feed(switch: &mut Switch, input: Input) -> Vec<Output> {
 }
 
 fn initialized(switch: &mut Switch, client: Client, channel: u64) -> Vec<Output> {
-    let frame = Frame::Line(Bytes::from_static(INITIALIZED));
+    let frame = Frame::read(Bytes::from_static(INITIALIZED));
     feed(switch, Input::Frame(client, Channel(channel), frame))
 }
 
 #[test]
 fn a_client_is_done_with_it_when_the_server_has_it() {
     let mut switch = Switch::new(Sharing::Shared, Limits::default()).confirming();
-    let notify = Output::Notify(A, Channel(5), Bytes::from_static(INITIALIZED));
+    let message = Message::read(Bytes::from_static(INITIALIZED)).expect("a message");
+    let notify = Output::Notify(A, Channel(5), message);
     assert_eq!(initialized(&mut switch, A, 5), [notify]);
     assert_eq!(
         initialized(&mut switch, B, 6),

@@ -151,7 +151,7 @@ fn a_server_is_asked_once_whether_it_is_modern_before_it_is_sent_anything() {
         .iter()
         .map(|output| match output {
             Output::Call(_, frame) => {
-                serde_json::from_slice::<Value>(frame).expect("JSON")["method"].clone()
+                serde_json::from_slice::<Value>(frame.bytes()).expect("JSON")["method"].clone()
             }
             other => panic!("{other:?}"),
         })

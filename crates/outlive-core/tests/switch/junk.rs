@@ -35,7 +35,7 @@ fn an_answer_that_cannot_be_read_is_an_answer_of_whoever_was_asked() {
     let Output::Answer(line) = &outputs[0] else {
         panic!("{outputs:?}");
     };
-    let answer: Value = serde_json::from_slice(line).expect("JSON");
+    let answer: Value = serde_json::from_slice(line.bytes()).expect("JSON");
     assert_eq!(
         answer["error"]["message"],
         "The client's answer cannot be read."
@@ -79,7 +79,7 @@ fn what_is_about_a_session_is_refused_without_one() {
         panic!("{outputs:?}");
     };
     assert_eq!((*at, *done), (channel, channel));
-    let refusal: serde_json::Value = serde_json::from_slice(refusal).expect("JSON");
+    let refusal: serde_json::Value = serde_json::from_slice(refusal.bytes()).expect("JSON");
     assert_eq!(
         (&refusal["error"]["code"], refusal.get("id")),
         (&json!(-32600), None)

@@ -4,6 +4,8 @@ mod bounds;
 mod confirm;
 mod handshake;
 mod junk;
+#[path = "../support/known.rs"]
+mod known;
 mod modern;
 mod owners;
 mod routes;

@@ -7,7 +7,7 @@ use outlive_core::{AbandonReason, Generation, Id};
 use serde_json::{Value, json};
 
 use crate::handshake::{EVERYBODY, call_id, modern};
-use crate::routes::{A, B, Rig, call, initialize, progress, sent, told, welcome};
+use crate::routes::{A, B, Rig, call, initialize, json_of, progress, read, sent, told, welcome};
 
 fn ask() -> Value {
     json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}})
@@ -29,7 +29,7 @@ fn id_of(outputs: &[Output]) -> Id {
 }
 
 fn is_refused(outputs: &[Output]) -> bool {
-    matches!(outputs, [Output::Answer(line)] if line.windows(7).any(|it| it == b"\"error\""))
+    matches!(outputs, [Output::Answer(line)] if line.is_error())
 }
 
 /// Two clients; the first has abandoned a call, which the server goes on with.
@@ -99,9 +99,7 @@ fn a_call_that_took_too_long_is_one_too() {
 #[test]
 fn an_answer_that_crosses_its_cancellation_is_the_end_of_it() {
     let (mut rig, id) = abandoned(false);
-    rig.feed(Input::Said(
-        format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, id.to_json()).into(),
-    ));
+    rig.said(&json!({"jsonrpc": "2.0", "id": json_of(&id), "result": {}}));
     let (channel, _) = rig.post(B, &call(1));
     assert_eq!(told(&rig.said(&ask())), [(B, channel, ask())]);
 }
@@ -240,7 +238,7 @@ fn a_stream_names_whom_the_server_means() {
     let (_, a) = rig.post(A, &call(1));
     let (channel, b) = rig.post(B, &call(1));
     let of = |rig: &mut Rig, id: &Id, message: &Value| {
-        rig.feed(Input::SaidOf(Some(id.clone()), message.to_string().into()))
+        rig.feed(Input::SaidOf(Some(id.clone()), read(message)))
     };
     for message in [log(), custom(), ask()] {
         assert_eq!(
@@ -255,10 +253,10 @@ fn a_stream_names_whom_the_server_means() {
     // On the stream of one that nobody waits for.
     rig.feed(Input::Gone(A));
     for (owner, message) in [(None, log()), (None, custom()), (Some(id_of(&a)), custom())] {
-        let outputs = rig.feed(Input::SaidOf(owner, message.to_string().into()));
+        let outputs = rig.feed(Input::SaidOf(owner, read(&message)));
         assert_eq!(outputs, []);
     }
-    let outputs = rig.feed(Input::SaidOf(None, ask().to_string().into()));
+    let outputs = rig.feed(Input::SaidOf(None, read(&ask())));
     assert!(is_refused(&outputs), "{outputs:?}");
 }
 
@@ -279,7 +277,7 @@ fn two_modern_calls_at_once_hear_what_is_theirs() {
     let calls = [rig.post(EVERYBODY, &curious), rig.post(EVERYBODY, &curious)];
     for (channel, outputs) in &calls {
         for message in [log(), custom()] {
-            let input = Input::SaidOf(Some(id_of(outputs)), message.to_string().into());
+            let input = Input::SaidOf(Some(id_of(outputs)), read(&message));
             assert_eq!(told(&rig.feed(input)), [(EVERYBODY, *channel, message)]);
         }
     }
@@ -307,7 +305,7 @@ fn a_notification_of_an_extension_reaches_a_modern_server_or_is_refused() {
     let mut rig = modern_desk();
     let (channel, outputs) = rig.post(EVERYBODY, &note);
     assert!(
-        matches!(&outputs[..], [Output::Notify(_, _, line), Output::Done(_, at)] if *line == note.to_string() && *at == channel)
+        matches!(&outputs[..], [Output::Notify(_, _, line), Output::Done(_, at)] if line.bytes() == &note.to_string() && *at == channel)
     );
     // Whether it is a modern one is found out first.
     for (answer, passes) in [

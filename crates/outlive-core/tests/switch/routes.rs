@@ -1,8 +1,8 @@
 //! Where what the server says goes.
 
-use outlive_core::Frame;
 use outlive_core::server::Channel;
 use outlive_core::switch::{Client, Input, Limits, Output, Sharing, Switch};
+use outlive_core::{Frame, Message};
 use serde_json::{Value, json};
 
 pub const A: Client = Client(1);
@@ -48,7 +48,7 @@ impl Rig {
     }
 
     pub fn post_line(&mut self, client: Client, line: &str) -> (Channel, Vec<Output>) {
-        self.post_frame(client, Frame::Line(line.to_owned().into()))
+        self.post_frame(client, Frame::read_body(line.to_owned().into()))
     }
 
     pub fn post_frame(&mut self, client: Client, frame: Frame) -> (Channel, Vec<Output>) {
@@ -58,13 +58,18 @@ impl Rig {
     }
 
     pub fn said(&mut self, message: &Value) -> Vec<Output> {
-        self.feed(Input::Said(message.to_string().into()))
+        self.feed(Input::Said(read(message)))
     }
 
     pub fn feed(&mut self, input: Input) -> Vec<Output> {
         self.switch.handle(input);
         std::iter::from_fn(|| self.switch.poll()).collect()
     }
+}
+
+/// A message that the session passes on.
+pub fn read(message: &Value) -> Message {
+    Message::read(message.to_string().into()).expect("a message")
 }
 
 pub fn json_of(id: &outlive_core::Id) -> Value {
@@ -108,7 +113,7 @@ pub fn call(id: u64) -> Value {
 /// The frame of the only call among these.
 pub fn sent(outputs: &[Output]) -> Value {
     let mut calls = outputs.iter().filter_map(|output| match output {
-        Output::Call(_, frame) => Some(serde_json::from_slice(frame).expect("JSON")),
+        Output::Call(_, call) => Some(serde_json::from_slice(call.bytes()).expect("JSON")),
         _ => None,
     });
     let only = calls
@@ -122,7 +127,7 @@ pub fn sent(outputs: &[Output]) -> Value {
 pub fn told(outputs: &[Output]) -> Vec<(Client, Channel, Value)> {
     let sent = |output: &Output| match output {
         Output::Send(client, channel, line) | Output::Offer(client, channel, line) => {
-            let message = serde_json::from_slice(line).expect("JSON");
+            let message = serde_json::from_slice(line.bytes()).expect("JSON");
             Some((*client, *channel, message))
         }
         _ => None,
@@ -164,15 +169,13 @@ fn a_lone_client_passes_byte_for_byte() {
     let Output::Call(_, frame) = &outputs[0] else {
         panic!("{outputs:?}");
     };
-    assert_eq!(frame, line);
+    assert_eq!(frame.bytes(), line);
     let answer = r#"{"id":1.0,  "result":{"x":1.50} ,"jsonrpc":"2.0"}"#;
-    let outputs = rig.feed(Input::Said(answer.into()));
+    let answer = Message::read(answer.into()).expect("a message");
+    let outputs = rig.feed(Input::Said(answer.clone()));
     assert_eq!(
         outputs,
-        [
-            Output::Send(A, channel, answer.into()),
-            Output::Done(A, channel)
-        ]
+        [Output::Send(A, channel, answer), Output::Done(A, channel)]
     );
 }
 
@@ -312,7 +315,7 @@ fn a_cancellation_is_translated_and_ends_the_channel() {
     let Output::Cancel(_, line, _) = &outputs[0] else {
         panic!("{outputs:?}");
     };
-    let line: Value = serde_json::from_slice(line).expect("JSON");
+    let line: Value = serde_json::from_slice(line.bytes()).expect("JSON");
     assert_eq!(
         line["params"],
         json!({"requestId": known, "reason": "enough"})
@@ -367,7 +370,7 @@ fn a_lone_client_cancels_in_its_own_words() {
     let Output::Cancel(_, line, _) = &outputs[0] else {
         panic!("{outputs:?}");
     };
-    assert_eq!(line, cancel);
+    assert_eq!(line.bytes(), cancel);
 }
 
 #[test]
@@ -414,7 +417,7 @@ fn the_server_is_asked_for_the_level_of_the_most_curious() {
 fn a_question_goes_to_the_stream_of_the_only_call_that_has_one() {
     let ask = question(&json!(1));
     let mut rig = Rig::shaken(Sharing::Shared, &[A]);
-    let on_main = Frame::Line(call(1).to_string().into());
+    let on_main = Frame::read(call(1).to_string().into());
     rig.feed(Input::Frame(A, Channel::MAIN, on_main));
     let (channel, _) = rig.post(A, &call(2));
     let outputs = rig.said(&ask);
@@ -498,7 +501,7 @@ fn a_server_of_several_is_told_that_somebody_is_there() {
     let [Output::Answer(line)] = &outputs[..] else {
         panic!("{outputs:?}");
     };
-    let answer: Value = serde_json::from_slice(line).expect("JSON");
+    let answer: Value = serde_json::from_slice(line.bytes()).expect("JSON");
     assert_eq!(answer, json!({"jsonrpc": "2.0", "id": "p", "result": {}}));
 }
 

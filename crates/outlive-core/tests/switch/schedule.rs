@@ -297,7 +297,7 @@ fn answer_ask(world: &mut World) {
     let channel = Channel(world.fresh());
     world.open.insert(channel, client);
     let line = json!({"jsonrpc": "2.0", "id": id, "result": {"action": "accept"}}).to_string();
-    let input = Input::Frame(client, channel, Frame::Line(line.into()));
+    let input = Input::Frame(client, channel, Frame::read(line.into()));
     world.switch.handle(input);
     let mut passed = false;
     while let Some(output) = world.switch.poll() {
@@ -363,7 +363,7 @@ fn junk(world: &mut World) {
     let line = lines[world.dice.roll(lines.len())];
     let channel = Channel(world.fresh());
     world.open.insert(channel, client);
-    let frame = Frame::Line(bytes::Bytes::from_static(line));
+    let frame = Frame::read(bytes::Bytes::from_static(line));
     world.feed(Input::Frame(client, channel, frame));
     assert!(world.closed.contains(&channel), "nothing holds it");
 }

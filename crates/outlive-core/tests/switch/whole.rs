@@ -100,16 +100,16 @@ impl Whole {
         self.switch.handle(input);
         while let Some(output) = self.switch.poll() {
             match output {
-                Output::Cancel(_, line, reason) => {
-                    let input = SessionInput::Abandon(Frame::Line(line), reason);
+                Output::Cancel(_, message, reason) => {
+                    let input = SessionInput::Abandon(message, reason);
                     self.to_session.push_back(input);
                 }
-                Output::Call(_, line) | Output::Answer(line) | Output::Notify(_, _, line) => {
-                    self.to_session
-                        .push_back(SessionInput::Host(Frame::Line(line)));
+                Output::Call(_, it) | Output::Answer(it) | Output::Notify(_, _, it) => {
+                    let input = SessionInput::Host(Frame::Message(it));
+                    self.to_session.push_back(input);
                 }
                 Output::Send(client, channel, line) | Output::Offer(client, channel, line) => {
-                    let message: Value = serde_json::from_slice(&line).expect("JSON");
+                    let message: Value = serde_json::from_slice(line.bytes()).expect("JSON");
                     self.heard(client, channel, &message);
                 }
                 Output::Done(..) => {}
@@ -148,7 +148,7 @@ impl Whole {
             SessionOutput::Over(id) => self.session_says.push_back(Input::Over(id)),
             SessionOutput::Refuse(refusal) => self.session_says.push_back(Input::Refused(refusal)),
             SessionOutput::ToLink(generation, line) => {
-                let frame: Value = serde_json::from_slice(&line).expect("JSON");
+                let frame: Value = serde_json::from_slice(line.bytes()).expect("JSON");
                 if self
                     .server
                     .as_ref()
@@ -233,7 +233,7 @@ impl Whole {
 
     fn say(&mut self, message: &Value) {
         if let Some((generation, _)) = &self.server {
-            let frame = LinkInput::Frame(Frame::Line(message.to_string().into()));
+            let frame = LinkInput::Frame(Frame::read(message.to_string().into()));
             self.to_session
                 .push_back(SessionInput::Link(*generation, frame));
         }
@@ -245,7 +245,7 @@ impl Whole {
             let uri = message["params"]["uri"].as_str().unwrap_or_default();
             self.owed.insert((client, id), (channel, uri.to_owned()));
         }
-        let frame = Frame::Line(message.to_string().into());
+        let frame = Frame::read(message.to_string().into());
         self.feed(Input::Frame(client, channel, frame));
         self.run();
     }

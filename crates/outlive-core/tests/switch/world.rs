@@ -16,6 +16,9 @@ use outlive_core::switch::{Client, Input, Limits, Output, Sharing, Switch};
 use outlive_core::{AbandonReason, Frame, Generation, Id};
 use serde_json::{Value, json};
 
+use crate::known;
+use crate::routes::read;
+
 pub const LIMITS: Limits = Limits {
     calls: 12,
     bytes: 8 << 10,
@@ -209,7 +212,7 @@ impl World {
         let channel = Channel(self.fresh());
         self.open.insert(channel, client);
         let line = message.to_string();
-        self.feed(Input::Frame(client, channel, Frame::Line(line.into())));
+        self.feed(Input::Frame(client, channel, Frame::read(line.into())));
         channel
     }
 
@@ -256,7 +259,7 @@ impl World {
     /// The server says something about a secret. Tells how many heard it.
     pub fn say(&mut self, message: &Value, about: Option<String>) -> usize {
         (self.about, self.named, self.told) = (about, false, 0);
-        self.feed(Input::Said(message.to_string().into()));
+        self.feed(Input::Said(read(message)));
         self.about = None;
         self.told
     }
@@ -266,7 +269,7 @@ impl World {
     pub fn say_of(&mut self, upstream: &Upstream, live: bool, message: &Value) -> usize {
         (self.about, self.named, self.told) = (upstream.secret(), true, 0);
         let owner = live.then(|| upstream.id.clone());
-        self.feed(Input::SaidOf(owner, message.to_string().into()));
+        self.feed(Input::SaidOf(owner, read(message)));
         self.about = None;
         self.told
     }
@@ -329,11 +332,20 @@ impl World {
     }
 
     fn check(&mut self, output: Output) {
+        match &output {
+            Output::Call(_, it)
+            | Output::Cancel(_, it, _)
+            | Output::Answer(it)
+            | Output::Notify(_, _, it)
+            | Output::Send(_, _, it)
+            | Output::Offer(_, _, it) => known::check(it).unwrap(),
+            Output::Done(..) => {}
+        }
         match output {
             Output::Call(id, frame) => {
                 let mut running = self.upstream.iter().chain(&self.abandoned);
                 assert!(!running.any(|it| it.id == id), "{id} is in flight already");
-                let frame: Value = serde_json::from_slice(&frame).expect("JSON");
+                let frame: Value = serde_json::from_slice(frame.bytes()).expect("JSON");
                 assert_eq!(frame["id"].to_string(), id.to_json());
                 if let Some(token) = frame["params"]["_meta"].get("progressToken") {
                     let same =
@@ -354,7 +366,7 @@ impl World {
                 assert_eq!(reason == AbandonReason::TokenWithdrawn, expected);
                 let at = self.upstream.iter().position(|it| it.id == id);
                 let at = at.unwrap_or_else(|| panic!("{id} is not in flight"));
-                let frame: Value = serde_json::from_slice(&frame).expect("JSON");
+                let frame: Value = serde_json::from_slice(frame.bytes()).expect("JSON");
                 assert_eq!(frame["params"]["requestId"].to_string(), id.to_json());
                 assert_ne!(self.upstream[at].frame["method"], "initialize");
                 let upstream = self.upstream.remove(at);
@@ -367,16 +379,16 @@ impl World {
                     _ => self.abandon(upstream),
                 }
             }
-            Output::Answer(line) | Output::Notify(_, _, line) => {
-                serde_json::from_slice::<Value>(&line).expect("JSON");
+            Output::Answer(_) | Output::Notify(..) => {}
+            Output::Send(client, channel, message) => {
+                self.heard(client, channel, message.bytes());
             }
-            Output::Send(client, channel, line) => self.heard(client, channel, &line),
-            Output::Offer(client, channel, line) => {
+            Output::Offer(client, channel, message) => {
                 let channel = match self.dice.roll(2) {
                     0 => Channel::MAIN,
                     _ => channel,
                 };
-                self.heard(client, channel, &line);
+                self.heard(client, channel, message.bytes());
             }
             Output::Done(client, channel) => {
                 assert_eq!(

@@ -140,7 +140,7 @@ impl ClientDownstream {
         let pending = self.pending.remove(&id)?;
         self.told += 1;
         pending.settle(Err(Error::CancelledByCaller));
-        Some(Input::Host(Frame::Line(wire::cancelled(id, reason))))
+        Some(Input::Host(Frame::read(wire::cancelled(id, reason))))
     }
 
     fn answered(&mut self, message: Message) {
@@ -290,11 +290,11 @@ impl Downstream for ClientDownstream {
                     pending,
                 } => {
                     self.pending.insert(id, pending);
-                    Some(Input::Call(Frame::Line(frame), terms))
+                    Some(Input::Call(Frame::read(frame), terms))
                 }
                 Command::Cancel { id, reason } => self.cancel(id, reason),
                 Command::Notify(frame) | Command::Answer(frame) => {
-                    Some(Input::Host(Frame::Line(frame)))
+                    Some(Input::Host(Frame::read(frame)))
                 }
                 Command::Restart => Some(Input::Restart),
                 Command::Stop => Some(Input::Stop),
@@ -317,13 +317,9 @@ impl Downstream for ClientDownstream {
         self.one_thread && self.told >= TOLD
     }
 
-    fn send(&mut self, frame: Bytes) {
+    fn send(&mut self, message: Message) {
         self.told += 1;
         let told = self.reporter.catch_up(&self.shared.watch);
-        // The session has read it before; it cannot be junk.
-        let Ok(message) = Message::read(frame) else {
-            return;
-        };
         match message.kind() {
             Kind::Response => self.answered(message),
             Kind::Notification => self.notified(message, told),

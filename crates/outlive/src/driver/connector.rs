@@ -7,9 +7,9 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use outlive_core::cause::{Exit, StartFailure};
-use outlive_core::{Frame, Framer, Generation, LinkInput, LinkOrder};
+use outlive_core::{Frame, Framer, Generation, LinkInput, LinkOrder, Message};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::driver::upstream::{Link, Read, Upstream};
@@ -151,9 +151,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link for StreamLink<S> {
         }
     }
 
-    fn send(&mut self, frame: Bytes) {
+    fn send(&mut self, message: Message) {
         if !matches!(self.stream, Stream::Gone) && !self.closing {
-            self.outbox.push(frame);
+            self.outbox.push(message.into_bytes());
         }
     }
 

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
 use outlive_core::error::Refusal;
-use outlive_core::{Event, Id, Input, Meter, Time};
+use outlive_core::{Event, Id, Input, Message, Meter, Time};
 
 /// Who else may want the thread a driver runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,11 +48,11 @@ pub trait Downstream {
     }
 
     /// The host is sent a message.
-    fn send(&mut self, frame: Bytes);
+    fn send(&mut self, message: Message);
 
     /// The host is sent a message that the server said on the stream of this request, or of one that nobody waits for.
-    fn send_of(&mut self, _owner: Option<Id>, frame: Bytes) {
-        self.send(frame);
+    fn send_of(&mut self, _owner: Option<Id>, message: Message) {
+        self.send(message);
     }
 
     /// The server is done with a request that the host no longer waits for, or never got it.

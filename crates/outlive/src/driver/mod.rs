@@ -382,20 +382,20 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
     fn carry_out(&mut self) {
         while let Some(output) = self.session.poll() {
             match output {
-                Output::ToHost(frame) => {
-                    self.unwritten += FRAME + frame.len();
-                    self.down.send(frame);
+                Output::ToHost(message) => {
+                    self.unwritten += FRAME + message.bytes().len();
+                    self.down.send(message);
                 }
-                Output::ToHostOf(owner, frame) => {
-                    self.unwritten += FRAME + frame.len();
-                    self.down.send_of(owner, frame);
+                Output::ToHostOf(owner, message) => {
+                    self.unwritten += FRAME + message.bytes().len();
+                    self.down.send_of(owner, message);
                 }
                 Output::Over(id) => self.down.over(&id),
                 Output::Refuse(refusal) => self.down.refuse(*refusal),
-                Output::ToLink(generation, frame) => {
-                    self.unwritten += FRAME + frame.len();
+                Output::ToLink(generation, message) => {
+                    self.unwritten += FRAME + message.bytes().len();
                     if let Some(link) = self.link(generation) {
-                        link.send(frame);
+                        link.send(message);
                     }
                 }
                 Output::Connect(generation) => self.connect(generation),

@@ -3,9 +3,8 @@
 use std::io;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
 use outlive_core::error::Refusal;
-use outlive_core::{Event, Framer, Input, State, Time};
+use outlive_core::{Event, Framer, Input, Message, State, Time};
 
 use crate::Observer;
 use crate::driver::downstream::{Downstream, Thread};
@@ -136,9 +135,9 @@ impl<O: Observer> Downstream for Stdio<O> {
         self.host.input.look_closely();
     }
 
-    fn send(&mut self, frame: Bytes) {
+    fn send(&mut self, message: Message) {
         if !self.gone {
-            self.outbox.push(frame);
+            self.outbox.push(message.into_bytes());
         }
     }
 

@@ -3,9 +3,8 @@
 use std::io;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
 use outlive_core::cause::{Exit, StartFailure};
-use outlive_core::{Frame, Generation, LinkInput, LinkOrder};
+use outlive_core::{Frame, Generation, LinkInput, LinkOrder, Message};
 
 /// How links to a server are made and ended.
 pub(crate) trait Upstream {
@@ -52,8 +51,8 @@ pub(crate) trait Link {
         Poll::Pending
     }
 
-    /// Queues a frame; dropped where the input is closed, so that it never counts as sent.
-    fn send(&mut self, frame: Bytes);
+    /// Queues a message; dropped where the input is closed, so that it never counts as sent.
+    fn send(&mut self, message: Message);
 
     /// Writes what the server takes.
     fn flush(&mut self, cx: &mut Context<'_>) -> io::Result<()>;

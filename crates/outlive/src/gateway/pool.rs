@@ -132,11 +132,7 @@ impl Pool {
             upstream.join(client, replay);
             return Some(upstream.clone());
         }
-        let line = match frame {
-            Frame::Line(line) => Some(line),
-            _ => None,
-        };
-        let opening = line.and_then(|line| opening(line, principal));
+        let opening = frame.message().and_then(|it| opening(it, principal));
         let kept = opening.as_ref().and_then(|it| self.take_waiting(it));
         let upstream = match kept {
             Some(upstream) => upstream,
@@ -159,10 +155,10 @@ impl Pool {
     }
 
     /// Whether a server is being started for a client like this one.
-    pub(super) fn keeps(&self, body: &Bytes, principal: Principal) -> bool {
+    pub(super) fn keeps(&self, first: &Message, principal: Principal) -> bool {
         let waiting = lock(&self.waiting);
         !waiting.is_empty()
-            && opening(body, principal)
+            && opening(first, principal)
                 .is_some_and(|opening| waiting.iter().any(|(known, ..)| *known == opening))
     }
 
@@ -304,12 +300,12 @@ impl Pool {
     }
 
     /// Learns from an answer that may be a list of tools.
-    pub(super) fn learn(&self, answer: &[u8]) {
-        if !is_marked(answer) {
+    pub(super) fn learn(&self, answer: &Message) {
+        let Some(result) = answer.result().filter(|result| is_marked(result)) else {
             return;
-        }
-        let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
-        let tools = answer["result"]["tools"].as_array();
+        };
+        let result: Value = serde_json::from_slice(result).unwrap_or_default();
+        let tools = result["tools"].as_array();
         let mut known = lock(&self.mirrored);
         for tool in tools.into_iter().flatten() {
             let found = of_schema(&tool["inputSchema"]);
@@ -373,8 +369,7 @@ impl Pool {
 }
 
 /// What a handshake is begun with, if this is one.
-fn opening(line: &Bytes, principal: Principal) -> Option<Opening> {
-    let message = Message::read(line.clone()).ok()?;
+fn opening(message: &Message, principal: Principal) -> Option<Opening> {
     let params = message.params().unwrap_or_default();
     message.is("initialize").then(|| Opening {
         principal,

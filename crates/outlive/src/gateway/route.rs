@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use outlive_core::server::Channel;
 use outlive_core::session_table::Principal;
 use outlive_core::switch::{Client, Sharing};
@@ -49,7 +48,7 @@ impl Backend for Routes {
         self.0.places()
     }
 
-    fn keeps(&self, opening: &Bytes, principal: Principal) -> bool {
+    fn keeps(&self, opening: &Message, principal: Principal) -> bool {
         self.0.keeps(opening, principal)
     }
 

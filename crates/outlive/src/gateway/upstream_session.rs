@@ -1,7 +1,7 @@
 //! One server, the session with it, and the clients that use it.
 //!
 //! Clients come on the tasks of their connections, the server on the task of its driver. Both meet
-//! in the [`Switch`], under a lock that is held for as long as it takes to read a message: what is
+//! in the [`Switch`], under a lock that is held for as long as it takes to look up whose a message is: it was read before. What is
 //! for the session goes into an mailbox, what is for clients into their replay buffers.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -16,7 +16,9 @@ use outlive_core::policy::Limits;
 use outlive_core::server::Channel;
 use outlive_core::session_table::Principal;
 use outlive_core::switch::{self, Client, Input, Output, Sharing, Switch};
-use outlive_core::{AbandonReason, Event, Frame, Id, Input as SessionInput, Meter, State, Time};
+use outlive_core::{
+    AbandonReason, Event, Frame, Id, Input as SessionInput, Message, Meter, State, Time,
+};
 
 use super::pool::Pool;
 use crate::client::mailbox::{self, Mailbox, Rank};
@@ -35,10 +37,10 @@ pub(super) const EVERYBODY: Client = Client(0);
 /// What clients want of the session.
 #[derive(Debug)]
 enum Command {
-    Call(Id, Bytes),
-    Cancel(Id, Bytes, AbandonReason),
-    Answer(Bytes),
-    Notify(Bytes),
+    Call(Id, Message),
+    Cancel(Id, Message, AbandonReason),
+    Answer(Message),
+    Notify(Message),
     Restart,
     Stop,
 }
@@ -46,7 +48,7 @@ enum Command {
 impl mailbox::Ranked for Command {
     fn call(&self) -> Option<usize> {
         match self {
-            Command::Call(_, frame) | Command::Notify(frame) => Some(frame.len()),
+            Command::Call(_, message) | Command::Notify(message) => Some(message.bytes().len()),
             Command::Cancel(..) | Command::Answer(_) | Command::Restart | Command::Stop => None,
         }
     }
@@ -256,15 +258,15 @@ impl UpstreamSession {
         inside.switch.handle(input);
         while let Some(output) = inside.switch.poll() {
             let command = match output {
-                Output::Send(client, channel, line) => {
-                    inside.send(client, channel, line);
+                Output::Send(client, channel, message) => {
+                    inside.send(client, channel, message);
                     continue;
                 }
-                Output::Offer(client, channel, line) => {
+                Output::Offer(client, channel, message) => {
                     let replay = inside.replays.get(&client);
                     let heard = replay.is_some_and(|replay| replay.is_read(Channel::MAIN));
                     let channel = if heard { Channel::MAIN } else { channel };
-                    inside.send(client, channel, line);
+                    inside.send(client, channel, message);
                     continue;
                 }
                 Output::Done(client, channel) => {
@@ -273,18 +275,18 @@ impl UpstreamSession {
                     }
                     continue;
                 }
-                Output::Call(id, frame) => {
+                Output::Call(id, call) => {
                     let id_json = id.to_json();
-                    if let Err(error) = self.mailbox.push(Command::Call(id, frame)) {
+                    if let Err(error) = self.mailbox.push(Command::Call(id, call)) {
                         let refusal = refusal(id_json, error);
                         inside.switch.handle(Input::Refused(refusal.into()));
                     }
                     continue;
                 }
-                Output::Cancel(id, frame, reason) => Command::Cancel(id, frame, reason),
-                Output::Answer(frame) => Command::Answer(frame),
-                Output::Notify(client, channel, frame) => {
-                    if self.mailbox.push(Command::Notify(frame)).is_err() {
+                Output::Cancel(id, message, reason) => Command::Cancel(id, message, reason),
+                Output::Answer(message) => Command::Answer(message),
+                Output::Notify(client, channel, message) => {
+                    if self.mailbox.push(Command::Notify(message)).is_err() {
                         inside.send(client, channel, switch::overloaded_notification());
                     }
                     continue;
@@ -318,9 +320,9 @@ impl UpstreamSession {
 }
 
 impl Inside {
-    fn send(&mut self, client: Client, channel: Channel, line: Bytes) {
+    fn send(&mut self, client: Client, channel: Channel, message: Message) {
         if let Some(replay) = self.replays.get(&client) {
-            replay.send(channel, line);
+            replay.send(channel, message);
             self.dirty.insert(client);
         }
     }
@@ -386,14 +388,14 @@ impl GatewayDownstream {
     }
 
     /// A request that has not reached the session is simply not sent.
-    fn cancel(&mut self, id: &Id, frame: Bytes, reason: AbandonReason) -> Option<SessionInput> {
+    fn cancel(&mut self, id: &Id, message: Message, reason: AbandonReason) -> Option<SessionInput> {
         let is_it = |command: &Command| matches!(command, Command::Call(call, _) if call == id);
         if let Some(at) = self.commands.iter().position(is_it) {
             self.commands.remove(at);
             self.over(id);
             return None;
         }
-        Some(SessionInput::Abandon(Frame::Line(frame), reason))
+        Some(SessionInput::Abandon(message, reason))
     }
 }
 
@@ -420,10 +422,10 @@ impl Downstream for GatewayDownstream {
                 },
             };
             let input = match command {
-                Command::Call(_, frame) | Command::Answer(frame) | Command::Notify(frame) => {
-                    Some(SessionInput::Host(Frame::Line(frame)))
+                Command::Call(_, message) | Command::Answer(message) | Command::Notify(message) => {
+                    Some(SessionInput::Host(Frame::Message(message)))
                 }
-                Command::Cancel(id, frame, reason) => self.cancel(&id, frame, reason),
+                Command::Cancel(id, message, reason) => self.cancel(&id, message, reason),
                 Command::Restart => Some(SessionInput::Restart),
                 Command::Stop => Some(SessionInput::Stop),
             };
@@ -433,19 +435,19 @@ impl Downstream for GatewayDownstream {
         }
     }
 
-    fn send(&mut self, frame: Bytes) {
+    fn send(&mut self, message: Message) {
         let upstream = &self.upstream;
         if upstream.sharing == Sharing::Pooled
             && let Some(pool) = self.pool.upgrade()
         {
-            pool.learn(&frame);
+            pool.learn(&message);
         }
-        upstream.feed(&mut upstream.lock(), Input::Said(frame));
+        upstream.feed(&mut upstream.lock(), Input::Said(message));
     }
 
-    fn send_of(&mut self, owner: Option<Id>, frame: Bytes) {
+    fn send_of(&mut self, owner: Option<Id>, message: Message) {
         let upstream = &self.upstream;
-        upstream.feed(&mut upstream.lock(), Input::SaidOf(owner, frame));
+        upstream.feed(&mut upstream.lock(), Input::SaidOf(owner, message));
     }
 
     fn over(&mut self, id: &Id) {
@@ -538,10 +540,10 @@ mod tests {
         replay: &Arc<ReplayBuffer>,
         channel: u64,
     ) -> Option<Beginning> {
-        let line = br#"{"jsonrpc":"2.0","method":"notifications/vendor/thing"}"#;
         let channel = Channel(channel);
         let turn = replay.open(channel);
-        upstream.hear(Client(1), channel, Frame::Line(Bytes::from_static(line)));
+        let message = Message::notification("notifications/vendor/thing", b"");
+        upstream.hear(Client(1), channel, Frame::Message(message));
         replay.beginning(turn, Waker::noop())
     }
 
@@ -561,10 +563,10 @@ mod tests {
                 );
             }
             let refused = notify(&upstream, &replay, room + 1);
-            let Some(Beginning::Answer(line)) = refused else {
+            let Some(Beginning::Answer(answer)) = refused else {
                 panic!("{refused:?}");
             };
-            let error: serde_json::Value = serde_json::from_slice(&line).expect("JSON");
+            let error: serde_json::Value = serde_json::from_slice(answer.bytes()).expect("JSON");
             assert_eq!(error.get("id"), None, "{error}");
             assert_eq!(error["error"]["data"]["outlive"]["kind"], "unavailable");
         }

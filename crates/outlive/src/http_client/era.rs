@@ -7,7 +7,7 @@
 use outlive_core::Message;
 use outlive_core::link::RequestFailure;
 use outlive_core::protocol::code;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::verdict::Refusal;
 
@@ -67,13 +67,14 @@ fn explained(answer: &Message) -> Option<Message> {
          begins with `initialize` cannot use it. It said: {said}"
     );
     error["message"] = sentence.into();
-    let id: Value = serde_json::from_slice(answer.id_json()).ok()?;
-    let text = json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string();
-    Message::read(text.into()).ok()
+    let error = error.to_string();
+    Some(Message::failure(answer.id_json(), error.as_bytes()))
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn explained_message(error: Value) -> String {

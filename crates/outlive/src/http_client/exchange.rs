@@ -7,9 +7,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use outlive_core::link::RequestFailure;
-use outlive_core::message::{Kind, read_batch};
+use outlive_core::message::Kind;
 use outlive_core::protocol::code;
 use outlive_core::reconnect::Reconnect;
 use outlive_core::{Frame, Framer, Id, LinkInput, Message};
@@ -157,11 +157,8 @@ impl Exchange {
             }
         }
         match refusal.verdict(&self.message) {
-            (LinkInput::Frame(Frame::Line(line)), _) if self.message.is("initialize") => {
-                End::Without(LinkInput::Frame(Frame::Line(match Message::read(line) {
-                    Ok(answer) => era::explain(answer).into_bytes(),
-                    Err(defect) => defect.line,
-                })))
+            (LinkInput::Frame(Frame::Message(answer)), _) if self.message.is("initialize") => {
+                End::Without(LinkInput::Frame(Frame::Message(era::explain(answer))))
             }
             (input, true) => End::Doubtful(input),
             (input, false) => End::Without(input),
@@ -195,7 +192,7 @@ impl Exchange {
                 }
             };
             framer.spare().extend_from_slice(&one_line(&chunk));
-            let whole = framer.next_frame();
+            let whole = framer.next_line();
             debug_assert!(whole.is_none(), "there are no line ends");
         }
         framer.spare().extend_from_slice(b"\n");
@@ -206,10 +203,9 @@ impl Exchange {
             );
         };
         // Whose it is instead, nobody knows: the other has an exchange of its own.
-        if let Frame::Line(line) = &frame
-            && let Ok(message) = Message::read(line.clone())
+        if let Some(message) = frame.message()
             && message.kind() == Kind::Response
-            && !(is_answer(&message, id) && (message.error().is_none() || has_error(&message)))
+            && !(is_answer(message, id) && (message.error().is_none() || has_error(message)))
         {
             return lost(id, "its response was no answer to this request".into());
         }
@@ -318,30 +314,22 @@ impl Exchange {
     /// Passes on what the server says; tells whether that answers the request. `alone`: it is all
     /// the server says, so if it cannot be read, it is the answer all the same.
     async fn deliver(&self, id: &Id, frame: Frame, alone: bool) -> bool {
-        let line = match frame {
-            Frame::Line(line) => line,
-            Frame::TooLong(ref too_long) => {
-                let ours = too_long.id.as_ref() == Some(id);
+        let answers = match &frame {
+            Frame::Message(message) => is_answer(message, id),
+            Frame::Batch(all) => all.iter().flatten().any(|message| is_answer(message, id)),
+            // One that is broken is an answer all the same, if it is for this request.
+            Frame::Defect(defect) => defect.id.as_ref().is_some_and(|it| alone || it == id),
+            Frame::TooLong(too_long) => too_long.id.as_ref() == Some(id),
+        };
+        let message = match frame {
+            Frame::Message(message) if answers => message,
+            // The stream of a request names whom the server means.
+            frame => {
                 let input = LinkInput::FrameOf(id.clone(), frame);
                 self.report(Report::Input(input)).await;
-                return ours;
+                return answers;
             }
         };
-        let message = match Message::read(line) {
-            Ok(message) => message,
-            Err(defect) => {
-                let batch = read_batch(&defect.line).unwrap_or_default();
-                let ours = batch.iter().flatten().any(|message| is_answer(message, id));
-                // One that is broken is an answer all the same, if it is for this request.
-                let broken = batch.is_empty() && (alone || defect.id.as_ref() == Some(id));
-                self.report_said(id, defect.line).await;
-                return ours || broken && defect.id.is_some();
-            }
-        };
-        if !is_answer(&message, id) {
-            self.report_said(id, message.into_bytes()).await;
-            return false;
-        }
         let sounds_lost = self.session.is_named() && sounds_lost(&message);
         if sounds_lost && self.message.is("ping") {
             // No tool is behind it, so it can only be about the session.
@@ -356,23 +344,16 @@ impl Exchange {
             "tools/list" if self.message.is_modern() => self.listed(message).await,
             _ => message,
         };
-        let line = answer.with_id(self.message.id_json());
-        self.report_line(line.into_bytes()).await;
+        let answer = match answer.id_json() == self.message.id_json() {
+            true => answer,
+            false => answer.with_id(self.message.id_json()),
+        };
+        let input = LinkInput::Frame(Frame::Message(answer));
+        self.report(Report::Input(input)).await;
         if sounds_lost {
             self.report(Report::Input(LinkInput::MaybeExpired)).await;
         }
         true
-    }
-
-    /// The stream of a request names whom the server means.
-    async fn report_said(&self, id: &Id, line: Bytes) {
-        let input = LinkInput::FrameOf(id.clone(), Frame::Line(line));
-        self.report(Report::Input(input)).await;
-    }
-
-    async fn report_line(&self, line: Bytes) {
-        let input = LinkInput::Frame(Frame::Line(line));
-        self.report(Report::Input(input)).await;
     }
 
     /// What an answer says about the rest of the session.
@@ -393,14 +374,14 @@ impl Exchange {
     /// A list of tools, without those whose headers would be invalid.
     async fn listed(&self, answer: Message) -> Message {
         let learnt = self.session.known.mirror().learn(&answer);
-        let Some((bytes, refused)) = learnt else {
+        let Some((result, refused)) = learnt else {
             return answer;
         };
         for why in refused {
             let warning = format!("outlive: left out of the list: {why}");
             self.report(Report::Warning(warning)).await;
         }
-        Message::read(bytes.into()).unwrap_or(answer)
+        answer.with_result(result.as_bytes())
     }
 }
 
@@ -475,10 +456,6 @@ async fn refusal(mut response: Response, in_session: bool) -> Refusal {
         }
     };
     let _ = timeout(REFUSAL, read).await;
-    Refusal {
-        status: response.status().as_u16(),
-        retry_after,
-        body: body.freeze(),
-        in_session,
-    }
+    let status = response.status().as_u16();
+    Refusal::new(status, retry_after, body.freeze(), in_session)
 }

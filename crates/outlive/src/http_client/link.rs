@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use outlive_core::cause::StartFailure;
 use outlive_core::dispatch::{self, Dispatch, Timing};
 use outlive_core::link::RequestFailure;
@@ -32,7 +31,7 @@ const TURN: usize = 64;
 const LISTEN_AGAIN: Duration = Duration::from_millis(250);
 
 /// The answer to a host that speaks only the era that is not wanted.
-const MODERN_ONLY: &str = r#"{"jsonrpc":"2.0","id":ID,"error":{"code":-32022,"message":"This server is used in the modern era only, as was asked for; a host that needs a handshake cannot use it so.","data":{"supported":["2026-07-28"]}}}"#;
+const MODERN_ONLY: &str = r#"{"code":-32022,"message":"This server is used in the modern era only, as was asked for; a host that needs a handshake cannot use it so.","data":{"supported":["2026-07-28"]}}"#;
 
 /// How far the end has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,8 +169,8 @@ impl HttpLink {
         }
         let initialize = message.is("initialize");
         if initialize && self.modern_only {
-            let refusal = MODERN_ONLY.replace("ID", &String::from_utf8_lossy(message.id_json()));
-            let refusal = LinkInput::Frame(Frame::Line(refusal.into()));
+            let refusal = Message::failure(message.id_json(), MODERN_ONLY.as_bytes());
+            let refusal = LinkInput::Frame(Frame::Message(refusal));
             // By way of the mailbox, so that the driver is woken; there is room for the first reports.
             let _ = self.reports.try_send(Report::Input(refusal));
             let _ = self.reports.try_send(Report::Over(number));
@@ -292,7 +291,7 @@ impl HttpLink {
             _ => {}
         }
         match &mut input {
-            LinkInput::Frame(frame) if self.aside => self.note_answer(&frame.clone()),
+            LinkInput::Frame(Frame::Message(message)) if self.aside => self.note_answer(message),
             LinkInput::Disconnected { sent, .. } => *sent = (*sent).min(self.sent()),
             _ => {}
         }
@@ -305,10 +304,8 @@ impl HttpLink {
     }
 
     /// On a stream beside, the answer to `initialize` comes like any other message.
-    fn note_answer(&mut self, frame: &Frame) {
+    fn note_answer(&mut self, message: &Message) {
         if let Some(awaited) = self.dispatch.handshake()
-            && let Frame::Line(line) = frame
-            && let Ok(message) = Message::read(line.clone())
             && message.kind() == Kind::Response
             && message.id() == Some(awaited)
         {
@@ -363,12 +360,8 @@ impl Link for HttpLink {
         self.generation
     }
 
-    fn send(&mut self, frame: Bytes) {
-        if self.ending != Ending::No {
-            return;
-        }
-        // The session sends nothing but messages.
-        if let Ok(message) = Message::read(frame) {
+    fn send(&mut self, message: Message) {
+        if self.ending == Ending::No {
             self.dispatch(dispatch::Input::Send(message));
         }
     }

@@ -16,7 +16,6 @@ use tokio::time::timeout;
 
 use super::exchange::is_stream;
 use super::session::{HttpSession, Written};
-use super::verdict::one_line;
 use outlive_core::sse::{Event, Events};
 
 /// Longer than a list takes.
@@ -50,8 +49,8 @@ async fn pages(session: &HttpSession, call: &Message) -> Option<()> {
     let mut params = json!({ "_meta": meta });
     for page in 1..=PAGES {
         let id = format!("outlive-tools-{page}");
-        let request = json!({"jsonrpc": "2.0", "id": id, "method": "tools/list", "params": params});
-        let request = Message::read(request.to_string().into()).ok()?;
+        let (id, params_json) = (json!(id).to_string(), params.to_string());
+        let request = Message::request(id.as_bytes(), "tools/list", params_json.as_bytes());
         let headers = session.known.mirror().headers(&request);
         let posted = session.post(&request, headers, Written::unmarked());
         let response = posted.await.ok()?;
@@ -73,8 +72,7 @@ async fn answer(session: &HttpSession, mut response: Response) -> Option<Message
         let mut events = Events::new(session.limit);
         while let Ok(Some(bytes)) = session.chunk(&mut response).await {
             for event in events.read(&bytes) {
-                if let Event::Message(Frame::Line(line)) = event
-                    && let Ok(message) = Message::read(line)
+                if let Event::Message(Frame::Message(message)) = event
                     && message.kind() == Kind::Response
                 {
                     return Some(message);
@@ -90,5 +88,8 @@ async fn answer(session: &HttpSession, mut response: Response) -> Option<Message
         }
         body.extend_from_slice(&bytes);
     }
-    Message::read(one_line(&body.freeze())).ok()
+    match Frame::read_body(body.freeze()) {
+        Frame::Message(message) => Some(message),
+        _ => None,
+    }
 }

@@ -62,15 +62,15 @@ impl Mirror {
         headers
     }
 
-    /// Learns from an answer to `tools/list`; gives it back without the tools whose marks are invalid,
+    /// Learns from an answer to `tools/list`; gives its result back without the tools whose marks are invalid,
     /// if there are any, and with them why.
-    pub(super) fn learn(&mut self, answer: &Message) -> Option<(Vec<u8>, Vec<String>)> {
+    pub(super) fn learn(&mut self, answer: &Message) -> Option<(String, Vec<String>)> {
         let result = answer.result()?;
         if self.tools.is_empty() {
             memchr::memmem::find(result, header::MARK.as_bytes())?;
         }
-        let mut whole: Value = serde_json::from_slice(answer.bytes()).ok()?;
-        let tools = whole.pointer_mut("/result/tools")?.as_array_mut()?;
+        let mut result: Value = serde_json::from_slice(result).ok()?;
+        let tools = result.get_mut("tools")?.as_array_mut()?;
         let mut refused = Vec::new();
         tools.retain(|tool| {
             let name = tool["name"].as_str().unwrap_or_default();
@@ -87,7 +87,7 @@ impl Mirror {
                 }
             }
         });
-        (!refused.is_empty()).then(|| (whole.to_string().into_bytes(), refused))
+        (!refused.is_empty()).then(|| (result.to_string(), refused))
     }
 }
 
@@ -305,10 +305,10 @@ mod tests {
                 json!({"a": {"type": "string", "x-mcp-header": "A"}, "x-mcp-header": {"type": "string"}}),
             ),
         ]);
-        let (bytes, refused) = mirror.learn(&list).unwrap();
-        let left: Value = serde_json::from_slice(&bytes).unwrap();
-        assert_eq!(left["result"]["tools"].as_array().unwrap().len(), 1);
-        assert_eq!(left["result"]["tools"][0]["name"], "good");
+        let (result, refused) = mirror.learn(&list).unwrap();
+        let left: Value = serde_json::from_str(&result).unwrap();
+        assert_eq!(left["tools"].as_array().unwrap().len(), 1);
+        assert_eq!(left["tools"][0]["name"], "good");
         assert_eq!(refused.len(), 5, "{refused:?}");
     }
 

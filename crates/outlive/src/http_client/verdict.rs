@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use outlive_core::link::RequestFailure;
 use outlive_core::message::Kind;
 use outlive_core::protocol::code;
@@ -34,17 +35,32 @@ fn is_modern(code: i64) -> bool {
 pub(super) struct Refusal {
     pub(super) status: u16,
     pub(super) retry_after: Option<Duration>,
-    pub(super) body: bytes::Bytes,
+    pub(super) body: Bytes,
+    /// The JSON-RPC error in the body, if that is what it is. Gateways and identity providers have an `error` in
+    /// theirs, too, which is a word and no answer.
+    error: Option<Message>,
     /// The request named a session.
     pub(super) in_session: bool,
 }
 
 impl Refusal {
-    /// The JSON-RPC error in the body, if that is what it is. Gateways and identity providers have an `error` in
-    /// theirs, too, which is a word and no answer.
-    fn error(&self) -> Option<Message> {
-        let message = Message::read(one_line(&self.body)).ok()?;
-        (message.kind() == Kind::Response && has_error(&message)).then_some(message)
+    pub(super) fn new(
+        status: u16,
+        retry_after: Option<Duration>,
+        body: Bytes,
+        in_session: bool,
+    ) -> Refusal {
+        let error = match Frame::read_body(body.clone()) {
+            Frame::Message(it) if it.kind() == Kind::Response && has_error(&it) => Some(it),
+            _ => None,
+        };
+        Refusal {
+            status,
+            retry_after,
+            body,
+            error,
+            in_session,
+        }
     }
 
     /// Whether it has words in it that servers have for a session they do not know.
@@ -67,7 +83,7 @@ impl Refusal {
 
     /// The code of the JSON-RPC error in the body.
     pub(super) fn code(&self) -> Option<i64> {
-        let error = self.error()?;
+        let error = self.error.as_ref()?;
         let error: Value = serde_json::from_slice(error.error()?).ok()?;
         error["code"].as_i64()
     }
@@ -90,8 +106,7 @@ impl Refusal {
         let id = request.id().cloned().unwrap_or(Id::Null);
         let status = self.status;
         let lost = self.is_session_lost();
-        let error = self.error();
-        let own = error.as_ref().is_some_and(|error| is_own(error, &id));
+        let own = self.error.as_ref().is_some_and(|error| is_own(error, &id));
         // Whoever answers a request by its id has read it, and may have executed it: a tool that says 404 of what it
         // did not find. Such an answer is passed on, and the session is asked. Servers that look for the session before
         // they read answer without that id. Only if the words are about a session, and nothing is done by the request,
@@ -102,10 +117,10 @@ impl Refusal {
         }
         let credentials = matches!(status, 401 | 403);
         let busy = status == 429 || status == 503 && (self.retry_after.is_some() || !own);
-        if let Some(error) = error.filter(|_| !credentials && !busy) {
+        if let Some(error) = self.error.filter(|_| !credentials && !busy) {
             // The id is often null or made up; whom it answers is plain.
             let error = error.with_id(id.to_json().as_bytes());
-            return (LinkInput::Frame(Frame::Line(error.into_bytes())), lost);
+            return (LinkInput::Frame(Frame::Message(error)), lost);
         }
         let failure = match status {
             // Whoever was behind the gateway may have executed it; a request that took too long may have, too; and
@@ -163,7 +178,7 @@ pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
 }
 
 /// A JSON text on one line: there are no line ends within its strings.
-pub(super) fn one_line(text: &bytes::Bytes) -> bytes::Bytes {
+pub(super) fn one_line(text: &Bytes) -> Bytes {
     if memchr::memchr2(b'\n', b'\r', text).is_none() {
         return text.clone();
     }
@@ -182,12 +197,7 @@ mod tests {
     use super::*;
 
     fn refusal(status: u16, body: &str, in_session: bool) -> Refusal {
-        Refusal {
-            status,
-            retry_after: None,
-            body: body.to_string().into(),
-            in_session,
-        }
+        Refusal::new(status, None, body.to_string().into(), in_session)
     }
 
     fn verdict(status: u16, body: &str, in_session: bool) -> String {
@@ -200,10 +210,12 @@ mod tests {
         let (input, asks) = refusal(status, body, in_session).verdict(&request);
         match input {
             LinkInput::Expired { .. } => "expired".into(),
-            LinkInput::Frame(Frame::Line(line)) if asks => {
-                format!("asks about {}", String::from_utf8_lossy(&line))
+            LinkInput::Frame(Frame::Message(it)) if asks => {
+                format!("asks about {}", String::from_utf8_lossy(it.bytes()))
             }
-            LinkInput::Frame(Frame::Line(line)) => String::from_utf8_lossy(&line).into_owned(),
+            LinkInput::Frame(Frame::Message(it)) => {
+                String::from_utf8_lossy(it.bytes()).into_owned()
+            }
             LinkInput::Unanswered { failure, .. } => match failure {
                 RequestFailure::Rejected { status, .. } => format!("rejected {status}"),
                 RequestFailure::WrongEra(why) => format!("wrong era: {why}"),

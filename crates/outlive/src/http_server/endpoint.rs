@@ -3,17 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, ORIGIN};
 use hyper::{Method, Request, StatusCode};
 use memchr::memmem;
-use outlive_core::message::{Defect, DefectKind, Kind as MessageKind};
+use outlive_core::message::{Defect, Kind as MessageKind};
 use outlive_core::protocol::header::LAST_EVENT_ID;
 use outlive_core::protocol::{Era, code, version};
 use outlive_core::session_table::{Full, Principal};
 use outlive_core::sse::EventId;
-use outlive_core::{Error, Frame, Message};
+use outlive_core::{Error, Frame, Id, Message};
 use serde::Deserialize;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -134,32 +133,30 @@ impl Front {
             let sentence = "The client must accept both application/json and text/event-stream.";
             return Ok(reply::refusal(StatusCode::NOT_ACCEPTABLE, sentence));
         }
-        let body = self.read(body, caller).await?;
-        let message = Message::read(body.clone());
+        let frame = self.read(body, caller).await?;
         let legacy = |version: &str| version::era(version.trim()) == Some(Era::Legacy);
-        let modern = message.as_ref().is_ok_and(Message::is_modern)
-            || header(headers, VERSION).is_some_and(|version| !legacy(version));
-        let speaks_for_itself = message.as_ref().is_ok_and(Message::is_modern);
+        let speaks_for_itself = frame.message().is_some_and(Message::is_modern);
+        let modern =
+            speaks_for_itself || header(headers, VERSION).is_some_and(|version| !legacy(version));
         if modern && !speaks_for_itself && headers.contains_key(SESSION_ID) {
             // It belongs to a session, if there is one, and those are of revisions we know.
             self.session(headers, caller)?;
-            let id = message.as_ref().map_or(&b""[..], Message::id_json);
+            let id = frame.message().map_or(&b""[..], Message::id_json);
             return Ok(unknown_version(headers, id));
         }
         match modern {
-            true => self.modern(headers, body, message, caller).await,
-            false => self.legacy(headers, body, message, caller).await,
+            true => self.modern(headers, frame, caller).await,
+            false => self.legacy(headers, frame, caller).await,
         }
     }
 
     async fn modern(
         &self,
         headers: &HeaderMap,
-        body: Bytes,
-        message: Result<Message, Defect>,
+        frame: Frame,
         caller: &Caller<'_>,
     ) -> Refused<Reply> {
-        if let Ok(message) = &message
+        if let Some(message) = frame.message()
             && message.kind() == MessageKind::Request
             && message.is_modern()
             && let Some(sentence) =
@@ -175,25 +172,23 @@ impl Front {
             primed: false,
             caller,
         };
-        Ok(exchange.run(body, &message).await)
+        Ok(exchange.run(frame).await)
     }
 
     async fn legacy(
         &self,
         headers: &HeaderMap,
-        body: Bytes,
-        message: Result<Message, Defect>,
+        frame: Frame,
         caller: &Caller<'_>,
     ) -> Refused<Reply> {
-        let first = message
-            .as_ref()
-            .is_ok_and(|it| it.kind() == MessageKind::Request && it.is("initialize"));
-        let session = match self.session(headers, caller) {
-            Ok(session) => session,
+        let (session, frame) = match (self.session(headers, caller), frame) {
+            (Ok(session), frame) => (session, frame),
             // A client that begins anew may still carry its old id (FM-04).
-            Err(_) if first => return self.begin(body, caller).await,
-            Err(refusal) => {
-                return Err(match defect(&message) {
+            (Err(_), Frame::Message(message)) if begins(&message) => {
+                return self.begin(message, caller).await;
+            }
+            (Err(refusal), frame) => {
+                return Err(match frame.defect() {
                     Some(defect) => malformed(defect).into(),
                     None => refusal,
                 });
@@ -208,7 +203,7 @@ impl Front {
             primed: is_primed(headers),
             caller,
         };
-        Ok(exchange.run(body, &message).await)
+        Ok(exchange.run(frame).await)
     }
 
     /// A place for one more client that listens.
@@ -223,14 +218,14 @@ impl Front {
     pub(super) async fn open_session(
         &self,
         replay: ReplayBuffer,
-        opening: Option<&Bytes>,
+        opening: Option<&Message>,
         caller: &Caller<'_>,
     ) -> Refused<Arc<ClientSession>> {
         if self.replay.is_sealed() {
             return Err(reply::busy("The server is shutting down.").into());
         }
         let (credential, principal) = (caller.credential.as_deref(), caller.principal());
-        let kept = opening.is_some_and(|body| self.backend.keeps(body, principal));
+        let kept = opening.is_some_and(|it| self.backend.keeps(it, principal));
         let admitted = self.sessions.admit(kept, &*self.backend).await;
         let place = admitted.map_err(|full| self.full(full))?;
         if let Err(refusal) = caller.check() {
@@ -270,9 +265,9 @@ impl Front {
     }
 
     /// A legacy client shakes hands.
-    async fn begin(&self, body: Bytes, caller: &Caller<'_>) -> Refused<Reply> {
+    async fn begin(&self, opening: Message, caller: &Caller<'_>) -> Refused<Reply> {
         let session = self
-            .open_session(ReplayBuffer::new(true), Some(&body), caller)
+            .open_session(ReplayBuffer::new(true), Some(&opening), caller)
             .await?;
         let _use = Use::of(&session);
         let exchange = Exchange {
@@ -284,7 +279,7 @@ impl Front {
         };
         // If the client goes away now, nobody knows the id.
         let unknown = Unknown(Some((self, &session.id)));
-        let (mut reply, shaken) = exchange.handshake(body).await;
+        let (mut reply, shaken) = exchange.handshake(opening).await;
         if shaken && let Ok(id) = HeaderValue::from_str(&session.id) {
             reply.headers_mut().insert(SESSION_ID, id);
             unknown.forget();
@@ -377,13 +372,13 @@ impl Front {
         })
     }
 
-    /// Reads a body within its bounds.
-    pub(super) async fn read(&self, body: Unread, caller: &Caller<'_>) -> Refused<Bytes> {
+    /// Reads a body within its bounds. Nobody behind the front reads it again.
+    pub(super) async fn read(&self, body: Unread, caller: &Caller<'_>) -> Refused<Frame> {
         let limit = self.backend.message_limit();
         let body = body.read(limit, &self.bodies).await?;
         // It may have taken a while.
         caller.check()?;
-        Ok(body)
+        Ok(Frame::read_body(body))
     }
 }
 
@@ -398,40 +393,41 @@ struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    async fn run(&self, body: Bytes, message: &Result<Message, Defect>) -> Reply {
-        let (defect, asked) = (defect(message), message.as_ref().ok());
-        let asked = asked.filter(|message| message.kind() == MessageKind::Request);
+    async fn run(&self, frame: Frame) -> Reply {
+        let (defect, message) = (frame.defect().cloned(), frame.message());
+        let asked = message.filter(|message| message.kind() == MessageKind::Request);
         // What is no request has no answer that could come on a stream: it is accepted when the route has it.
-        let told = asked.is_none() && message.is_ok();
+        let told = asked.is_none() && message.is_some();
+        let asked = asked.cloned();
         if self.replay.is_sealed() {
             return match self.caller.check() {
                 Ok(()) => reply::busy("The server is shutting down."),
                 Err(refusal) => *refusal,
             };
         }
-        let (mut reader, at_once) = self.hear(body);
+        let (mut reader, at_once) = self.hear(frame);
         let prompt = (!told).then_some((self.caller.deadline, PROMPT));
         match reader.beginning(prompt).await {
-            Beginning::Silence => match (defect, asked) {
+            Beginning::Silence => match (&defect, &asked) {
                 (Some(defect), _) => malformed(defect),
                 (None, Some(asked)) if self.replay.is_sealed() || reader.is_withdrawn() => {
-                    reply::json(StatusCode::OK, reader.unfinished(asked))
+                    reply::json(StatusCode::OK, reader.unfinished(asked).into_bytes())
                 }
                 (None, _) => reply::bare(StatusCode::ACCEPTED),
             },
-            Beginning::Answer(line) => {
-                let refused = told.then(|| refused_notification(&line)).flatten();
+            Beginning::Answer(answer) => {
+                let refused = told.then(|| refused_notification(&answer)).flatten();
                 let status = match (refused, self.replay.resumable) {
                     (Some(code::INVALID_REQUEST), _) => StatusCode::BAD_REQUEST,
-                    (Some(_), _) => return reply::later(line),
+                    (Some(_), _) => return reply::later(answer.into_bytes()),
                     (None, true) if defect.is_some() => StatusCode::BAD_REQUEST,
                     (None, true) => StatusCode::OK,
-                    (None, false) => modern_status(&line, at_once),
+                    (None, false) => modern_status(&answer, at_once),
                 };
-                reply::json(status, line)
+                reply::json(status, answer.into_bytes())
             }
             Beginning::Stream => {
-                let reader = reader.answering(asked);
+                let reader = reader.answering(asked.as_ref());
                 reply::stream(match self.primed {
                     true => reader.primed(),
                     false => reader,
@@ -441,13 +437,13 @@ impl Exchange<'_> {
     }
 
     /// As [`Exchange::run`]; tells whether the answer is a result.
-    async fn handshake(&self, body: Bytes) -> (Reply, bool) {
-        let (mut reader, _) = self.hear(body);
+    async fn handshake(&self, opening: Message) -> (Reply, bool) {
+        let (mut reader, _) = self.hear(Frame::Message(opening));
         // However long the route takes: there is no stream before there is a session.
         match reader.beginning(None).await {
-            Beginning::Answer(line) => {
-                let shaken = error_code(&line).is_none();
-                (reply::json(StatusCode::OK, line), shaken)
+            Beginning::Answer(answer) => {
+                let shaken = error_code(&answer).is_none();
+                (reply::json(StatusCode::OK, answer.into_bytes()), shaken)
             }
             Beginning::Silence | Beginning::Stream => {
                 let sentence = match self.replay.is_sealed() {
@@ -459,14 +455,14 @@ impl Exchange<'_> {
         }
     }
 
-    /// Hands the body on. True if the route was done with it at once.
-    fn hear(&self, body: Bytes) -> (Reader, bool) {
+    /// Hands a frame on. True if the route was done with it at once.
+    fn hear(&self, frame: Frame) -> (Reader, bool) {
         let channel = self.front.fresh_channel();
         let turn = self.replay.open(channel);
         let keep_alive = self.front.limits.keep_alive;
         let reader = Reader::new(self.replay.clone(), self.route.clone(), turn, keep_alive)
             .until(self.caller.credential.as_ref());
-        let at_once = self.route.hear(channel, Frame::Line(body));
+        let at_once = self.route.hear(channel, frame);
         (reader, at_once)
     }
 }
@@ -488,10 +484,9 @@ impl Drop for Unknown<'_> {
     }
 }
 
-/// What is wrong with the body, unless it is a batch.
-pub(super) fn defect(message: &Result<Message, Defect>) -> Option<&Defect> {
-    let defect = message.as_ref().err()?;
-    (defect.what != DefectKind::Batch).then_some(defect)
+/// Whether a legacy client shakes hands with this.
+fn begins(message: &Message) -> bool {
+    message.kind() == MessageKind::Request && message.is("initialize")
 }
 
 pub(super) fn malformed(defect: &Defect) -> Reply {
@@ -532,49 +527,39 @@ fn unknown_version(headers: &HeaderMap, id_json: &[u8]) -> Reply {
 }
 
 /// The code of the error that this message is.
-fn error_code(line: &Bytes) -> Option<i64> {
+fn error_code(answer: &Message) -> Option<i64> {
     #[derive(Deserialize)]
     struct Coded {
         code: i64,
     }
-    let message = Message::read(line.clone()).ok()?;
-    let error: Coded = serde_json::from_slice(message.error()?).ok()?;
+    let error: Coded = serde_json::from_slice(answer.error()?).ok()?;
     Some(error.code)
 }
 
 /// The code of an error without an id: it refuses a notification (2026-07-28, transports).
-fn refused_notification(line: &Bytes) -> Option<i64> {
-    #[derive(Deserialize)]
-    struct Refused {
-        id: Option<serde_json::Value>,
-        error: Coded,
-    }
-    #[derive(Deserialize)]
-    struct Coded {
-        code: i64,
-    }
-    memmem::find(line, br#""error""#)?;
-    let refused: Refused = serde_json::from_slice(line).ok()?;
-    refused.id.is_none().then_some(refused.error.code)
+fn refused_notification(answer: &Message) -> Option<i64> {
+    let nobodys = answer.id() == Some(&Id::Null);
+    nobodys.then(|| error_code(answer)).flatten()
 }
 
 /// Whether this error says that the server knows no modern requests: then a client that knows both
 /// eras has to see a status that makes it fall back (2026-07-28, versioning).
-fn is_unsupported(line: &Bytes) -> bool {
-    memmem::find(line, br#""outlive":{"kind":"unsupported""#).is_some()
+fn is_unsupported(answer: &Message) -> bool {
+    let error = answer.error().unwrap_or_default();
+    memmem::find(error, br#""outlive":{"kind":"unsupported""#).is_some()
 }
 
 /// The status that 2026-07-28 wants for an answer. What the request itself got wrong is found out
 /// before anything runs, so those errors are there at once; the same code from a handler is a
 /// matter between it and its caller.
-fn modern_status(line: &Bytes, at_once: bool) -> StatusCode {
-    match error_code(line) {
+fn modern_status(answer: &Message, at_once: bool) -> StatusCode {
+    match error_code(answer) {
         Some(code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
         Some(code) if code::is_modern_only(code) => StatusCode::BAD_REQUEST,
         Some(code::INVALID_PARAMS | code::INVALID_REQUEST | code::PARSE_ERROR) if at_once => {
             StatusCode::BAD_REQUEST
         }
-        Some(code::INVALID_REQUEST) if is_unsupported(line) => StatusCode::BAD_REQUEST,
+        Some(code::INVALID_REQUEST) if is_unsupported(answer) => StatusCode::BAD_REQUEST,
         _ => StatusCode::OK,
     }
 }

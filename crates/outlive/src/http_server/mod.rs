@@ -55,7 +55,6 @@ mod token;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use outlive_core::server::Channel;
 use outlive_core::session_table::Principal;
 use outlive_core::{Frame, Message};
@@ -119,7 +118,7 @@ pub(crate) trait Backend: Send + Sync + 'static {
     }
 
     /// Whether a server is kept for a client that begins like this.
-    fn keeps(&self, _opening: &Bytes, _principal: Principal) -> bool {
+    fn keeps(&self, _opening: &Message, _principal: Principal) -> bool {
         false
     }
 

@@ -77,7 +77,7 @@ impl Reader {
 
     /// The answer to a request that its session, or its token, has ended over. It was handed on: whoever sends it again
     /// may have it done twice.
-    pub(crate) fn unfinished(&self, asked: &Message) -> Bytes {
+    pub(crate) fn unfinished(&self, asked: &Message) -> Message {
         let outcome = Outcome::Unknown;
         let error = match self.withdrawn {
             true => Error::TokenWithdrawn { outcome },
@@ -164,7 +164,7 @@ impl Reader {
             match self.replay.next(self.turn, cx.waker()) {
                 Next::Message(number, message) => {
                     let id = self.replay.resumable.then(|| self.event(number));
-                    sse::message(&mut piece, id, &message);
+                    sse::message(&mut piece, id, message.bytes());
                     if piece.len() >= PIECE {
                         break false;
                     }
@@ -172,8 +172,8 @@ impl Reader {
                 Next::Nothing if piece.is_empty() => return self.poll_silence(cx),
                 Next::CutShort => match self.asked.take() {
                     Some(asked) => {
-                        let line = self.unfinished(&asked);
-                        sse::message(&mut piece, None, &line);
+                        let answer = self.unfinished(&asked);
+                        sse::message(&mut piece, None, answer.bytes());
                         break false;
                     }
                     None if piece.is_empty() => return Poll::Ready(None),

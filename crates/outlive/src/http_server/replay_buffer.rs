@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-use bytes::Bytes;
+use outlive_core::Message;
 use outlive_core::server::Channel;
 use tokio::sync::Notify;
 
@@ -58,7 +58,7 @@ struct Inner {
 /// What is said on one channel.
 #[derive(Debug, Default)]
 struct ChannelBuffer {
-    messages: VecDeque<Bytes>,
+    messages: VecDeque<Message>,
     /// The number of the first of them; they are counted from 1.
     first: u64,
     /// The number the reader takes next.
@@ -80,7 +80,7 @@ struct ChannelBuffer {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// This message, and its number.
-    Message(u64, Bytes),
+    Message(u64, Message),
     /// Nothing yet.
     Nothing,
     /// Nothing more: all has been said.
@@ -97,7 +97,7 @@ pub(crate) enum Beginning {
     /// Nothing is to be said on it.
     Silence,
     /// One message, and that was all.
-    Answer(Bytes),
+    Answer(Message),
     /// More, or not yet anything.
     Stream,
 }
@@ -210,7 +210,7 @@ impl ReplayBuffer {
             buffer.messages.pop_front();
             buffer.first += 1;
             inner.kept -= 1;
-            inner.kept_bytes -= message.len();
+            inner.kept_bytes -= message.bytes().len();
         }
         Next::Message(number, message)
     }
@@ -237,7 +237,7 @@ impl ReplayBuffer {
     }
 
     /// Says something. The reader is woken at the next flush, or at the end.
-    pub(crate) fn send(&self, channel: Channel, message: Bytes) {
+    pub(crate) fn send(&self, channel: Channel, message: Message) {
         let mut inner = self.lock();
         let channel = match self.single {
             true => Channel::MAIN,
@@ -263,7 +263,7 @@ impl ReplayBuffer {
             }
             buffer.cut();
         }
-        let len = message.len();
+        let len = message.bytes().len();
         buffer.backlog += len;
         buffer.messages.push_back(message);
         inner.kept += 1;
@@ -430,7 +430,7 @@ impl Inner {
             }
             buffer.next = after + 1;
             let read = (buffer.next - buffer.first) as usize;
-            buffer.backlog = buffer.messages.iter().skip(read).map(Bytes::len).sum();
+            buffer.backlog = size_of(buffer.messages.iter().skip(read));
         }
         buffer.cut();
         buffer.attached = true;
@@ -446,7 +446,7 @@ impl Inner {
     fn remove(&mut self, channel: Channel) {
         if let Some(buffer) = self.channels.remove(&channel) {
             self.kept -= buffer.messages.len();
-            self.kept_bytes -= buffer.messages.iter().map(Bytes::len).sum::<usize>();
+            self.kept_bytes -= size_of(&buffer.messages);
         }
     }
 
@@ -454,7 +454,7 @@ impl Inner {
     fn overrun(&mut self, channel: Channel) {
         if let Some(buffer) = self.channels.get_mut(&channel) {
             self.kept -= buffer.messages.len();
-            self.kept_bytes -= buffer.messages.iter().map(Bytes::len).sum::<usize>();
+            self.kept_bytes -= size_of(&buffer.messages);
             buffer.messages.clear();
             buffer.backlog = 0;
             buffer.next = buffer.first;
@@ -486,7 +486,7 @@ impl Inner {
                 let Some(message) = buffer.messages.front().filter(|_| spare) else {
                     break;
                 };
-                let len = message.len();
+                let len = message.bytes().len();
                 if buffer.next <= buffer.first {
                     buffer.next = buffer.first + 1;
                     buffer.backlog -= len;
@@ -503,14 +503,19 @@ impl Inner {
     }
 }
 
+/// The bytes of these messages.
+fn size_of<'a>(messages: impl IntoIterator<Item = &'a Message>) -> usize {
+    messages.into_iter().map(|it| it.bytes().len()).sum()
+}
+
 impl ChannelBuffer {
     /// The next message and its number.
-    fn take(&mut self) -> Option<(u64, Bytes)> {
+    fn take(&mut self) -> Option<(u64, Message)> {
         let index = usize::try_from(self.next - self.first).ok()?;
         let message = self.messages.get(index)?.clone();
         let number = self.next;
         self.next += 1;
-        self.backlog -= message.len();
+        self.backlog -= message.bytes().len();
         Some((number, message))
     }
 

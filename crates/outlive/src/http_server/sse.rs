@@ -8,10 +8,9 @@
 use std::sync::Arc;
 
 use hyper::{Method, Request, StatusCode};
-use outlive_core::{Frame, Message};
 
 use super::body::Unread;
-use super::endpoint::{Caller, Refused, accepts, defect, malformed, must_be_json};
+use super::endpoint::{Caller, Refused, accepts, malformed, must_be_json};
 use super::listener::Front;
 use super::reader::Reader;
 use super::replay_buffer::ReplayBuffer;
@@ -76,13 +75,12 @@ impl Front {
         };
         let session = self.find_session(id, true, caller)?;
         let _use = Use::of(&session);
-        let body = self.read(body, caller).await?;
-        let message = Message::read(body.clone());
-        if let Some(defect) = defect(&message).filter(|it| it.id_json.is_empty()) {
+        let frame = self.read(body, caller).await?;
+        if let Some(defect) = frame.defect().filter(|it| it.id_json.is_empty()) {
             return Ok(malformed(defect));
         }
         // What else is wrong with it is said on the stream, as everything is.
-        session.route.hear(self.fresh_channel(), Frame::Line(body));
+        session.route.hear(self.fresh_channel(), frame);
         Ok(reply::bare(StatusCode::ACCEPTED))
     }
 }

@@ -9,9 +9,9 @@ use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use outlive_core::cause::{Exit, StartFailure};
-use outlive_core::{Frame, Framer, Generation, LinkInput, LinkOrder};
+use outlive_core::{Frame, Framer, Generation, LinkInput, LinkOrder, Message};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
@@ -197,9 +197,9 @@ impl Link for ChildLink {
         }
     }
 
-    fn send(&mut self, frame: Bytes) {
+    fn send(&mut self, message: Message) {
         if self.stdin.is_some() && !self.closing && !self.stopped {
-            self.outbox.push(frame);
+            self.outbox.push(message.into_bytes());
         }
     }
 

@@ -16,15 +16,14 @@ pub(super) struct Unreadable {
     pub(super) error: Error,
 }
 
-/// Reads a message for rmcp. `None` if it is none, which a session does not let through.
+/// Reads a message for rmcp.
 pub(super) fn read<R: ServiceRole>(
-    frame: Bytes,
-) -> Option<Result<RxJsonRpcMessage<R>, Box<Unreadable>>> {
-    let error = match serde_json::from_slice(&frame) {
-        Ok(message) => return Some(Ok(message)),
+    message: Message,
+) -> Result<RxJsonRpcMessage<R>, Box<Unreadable>> {
+    let error = match serde_json::from_slice(message.bytes()) {
+        Ok(message) => return Ok(message),
         Err(error) => error,
     };
-    let message = Message::read(frame).ok()?;
     let outcome = match message.kind() {
         Kind::Response => Outcome::Done,
         Kind::Request | Kind::Notification => Outcome::NotSent,
@@ -34,12 +33,12 @@ pub(super) fn read<R: ServiceRole>(
         unreadable: false,
         outcome,
     };
-    Some(Err(Box::new(Unreadable { message, error })))
+    Err(Box::new(Unreadable { message, error }))
 }
 
 impl Unreadable {
     /// The answer to whoever sent the message, if it is a request.
-    pub(super) fn answer(&self, generation: Generation) -> Option<Bytes> {
+    pub(super) fn answer(&self, generation: Generation) -> Option<Message> {
         let message = &self.message;
         let is_request = message.kind() == Kind::Request;
         is_request.then(|| {

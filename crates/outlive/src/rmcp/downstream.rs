@@ -12,7 +12,7 @@ use bytes::Bytes;
 use outlive_core::error::{Error, Outcome, Refusal};
 use outlive_core::message::Kind;
 use outlive_core::policy::Limits;
-use outlive_core::{Event, Frame, Generation, Id, Input, Time};
+use outlive_core::{Event, Frame, Generation, Id, Input, Message, Time};
 use rmcp::RoleClient;
 use rmcp::service::RxJsonRpcMessage;
 use tokio::sync::oneshot;
@@ -165,7 +165,7 @@ impl RmcpDownstream {
         }
         // rmcp tells its caller.
         settle(self.pending.remove(id)?, Ok(()));
-        Some(Input::Host(Frame::Line(frame)))
+        Some(Input::Host(Frame::read(frame)))
     }
 
     /// What nobody waits for any more is cancelled, then the session ends.
@@ -193,12 +193,9 @@ impl RmcpDownstream {
         self.pending.remove(id)?
     }
 
-    fn deliver(&mut self, frame: Bytes) {
-        let size = frame.len();
-        let Some(read) = codec::read::<RoleClient>(frame) else {
-            return;
-        };
-        let message = match read {
+    fn deliver(&mut self, message: Message) {
+        let size = message.bytes().len();
+        let message = match codec::read::<RoleClient>(message) {
             Ok(message) => message,
             Err(unreadable) => return self.unreadable(*unreadable),
         };
@@ -237,7 +234,7 @@ impl RmcpDownstream {
     fn unreadable(&mut self, unreadable: codec::Unreadable) {
         if let Some(answer) = unreadable.answer(Generation::FIRST) {
             // Closed meanwhile: then the server does not wait for it either.
-            let _ = self.shared.order(Order::Send(answer));
+            let _ = self.shared.order(Order::Send(answer.into_bytes()));
         }
         if unreadable.message.kind() != Kind::Response {
             return;
@@ -286,10 +283,10 @@ impl Downstream for RmcpDownstream {
                     reply,
                 } => {
                     self.request(id, greets, reply);
-                    Some(Input::Host(Frame::Line(frame)))
+                    Some(Input::Host(Frame::read(frame)))
                 }
                 Order::Cancel { id, frame } => self.cancel(&id, frame),
-                Order::Send(frame) => Some(Input::Host(Frame::Line(frame))),
+                Order::Send(frame) => Some(Input::Host(Frame::read(frame))),
                 Order::Restart => Some(Input::Restart),
                 Order::Leave => {
                     self.leave();
@@ -304,8 +301,8 @@ impl Downstream for RmcpDownstream {
         Poll::Pending
     }
 
-    fn send(&mut self, frame: Bytes) {
-        self.deliver(frame);
+    fn send(&mut self, message: Message) {
+        self.deliver(message);
     }
 
     fn refuse(&mut self, refusal: Refusal) {

@@ -12,10 +12,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
 use outlive_core::cause::{Exit, StartFailure};
 use outlive_core::error::Outcome;
-use outlive_core::{Error, Frame, Generation, LinkInput, LinkOrder};
+use outlive_core::{Error, Frame, Generation, LinkInput, LinkOrder, Message};
 use rmcp::model::{JsonRpcMessage, ProtocolVersion};
 use rmcp::service::{
     NotificationContext, RequestContext, RxJsonRpcMessage, ServiceRole, TxJsonRpcMessage,
@@ -44,7 +43,7 @@ impl<S> Handlers<S> {
 /// The two directions between a link and its run of rmcp.
 struct Wire {
     to_handler: Queue<RxJsonRpcMessage<RoleServer>>,
-    to_session: Queue<Bytes>,
+    to_session: Queue<Frame>,
 }
 
 impl<S: Service<RoleServer>> Upstream for Handlers<S> {
@@ -94,7 +93,7 @@ pub(super) struct HandlerLink {
     wire: Arc<Wire>,
     task: AbortHandle,
     /// From the handler, for the session.
-    frames: VecDeque<Bytes>,
+    frames: VecDeque<Frame>,
     /// Frames for the handler so far.
     queued: u64,
     /// How many of them it took, once it takes no more.
@@ -122,20 +121,18 @@ impl Link for HandlerLink {
         self.generation
     }
 
-    fn send(&mut self, frame: Bytes) {
-        let size = frame.len();
+    fn send(&mut self, message: Message) {
+        let size = message.bytes().len();
         self.queued += 1;
-        let read = codec::read::<RoleServer>(frame);
-        let message = match read {
-            Some(Ok(message)) => Some(message),
-            Some(Err(unreadable)) => {
+        let message = match codec::read::<RoleServer>(message) {
+            Ok(message) => Some(message),
+            Err(unreadable) => {
                 tracing::debug!("{}", unreadable.error);
                 if let Some(answer) = unreadable.answer(self.generation) {
-                    self.wire.to_session.push(answer, 0);
+                    self.wire.to_session.push(Frame::Message(answer), 0);
                 }
                 unreadable.for_rmcp::<RoleServer>()
             }
-            None => None,
         };
         if let Some(message) = message {
             self.wire.to_handler.push(message, size);
@@ -177,7 +174,7 @@ impl Link for HandlerLink {
     }
 
     fn next_frame(&mut self) -> Option<Frame> {
-        self.frames.pop_front().map(Frame::Line)
+        self.frames.pop_front()
     }
 
     fn ending(&self) -> LinkInput {
@@ -225,9 +222,9 @@ impl Transport<RoleServer> for Inside {
     ) -> impl Future<Output = Result<(), Error>> + Send + 'static {
         let wire = self.0.clone();
         // Now, not when the future is polled, so that progress comes before its answer.
-        let posted = codec::write::<RoleServer>(&message).map(|frame| {
-            let size = frame.len();
-            wire.to_session.push(frame, size)
+        let posted = codec::write::<RoleServer>(&message).map(|line| {
+            let size = line.len();
+            wire.to_session.push(Frame::read(line), size)
         });
         let is_request = matches!(message, JsonRpcMessage::Request(_));
         async move {

@@ -280,7 +280,7 @@ impl Engine {
         self.machine.handle(now, input);
         while let Some(output) = self.machine.poll() {
             match output {
-                Output::Send(channel, line) if !self.broken => self.sink.send(channel, line),
+                Output::Send(channel, message) if !self.broken => self.sink.send(channel, message),
                 Output::Send(..) => {}
                 Output::Done(channel) => self.sink.done(channel),
                 Output::Start(ticket, request) => {

@@ -12,7 +12,6 @@ use std::task::{Context, Wake};
 use std::thread;
 use std::time::Duration;
 
-use bytes::Bytes;
 use outlive_core::server::{Channel, CloseKind, Input};
 use outlive_core::{Frame, Message, Time};
 use tokio::net::{TcpListener, ToSocketAddrs};
@@ -381,8 +380,8 @@ impl Route for Machine {
 struct Spoken(Arc<ReplayBuffer>);
 
 impl Sink for Spoken {
-    fn send(&mut self, channel: Channel, line: Bytes) {
-        self.0.send(channel, line);
+    fn send(&mut self, channel: Channel, message: Message) {
+        self.0.send(channel, message);
     }
 
     fn done(&mut self, channel: Channel) {

@@ -9,7 +9,8 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
+use outlive_core::Message;
 use outlive_core::server::Channel;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadHalf, WriteHalf};
 
@@ -50,7 +51,7 @@ pub(crate) trait Writing: Send {
 /// Where messages for the client go.
 pub(crate) trait Sink: Send {
     /// Queues a message.
-    fn send(&mut self, channel: Channel, line: Bytes);
+    fn send(&mut self, channel: Channel, message: Message);
 
     /// Nothing more will come on this channel.
     fn done(&mut self, channel: Channel);
@@ -93,8 +94,8 @@ impl Pipe {
 }
 
 impl Sink for Pipe {
-    fn send(&mut self, _: Channel, line: Bytes) {
-        self.outbox.push(line);
+    fn send(&mut self, _: Channel, message: Message) {
+        self.outbox.push(message.into_bytes());
     }
 
     fn done(&mut self, _: Channel) {}

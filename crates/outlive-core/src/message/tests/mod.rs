@@ -5,6 +5,7 @@ use bytes::Bytes;
 use super::*;
 
 mod batch;
+mod compose;
 mod defect;
 mod envelope;
 mod head;

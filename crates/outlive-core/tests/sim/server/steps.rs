@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use outlive_core::Frame;
 use outlive_core::Id;
-use outlive_core::framer::{Frame, TooLong};
+use outlive_core::framer::TooLong;
 use outlive_core::protocol::List;
 use outlive_core::server::{Answer, Ask, AskId, CloseKind, Input, Level, RpcError, Ticket};
 

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use outlive_core::Frame;
 use outlive_core::Time;
-use outlive_core::framer::Frame;
 use outlive_core::server::{Channel, Input, Output, Server, ServerPolicy, Ticket};
 
+use crate::known;
 use crate::schedule::Dice;
 use crate::world::Broken;
 
@@ -205,14 +206,14 @@ impl World {
     }
 
     pub(super) fn client(&mut self, line: String) -> Result<(), Broken> {
-        self.frame(Frame::Line(line.into()))
+        self.frame(Frame::read(line.into()))
     }
 
     /// The driver reads a frame, if the server wants one.
     pub(super) fn frame(&mut self, frame: Frame) -> Result<(), Broken> {
         let queued = self.server.sizes().queued;
         // The last of a batch may find the queue full that the first found empty.
-        let batch = matches!(&frame, Frame::Line(line) if line.starts_with(b"["));
+        let batch = matches!(&frame, Frame::Batch(_));
         self.crowded =
             batch || queued.0 >= self.policy.queue || queued.1 >= self.policy.queue_bytes;
         self.handle(Input::Frame(Channel::MAIN, frame))?;
@@ -233,7 +234,10 @@ impl World {
                 return Err(format!("10: after the end: {output:?}"));
             }
             match output {
-                Output::Send(_, line) => self.sent(&line)?,
+                Output::Send(_, message) => {
+                    known::check(&message)?;
+                    self.sent(message.bytes())?;
+                }
                 Output::Start(ticket, request) => self.started(ticket, &request)?,
                 Output::Cancel(ticket, reason) => self.told(ticket, &reason)?,
                 Output::Drop(ticket) => self.dropped(ticket)?,

@@ -1,19 +1,19 @@
 //! The books: what the host and the servers are sent is written down and held against the invariants.
 
-use bytes::Bytes;
 use outlive_core::message::Kind;
 use outlive_core::policy::Retry;
 use outlive_core::{Generation, Id, Message, State};
 
 use super::lists::{self, page_of};
 use super::{Broken, Server, Todo, World};
+use crate::known;
 use crate::schedule::Method;
 
 impl World {
-    pub(super) fn host_gets(&mut self, bytes: Bytes) -> Result<(), Broken> {
-        self.note(|| format!("host   < {}", String::from_utf8_lossy(&bytes)));
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        let message = Message::read(bytes).map_err(|d| format!("junk to the host: {d:?}"))?;
+    pub(super) fn host_gets(&mut self, message: Message) -> Result<(), Broken> {
+        let text = String::from_utf8_lossy(message.bytes()).into_owned();
+        self.note(|| format!("host   < {text}"));
+        known::check(&message)?;
         match message.kind() {
             Kind::Response => self.host_is_answered(&message, &text),
             Kind::Request => {
@@ -180,10 +180,10 @@ impl World {
     pub(super) fn server_gets(
         &mut self,
         generation: Generation,
-        bytes: Bytes,
+        message: Message,
     ) -> Result<(), Broken> {
-        self.note(|| format!("server < {}", String::from_utf8_lossy(&bytes)));
-        let message = Message::read(bytes).map_err(|d| format!("junk to the server: {d:?}"))?;
+        self.note(|| format!("server < {}", String::from_utf8_lossy(message.bytes())));
+        known::check(&message)?;
         let Some(server) = self.server.as_mut().filter(|s| s.generation == generation) else {
             return Err(format!(
                 "6: a message for {generation}, which is not in service"

@@ -1,8 +1,8 @@
 //! The last server of a session whose host has closed its side and reads on.
 
 use bytes::Bytes;
+use outlive_core::Frame;
 use outlive_core::cause::Reason;
-use outlive_core::framer::Frame;
 use outlive_core::{Input, LinkInput, State};
 
 use super::steps::WELCOME;
@@ -53,7 +53,7 @@ impl World {
         let line = format!(r#"{{"id":{},"result":{result}}}"#, todo.id);
         self.note(|| format!("last   > {line}"));
         let owed = todo.asked.filter(|index| self.asked[*index].open);
-        let frame = Frame::Line(Bytes::from(line));
+        let frame = Frame::read(Bytes::from(line));
         self.feed(Input::Link(generation, LinkInput::Frame(frame)))?;
         match owed.filter(|index| self.asked[*index].open) {
             Some(index) => Err(format!(

@@ -299,10 +299,10 @@ impl World {
 
     fn carry_out(&mut self, output: Output) -> Result<(), Broken> {
         match output {
-            Output::ToHost(bytes) | Output::ToHostOf(_, bytes) => self.host_gets(bytes),
+            Output::ToHost(message) | Output::ToHostOf(_, message) => self.host_gets(message),
             Output::Over(_) => Ok(()),
             Output::Refuse(refusal) => self.host_gets(refusal.to_response()),
-            Output::ToLink(generation, bytes) => self.server_gets(generation, bytes),
+            Output::ToLink(generation, message) => self.server_gets(generation, message),
             Output::Connect(generation) => self.connect(generation),
             Output::Link(generation, order) => self.order(generation, order),
             Output::Event(Event::State(state)) => {

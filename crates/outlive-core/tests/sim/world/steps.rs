@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use outlive_core::Frame;
 use outlive_core::cause::{Exit, StartFailure};
-use outlive_core::framer::{Frame, TooLong};
+use outlive_core::framer::TooLong;
 use outlive_core::link::RequestFailure;
 use outlive_core::{Id, Input, LinkInput};
 
@@ -129,7 +130,7 @@ impl World {
                     return Ok(());
                 };
                 let line = Bytes::from_static(br#"{"id":1,"result":{"stale":true}}"#);
-                self.feed(Input::Link(generation, LinkInput::Frame(Frame::Line(line))))
+                self.feed(Input::Link(generation, LinkInput::Frame(Frame::read(line))))
             }
             Step::Inspected(stopped) => self.server_says(LinkInput::Inspected { stopped }),
             Step::Tick => self.tick(),
@@ -194,12 +195,12 @@ impl World {
             return Ok(());
         }
         self.note(|| format!("host   > {line}"));
-        self.feed(Input::Host(Frame::Line(line.into())))
+        self.feed(Input::Host(Frame::read(line.into())))
     }
 
     pub(super) fn server_line(&mut self, line: String) -> Result<(), Broken> {
         self.note(|| format!("server > {line}"));
-        self.server_says(LinkInput::Frame(Frame::Line(line.into())))
+        self.server_says(LinkInput::Frame(Frame::read(line.into())))
     }
 
     pub(super) fn server_says(&mut self, input: LinkInput) -> Result<(), Broken> {
