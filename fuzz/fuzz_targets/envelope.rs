@@ -8,7 +8,7 @@
 
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
-use outlive_core::framer::{Frame, Framer, TooLong};
+use outlive_core::framer::{Framer, Line, TooLong};
 use outlive_core::message::{DefectKind, Id, Kind, Message, read_batch};
 use serde_json::{Map, Value};
 
@@ -187,7 +187,7 @@ fn skimming(line: &[u8], read: &Result<Message, outlive_core::message::Defect>) 
         len,
     };
     if long.id_json.len() < 1024 {
-        assert_eq!(frames(0, [line]), [Frame::TooLong(long)]);
+        assert_eq!(frames(0, [line]), [Line::TooLong(long)]);
     }
 }
 
@@ -202,23 +202,23 @@ fn framing(data: &[u8]) {
     assert_eq!(frames(limit, stream.chunks(size)), whole);
     for frame in whole {
         match frame {
-            Frame::Line(line) => {
+            Line::Whole(line) => {
                 assert!(!line.is_empty() && line.len() <= limit);
                 assert!(!line.contains(&b'\n'));
             }
-            Frame::TooLong(long) => assert!(long.len > limit as u64),
+            Line::TooLong(long) => assert!(long.len > limit as u64),
         }
     }
 }
 
-fn frames<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<Frame> {
+fn frames<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<Line> {
     let mut framer = Framer::new(limit);
     let mut frames = Vec::new();
     for chunk in chunks {
         framer.extend(chunk);
-        frames.extend(std::iter::from_fn(|| framer.next_frame()));
+        frames.extend(std::iter::from_fn(|| framer.next_line()));
         assert!(framer.buffered() <= limit);
     }
-    frames.extend(std::iter::from_fn(|| framer.finish()));
+    frames.extend(std::iter::from_fn(|| framer.last_line()));
     frames
 }

@@ -12,12 +12,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use outlive_core::protocol::List;
-use outlive_core::framer::{Frame, TooLong};
-use outlive_core::message::{Kind, read_batch};
+use outlive_core::framer::TooLong;
+use outlive_core::message::Kind;
 use outlive_core::server::{
     Answer, Ask, AskId, Channel, CloseKind, Input, Level, Output, RpcError, Server, ServerPolicy, Ticket,
 };
-use outlive_core::{Id, Message, Time};
+use outlive_core::{Frame, Id, Message, Time};
 
 fuzz_target!(|data: &[u8]| {
     let mut world = World::new(Schedule(data));
@@ -150,19 +150,19 @@ impl<'a> World<'a> {
             }
             1..=4 => {
                 let line = self.request();
-                self.client(Frame::Line(line.into()));
+                self.client(Frame::read(line.into()));
             }
             5 => {
                 let id = self.schedule.pick(IDS);
                 let line = format!(
                     r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#
                 );
-                self.client(Frame::Line(line.into()));
+                self.client(Frame::read(line.into()));
             }
             6 => {
                 let id = self.schedule.below(8);
                 let line = format!(r#"{{"jsonrpc":"2.0","id":"outlive-ask-{id}","result":{{}}}}"#);
-                self.client(Frame::Line(line.into()));
+                self.client(Frame::read(line.into()));
             }
             7 | 8 => {
                 let Some(ticket) = self.ticket() else { return };
@@ -272,8 +272,8 @@ impl<'a> World<'a> {
         let bytes = self.schedule.bytes();
         let line: Vec<u8> = bytes.iter().copied().filter(|b| *b != b'\n').collect();
         match line.is_empty() {
-            true => Frame::Line("?".into()),
-            false => Frame::Line(line.into()),
+            true => Frame::read("?".into()),
+            false => Frame::read(line.into()),
         }
     }
 
@@ -291,16 +291,18 @@ impl<'a> World<'a> {
         };
         match frame {
             Frame::TooLong(long) => owe(long.id.clone()),
-            Frame::Line(line) => {
-                let all = read_batch(line).unwrap_or_else(|| vec![Message::read(line.clone())]);
+            Frame::Message(m) if m.kind() == Kind::Request => owe(m.id().cloned()),
+            Frame::Message(_) => {}
+            Frame::Batch(all) => {
                 for read in all {
                     match read {
                         Ok(m) if m.kind() == Kind::Request => owe(m.id().cloned()),
                         Ok(_) => {}
-                        Err(defect) => owe(defect.id),
+                        Err(defect) => owe(defect.id.clone()),
                     }
                 }
             }
+            Frame::Defect(defect) => owe(defect.id.clone()),
         }
     }
 
@@ -324,7 +326,7 @@ impl<'a> World<'a> {
         while let Some(output) = self.server.poll() {
             assert!(!self.closed, "after the end: {output:?}");
             match output {
-                Output::Send(_, bytes) => self.reaches_client(bytes),
+                Output::Send(_, message) => self.reaches_client(&message),
                 Output::Start(ticket, _) => self.tickets.push(ticket),
                 Output::Drop(ticket) => self.tickets.retain(|known| *known != ticket),
                 Output::Cancel(ticket, reason) => {
@@ -348,9 +350,10 @@ impl<'a> World<'a> {
     }
 
     /// What leaves the server is one message on one line.
-    fn reaches_client(&mut self, bytes: Bytes) {
-        assert!(!bytes.contains(&b'\n'));
-        let message = Message::read(bytes).expect("a message");
+    fn reaches_client(&mut self, sent: &Message) {
+        assert!(!sent.bytes().contains(&b'\n'));
+        let message = Message::read(sent.bytes().clone()).expect("a message");
+        assert_eq!((sent.kind(), sent.id(), sent.method()), (message.kind(), message.id(), message.method()));
         let Some(id) = message.id().filter(|_| message.kind() == Kind::Response) else {
             return;
         };

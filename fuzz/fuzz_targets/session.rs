@@ -12,10 +12,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use outlive_core::cause::{Exit, StartFailure};
-use outlive_core::framer::{Frame, TooLong};
-use outlive_core::message::{Kind, read_batch};
+use outlive_core::framer::TooLong;
+use outlive_core::message::Kind;
 use outlive_core::policy::{Cancel, Retry};
-use outlive_core::{Generation, Id, Input, LinkInput, Message, Output, Policy, Session, Time};
+use outlive_core::{Frame, Generation, Id, Input, LinkInput, Message, Output, Policy, Session, Time};
 
 fuzz_target!(|data: &[u8]| {
     let mut world = World::new(Schedule(data));
@@ -314,7 +314,7 @@ impl<'a> World<'a> {
             .copied()
             .filter(|b| *b != b'\n')
             .collect();
-        Frame::Line(if line.is_empty() {
+        Frame::read(if line.is_empty() {
             "?".into()
         } else {
             line.into()
@@ -355,7 +355,7 @@ impl<'a> World<'a> {
     }
 
     fn host_text(&mut self, line: String) {
-        self.host(Frame::Line(line.into()));
+        self.host(Frame::read(line.into()));
     }
 
     fn host(&mut self, frame: Frame) {
@@ -375,21 +375,23 @@ impl<'a> World<'a> {
         };
         match frame {
             Frame::TooLong(long) => owe(long.id.clone()),
-            Frame::Line(line) => {
-                let all = read_batch(line).unwrap_or_else(|| vec![Message::read(line.clone())]);
+            Frame::Message(m) if m.kind() == Kind::Request => owe(m.id().cloned()),
+            Frame::Message(_) => {}
+            Frame::Batch(all) => {
                 for read in all {
                     match read {
                         Ok(m) if m.kind() == Kind::Request => owe(m.id().cloned()),
                         Ok(_) => {}
-                        Err(defect) => owe(defect.id),
+                        Err(defect) => owe(defect.id.clone()),
                     }
                 }
             }
+            Frame::Defect(defect) => owe(defect.id.clone()),
         }
     }
 
     fn server_text(&mut self, line: String) {
-        self.server(Frame::Line(line.into()));
+        self.server(Frame::read(line.into()));
     }
 
     fn server(&mut self, frame: Frame) {
@@ -422,12 +424,12 @@ impl<'a> World<'a> {
         while let Some(output) = self.session.poll() {
             assert!(!self.closed, "after the end: {output:?}");
             match output {
-                Output::ToHost(bytes) | Output::ToHostOf(_, bytes) => self.reaches_host(bytes),
+                Output::ToHost(message) | Output::ToHostOf(_, message) => self.reaches_host(&message),
                 Output::Over(_) | Output::Initialized => {}
-                Output::Refuse(refusal) => self.reaches_host(refusal.to_response()),
-                Output::ToLink(generation, bytes) => {
+                Output::Refuse(refusal) => self.reaches_host(&refusal.to_response()),
+                Output::ToLink(generation, message) => {
                     assert_eq!(Some(generation), self.newest, "a message to an old link");
-                    let message = read(bytes);
+                    let message = read(&message);
                     if message.kind() == Kind::Request {
                         let id = Bytes::copy_from_slice(message.id_json());
                         self.asked.push_front((id, message.method().to_owned()));
@@ -449,8 +451,8 @@ impl<'a> World<'a> {
         }
     }
 
-    fn reaches_host(&mut self, bytes: Bytes) {
-        let message = read(bytes);
+    fn reaches_host(&mut self, message: &Message) {
+        let message = read(message);
         match (message.kind(), message.id()) {
             (Kind::Request, _) => {
                 self.shown
@@ -488,10 +490,12 @@ impl<'a> World<'a> {
     }
 }
 
-/// What leaves the session is one message on one line.
-fn read(bytes: Bytes) -> Message {
-    assert!(!bytes.contains(&b'\n'));
-    Message::read(bytes).expect("a message")
+/// What leaves the session is one message on one line, and what is known of it is what a reading says.
+fn read(sent: &Message) -> Message {
+    assert!(!sent.bytes().contains(&b'\n'));
+    let message = Message::read(sent.bytes().clone()).expect("a message");
+    assert_eq!((sent.kind(), sent.id(), sent.method()), (message.kind(), message.id(), message.method()));
+    message
 }
 
 fn cancelled(id: &str) -> String {

@@ -9,7 +9,8 @@
 
 use std::time::Duration;
 
-use crate::framer::{Frame, Framer};
+use crate::frame::Frame;
+use crate::framer::Framer;
 
 /// No name, id or address is longer; what is, is cut.
 const LONGEST_FIELD: usize = 8 << 10;

@@ -47,7 +47,7 @@ fn keep_on_one_line(message: &mut [u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::framer::Frame;
+    use crate::frame::Frame;
     use crate::server::Channel;
     use crate::sse::{Event, Events};
 
@@ -71,7 +71,7 @@ mod tests {
         message(&mut stream, Some(id(1)), b"{\"a\":\n1}");
         message(&mut stream, None, b"{}");
         let mut events = Events::new(64);
-        let line = |text: &'static str| Event::Message(Frame::Line(text.into()));
+        let line = |text: &'static str| Event::Message(Frame::read(text.into()));
         let expected = [
             Event::Endpoint("/messages?session_id=1".into()),
             Event::Comment,

@@ -353,7 +353,7 @@ fn a_refusal_is_worth_another_try_only_if_it_is_about_the_moment() {
     let statuses: Vec<u16> = (100..600).filter(retryable).collect();
     assert_eq!(statuses, [425, 429, 503]);
     let line = Error::Rejected { status: 413 }.to_response(b"1", "x", Generation::FIRST);
-    let value: Value = serde_json::from_slice(&line).expect("JSON");
+    let value: Value = serde_json::from_slice(line.bytes()).expect("JSON");
     let about = &value["error"]["data"]["outlive"];
     assert_eq!(
         (&about["status"], &about["retryable"]),
@@ -364,7 +364,7 @@ fn a_refusal_is_worth_another_try_only_if_it_is_about_the_moment() {
 #[test]
 fn an_error_on_the_wire_has_the_id_as_it_was_written() {
     let line = Error::SessionExpired.to_response(b"1.0", "x", Generation::FIRST.next());
-    let line = std::str::from_utf8(&line).expect("UTF-8");
+    let line = std::str::from_utf8(line.bytes()).expect("UTF-8");
     assert!(line.starts_with(r#"{"jsonrpc":"2.0","id":1.0,"error":{"#));
     let value: Value = serde_json::from_str(line).expect("JSON");
     assert_eq!(
