@@ -22,6 +22,7 @@ pub mod error;
 pub mod event;
 pub mod frame;
 pub mod framer;
+pub mod gateway;
 mod ledger;
 pub mod link;
 mod memory;

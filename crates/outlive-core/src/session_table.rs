@@ -3,23 +3,19 @@
 //! # Theory
 //!
 //! A client over HTTP is a series of requests that name a session. It may leave without a word, and then nothing but
-//! time tells that it has. Each session may have a server to itself, which is a process, so there are two bounds: on
-//! sessions, and on *places* for such servers. A place is taken before a session is opened and given back when its
-//! server has ended, which is later than the end of the session. So the second bound also holds while servers are
-//! being stopped.
+//! time tells that it has. So the table is bounded, and what nobody uses leaves it. A session may have a server to
+//! itself; how many of those there may be is a matter of the [gateway](crate::gateway), which asks the table who
+//! [gives way](SessionTable::give_way).
 //!
 //! - A session belongs to the [principal](Principal) that opened it. To anybody else it does not exist.
 //! - It ends when it was unused for [`ttl`](TableLimits::ttl). A client that has said nothing since the handshake may
 //!   never have learned its id, and then cannot come back: it ends after [`confirm`](TableLimits::confirm).
 //! - A newcomer that finds no room takes the place of the session that was unused longest, if that is longer than
 //!   [`stale`](TableLimits::stale) ([`left`](TableLimits::left) if its client has closed its stream). Else it is refused.
-//! - A newcomer whose place is still taken by a server that is being stopped waits for it, in turn, no longer than
-//!   [`wait`](TableLimits::wait).
 //!
 //! The driver owns the sessions and tells what they are doing ([`Tracked`]); it calls [`SessionTable::take_ended`]
 //! after everything that may end one, and ends those.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,9 +37,6 @@ impl Principal {
 pub struct TableLimits {
     /// Sessions at once.
     pub sessions: usize,
-    /// Servers at once that belong to one session each, those that are being stopped included. `usize::MAX` if
-    /// sessions have no servers to themselves.
-    pub servers: usize,
     /// A session that was unused for this long ends.
     pub ttl: Duration,
     /// So does one whose client has said nothing since the handshake, after this time.
@@ -52,20 +45,16 @@ pub struct TableLimits {
     pub stale: Duration,
     /// So does one whose client has closed its stream, after this time.
     pub left: Duration,
-    /// How long a newcomer waits for a place.
-    pub wait: Duration,
 }
 
 impl Default for TableLimits {
     fn default() -> TableLimits {
         TableLimits {
             sessions: 4096,
-            servers: usize::MAX,
             ttl: Duration::from_secs(30 * 60),
             confirm: Duration::from_secs(60),
             stale: Duration::from_secs(60),
             left: Duration::from_secs(10),
-            wait: Duration::from_secs(10),
         }
     }
 }
@@ -97,30 +86,6 @@ impl<S: Tracked + ?Sized> Tracked for Arc<S> {
     }
 }
 
-/// A newcomer that wants a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SessionKey(u64);
-
-/// Whether a newcomer may come in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admission {
-    /// Yes: it has a place, and is to [open](SessionTable::open) a session.
-    Admitted,
-    /// A server is being stopped to make room. Ask again when something has changed, at this moment at the latest.
-    Wait(Time),
-    /// No. It is not in the queue any more.
-    Full(Full),
-}
-
-/// What there is too much of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Full {
-    /// There are as many sessions as there may be.
-    Sessions,
-    /// There are as many servers as there may be.
-    Servers,
-}
-
 /// When a session ends if nothing happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ends {
@@ -135,13 +100,6 @@ pub enum Ends {
 pub struct SessionTable<S> {
     limits: TableLimits,
     sessions: FxHashMap<String, Entry<S>>,
-    /// Newcomers that wait, and since when.
-    queue: VecDeque<(SessionKey, Time)>,
-    /// Newcomers that were admitted and have not opened a session.
-    admitted: usize,
-    /// Places that are taken, those of sessions that have ended included.
-    taken: usize,
-    tickets: u64,
     ended: Vec<S>,
 }
 
@@ -159,10 +117,6 @@ impl<S: Tracked> SessionTable<S> {
         SessionTable {
             limits,
             sessions: FxHashMap::default(),
-            queue: VecDeque::new(),
-            admitted: 0,
-            taken: 0,
-            tickets: 0,
             ended: Vec::new(),
         }
     }
@@ -172,68 +126,46 @@ impl<S: Tracked> SessionTable<S> {
         &self.limits
     }
 
-    /// Somebody wants a session. Next it [asks](SessionTable::admit) whether it may have one.
-    pub fn arrive(&mut self, now: Time) -> SessionKey {
-        self.tickets += 1;
-        let ticket = SessionKey(self.tickets);
-        self.queue.push_back((ticket, now));
-        ticket
-    }
-
-    /// Whether a newcomer may come in. May end a session that gives way to it.
-    pub fn admit(&mut self, ticket: SessionKey, now: Time) -> Admission {
-        let Some(at) = self.queue.iter().position(|(known, _)| *known == ticket) else {
-            return Admission::Full(Full::Sessions);
-        };
-        let until = self.queue[at].1 + self.limits.wait;
-        loop {
-            let room = self.free_sessions().min(self.free_places());
-            if at < room {
-                self.queue.remove(at);
-                self.admitted += 1;
-                self.taken += 1;
-                return Admission::Admitted;
+    /// Ends the session that was unused longest, if that is long enough, among those that are of use to the newcomer
+    /// it gives way to. False if there is none.
+    pub fn give_way(&mut self, now: Time, is_of_use: impl Fn(&S) -> bool) -> bool {
+        let limits = self.limits;
+        let unused = self.sessions.iter_mut().filter_map(|(id, entry)| {
+            if !is_of_use(&entry.session) {
+                return None;
             }
-            // Places that become free without anybody's giving way.
-            let to_come = self.free_places().saturating_add(self.ending());
-            let full = match at < self.free_sessions() {
-                true => Full::Servers,
-                false => Full::Sessions,
+            let activity = entry.session.activity();
+            let unused = entry.unused(&activity, now);
+            let enough = match activity.left || !activity.confirmed {
+                true => limits.left.min(limits.stale),
+                false => limits.stale,
             };
-            if full == Full::Servers && at < to_come && now < until {
-                return Admission::Wait(until);
-            }
-            if now >= until || !self.give_way(now) {
-                self.queue.remove(at);
-                return Admission::Full(full);
-            }
-        }
-    }
-
-    /// A client goes where a server waits for it that has a place already: it needs room for a session, but no place.
-    /// It counts as one that was [admitted](Admission::Admitted), and as one place too many until its own is
-    /// [given back](SessionTable::release).
-    pub fn admit_to_kept(&mut self, ticket: SessionKey, now: Time) -> Admission {
-        let Some(at) = self.queue.iter().position(|(known, _)| *known == ticket) else {
-            return Admission::Full(Full::Sessions);
+            (activity.over || unused >= enough).then(|| (unused, id.clone()))
+        });
+        let Some((_, id)) = unused.max() else {
+            return false;
         };
-        self.queue.remove(at);
-        if self.free_sessions() == 0 && !self.give_way(now) {
-            return Admission::Full(Full::Sessions);
+        let session = self.end(&id);
+        self.ended.extend(session);
+        true
+    }
+
+    /// Whether there is room for one more. May end a session that gives way to it.
+    pub fn make_room(&mut self, now: Time) -> bool {
+        self.sessions.len() < self.limits.sessions || self.give_way(now, |_| true)
+    }
+
+    /// Opens a session. May end one that gives way to it; if there is no room, it is given back.
+    pub fn open(
+        &mut self,
+        id: String,
+        principal: Principal,
+        session: S,
+        now: Time,
+    ) -> Result<(), S> {
+        if !self.make_room(now) {
+            return Err(session);
         }
-        self.admitted += 1;
-        self.taken += 1;
-        Admission::Admitted
-    }
-
-    /// A newcomer is gone before it was admitted.
-    pub fn depart(&mut self, ticket: SessionKey) {
-        self.queue.retain(|(known, _)| *known != ticket);
-    }
-
-    /// A newcomer that was admitted opens its session.
-    pub fn open(&mut self, id: String, principal: Principal, session: S, now: Time) {
-        self.admitted = self.admitted.saturating_sub(1);
         let entry = Entry {
             principal,
             session,
@@ -242,16 +174,7 @@ impl<S: Tracked> SessionTable<S> {
         if let Some(old) = self.sessions.insert(id, entry) {
             self.ended.push(old.session);
         }
-    }
-
-    /// A newcomer that was admitted opens none. Its place is given back separately.
-    pub fn decline(&mut self) {
-        self.admitted = self.admitted.saturating_sub(1);
-    }
-
-    /// A place is free again: the server that had it has ended, or was never started.
-    pub fn release(&mut self) {
-        self.taken = self.taken.saturating_sub(1);
+        Ok(())
     }
 
     /// The session of this id, if it is this principal's.
@@ -308,51 +231,6 @@ impl<S: Tracked> SessionTable<S> {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty()
-    }
-
-    /// Places that are taken.
-    pub fn taken(&self) -> usize {
-        self.taken
-    }
-
-    /// Newcomers that wait.
-    pub fn waiting(&self) -> usize {
-        self.queue.len()
-    }
-
-    fn free_sessions(&self) -> usize {
-        let sessions = self.sessions.len() + self.admitted;
-        self.limits.sessions.saturating_sub(sessions)
-    }
-
-    fn free_places(&self) -> usize {
-        self.limits.servers.saturating_sub(self.taken)
-    }
-
-    /// Places of sessions that have ended, which become free when their servers have.
-    fn ending(&self) -> usize {
-        let theirs = self.sessions.len() + self.admitted;
-        self.taken.saturating_sub(theirs)
-    }
-
-    /// Ends the session that was unused longest, if that is long enough.
-    fn give_way(&mut self, now: Time) -> bool {
-        let limits = self.limits;
-        let unused = self.sessions.iter_mut().filter_map(|(id, entry)| {
-            let activity = entry.session.activity();
-            let unused = entry.unused(&activity, now);
-            let enough = match activity.left || !activity.confirmed {
-                true => limits.left.min(limits.stale),
-                false => limits.stale,
-            };
-            (activity.over || unused >= enough).then(|| (unused, id.clone()))
-        });
-        let Some((_, id)) = unused.max() else {
-            return false;
-        };
-        let session = self.end(&id);
-        self.ended.extend(session);
-        true
     }
 
     fn end_if(&mut self, mut is_over: impl FnMut(&mut Entry<S>) -> bool) {

@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use outlive_core::Time;
 use outlive_core::byte_budget::{ByteBudget, NoRoom, STALLED};
-use outlive_core::session_table::{
-    Activity, Admission, Ends, Full, Principal, SessionKey, SessionTable, TableLimits, Tracked,
-};
+use outlive_core::session_table::{Activity, Ends, Principal, SessionTable, TableLimits, Tracked};
 
 const A: Principal = Principal(1);
 const B: Principal = Principal(2);
@@ -55,14 +53,12 @@ impl Rig {
     /// A client that is let in and confirms its session.
     #[track_caller]
     fn client(&mut self, principal: Principal, now: Time) -> Session {
-        let ticket = self.table.arrive(now);
-        assert_eq!(self.table.admit(ticket, now), Admission::Admitted);
-        let session = self.open(principal, now);
+        let session = self.open(principal, now).expect("there is room");
         session.change(|it| it.confirmed = true);
         session
     }
 
-    fn open(&mut self, principal: Principal, now: Time) -> Session {
+    fn open(&mut self, principal: Principal, now: Time) -> Result<Session, Session> {
         self.names += 1;
         let session = Session {
             name: self.names,
@@ -70,13 +66,13 @@ impl Rig {
         };
         session.change(|it| it.last = now);
         let id = self.names.to_string();
-        self.table.open(id, principal, session.clone(), now);
-        session
+        self.table.open(id, principal, session.clone(), now)?;
+        Ok(session)
     }
 
-    fn arrive(&mut self, now: Time) -> (SessionKey, Admission) {
-        let ticket = self.table.arrive(now);
-        (ticket, self.table.admit(ticket, now))
+    /// Whether a newcomer is refused.
+    fn is_full(&mut self, now: Time) -> bool {
+        self.open(B, now).is_err()
     }
 
     /// The names of those that were ended.
@@ -184,15 +180,12 @@ fn fm_39_the_longest_unused_gives_way() {
     busy.change(|it| it.in_use = true);
     rig.client(A, at(1));
     rig.client(A, at(2));
-    let (_, refused) = rig.arrive(at(60));
-    assert_eq!(refused, Admission::Full(Full::Sessions));
-    assert_eq!(rig.table.waiting(), 0);
+    assert!(rig.is_full(at(60)));
     rig.client(B, at(61));
     assert_eq!(rig.ended(), [2]);
     rig.client(B, at(62));
     assert_eq!(rig.ended(), [3]);
-    let (_, refused) = rig.arrive(at(63));
-    assert_eq!(refused, Admission::Full(Full::Sessions));
+    assert!(rig.is_full(at(63)));
 }
 
 #[test]
@@ -212,18 +205,6 @@ fn of_several_the_one_that_was_unused_longest_gives_way() {
 }
 
 #[test]
-fn nobody_gives_way_to_one_that_is_refused() {
-    let mut rig = Rig::new(few_servers(2));
-    rig.client(A, at(0));
-    rig.client(A, at(0));
-    let (late, waits) = rig.arrive(at(100));
-    assert_eq!((waits, rig.ended().len()), (Admission::Wait(at(110)), 1));
-    let refused = rig.table.admit(late, at(110));
-    assert_eq!(refused, Admission::Full(Full::Servers));
-    assert_eq!((rig.ended().len(), rig.table.len()), (0, 1));
-}
-
-#[test]
 fn one_whose_client_closed_its_stream_gives_way_sooner() {
     let limits = TableLimits {
         sessions: 2,
@@ -232,104 +213,22 @@ fn one_whose_client_closed_its_stream_gives_way_sooner() {
     let mut rig = Rig::new(limits);
     rig.client(A, at(0));
     rig.client(A, at(10)).change(|it| it.left = true);
-    let (_, refused) = rig.arrive(at(19));
-    assert_eq!(refused, Admission::Full(Full::Sessions));
+    assert!(rig.is_full(at(19)));
     rig.client(A, at(20));
     assert_eq!(rig.ended(), [2]);
 }
 
-fn few_servers(servers: usize) -> TableLimits {
-    TableLimits {
-        servers,
-        ..TableLimits::default()
+#[test]
+fn one_that_is_of_no_use_to_the_newcomer_does_not_give_way() {
+    let mut rig = Rig::new(TableLimits::default());
+    for _ in 1..=3 {
+        rig.client(A, at(0));
     }
-}
-
-#[test]
-fn fm_32_a_server_that_is_being_stopped_still_has_its_place() {
-    let mut rig = Rig::new(few_servers(2));
-    rig.client(A, at(0));
-    rig.client(A, at(0));
-    let (_, refused) = rig.arrive(at(1));
-    assert_eq!(refused, Admission::Full(Full::Servers));
-    rig.table.end("1");
-    // Its server has not ended yet.
-    let (first, waits) = rig.arrive(at(1));
-    assert_eq!(waits, Admission::Wait(at(11)));
-    // There is one place to come, and one who waits for it.
-    let (_, refused) = rig.arrive(at(2));
-    assert_eq!(refused, Admission::Full(Full::Servers));
-    assert_eq!(rig.table.admit(first, at(3)), Admission::Wait(at(11)));
-    rig.table.release();
-    assert_eq!(rig.table.admit(first, at(4)), Admission::Admitted);
-    rig.open(A, at(4));
-    assert_eq!((rig.table.len(), rig.table.taken()), (2, 2));
-}
-
-#[test]
-fn fm_32_whoever_gives_way_is_waited_for_and_no_longer_than_that() {
-    let mut rig = Rig::new(few_servers(2));
-    rig.client(A, at(0));
-    rig.client(A, at(0));
-    let (first, waits) = rig.arrive(at(100));
-    assert_eq!(waits, Admission::Wait(at(110)));
-    assert_eq!(rig.ended().len(), 1);
-    // Asking again ends nobody else.
-    assert_eq!(rig.table.admit(first, at(101)), Admission::Wait(at(110)));
-    assert_eq!(rig.ended(), [0; 0]);
-    // Another one has another place.
-    let (second, waits) = rig.arrive(at(101));
-    assert_eq!(waits, Admission::Wait(at(111)));
-    assert_eq!(rig.ended().len(), 1);
-    // In turn.
-    rig.table.release();
-    assert_eq!(rig.table.admit(second, at(102)), Admission::Wait(at(111)));
-    assert_eq!(rig.table.admit(first, at(102)), Admission::Admitted);
-    assert_eq!(rig.table.admit(second, at(110)), Admission::Wait(at(111)));
-    let late = rig.table.admit(second, at(111));
-    assert_eq!(late, Admission::Full(Full::Servers));
-    assert_eq!(rig.table.waiting(), 0);
-}
-
-#[test]
-fn one_who_leaves_the_queue_lets_the_next_one_in() {
-    let mut rig = Rig::new(few_servers(1));
-    rig.client(A, at(0));
-    rig.table.end("1");
-    let (first, _) = rig.arrive(at(0));
-    rig.table.depart(first);
-    let (second, waits) = rig.arrive(at(0));
-    assert_eq!(waits, Admission::Wait(at(10)));
-    rig.table.release();
-    assert_eq!(rig.table.admit(second, at(1)), Admission::Admitted);
-    // It opens nothing after all.
-    rig.table.decline();
-    rig.table.release();
-    rig.client(A, at(2));
-    assert_eq!((rig.table.len(), rig.table.taken()), (1, 1));
-}
-
-#[test]
-fn fm_12_a_client_whose_server_is_kept_needs_no_place() {
-    let mut rig = Rig::new(few_servers(1));
-    rig.client(A, at(0));
-    rig.table.end("1");
-    let ticket = rig.table.arrive(at(1));
-    let admitted = rig.table.admit_to_kept(ticket, at(1));
-    assert_eq!((admitted, rig.table.waiting()), (Admission::Admitted, 0));
-    rig.open(A, at(1));
-    // It has the kept one, and gives back its own.
-    rig.table.release();
-    assert_eq!((rig.table.len(), rig.table.taken()), (1, 1));
-    let limits = TableLimits {
-        sessions: 1,
-        ..few_servers(1)
-    };
-    let mut rig = Rig::new(limits);
-    rig.client(A, at(0));
-    let ticket = rig.table.arrive(at(1));
-    let refused = rig.table.admit_to_kept(ticket, at(1));
-    assert_eq!(refused, Admission::Full(Full::Sessions));
+    assert!(!rig.table.give_way(at(59), |_| true));
+    assert!(rig.table.give_way(at(60), |session| session.name == 2));
+    assert_eq!(rig.ended(), [2]);
+    assert!(!rig.table.give_way(at(60), |session| session.name == 2));
+    assert_eq!((rig.ended().len(), rig.table.len()), (0, 2));
 }
 
 /// Numbers that are the same in every run.
@@ -344,8 +243,8 @@ impl Dice {
     }
 }
 
-/// Clients come, use their sessions, vanish; servers end late; time passes. The bounds hold after every step, nobody
-/// in use is ended for a newcomer, and nobody waits longer than it may.
+/// Clients come, use their sessions, vanish; time passes. The bound holds after every step, and nobody in use is ended
+/// for a newcomer.
 #[test]
 fn invariant_the_bounds_hold_in_random_schedules() {
     for seed in 1..=3000 {
@@ -357,21 +256,20 @@ fn schedule(seed: u64) {
     let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let limits = TableLimits {
         sessions: 1 + dice.roll(6) as usize,
-        servers: 1 + dice.roll(6) as usize,
         ..TableLimits::default()
     };
     let mut rig = Rig::new(limits);
     let mut now = 0;
     let mut open: BTreeMap<u64, Session> = BTreeMap::new();
-    // Servers that are alive: of sessions, and of those that have ended.
-    let mut servers = 0;
-    let mut ending = 0;
-    let mut waiting: Vec<(SessionKey, u64)> = Vec::new();
     for _ in 0..120 {
-        match dice.roll(9) {
-            0 | 1 => waiting.push((rig.table.arrive(at(now)), now)),
-            2 => {
-                let which = dice.roll(open.len().max(1) as u64) as usize;
+        let which = dice.roll(open.len().max(1) as u64) as usize;
+        let room = open.len() < limits.sessions;
+        match dice.roll(8) {
+            0..=2 => match rig.open(A, at(now)) {
+                Ok(session) => drop(open.insert(session.name, session)),
+                Err(_) => assert!(!room, "seed {seed}: there is room"),
+            },
+            3 => {
                 if let Some(session) = open.values().nth(which) {
                     let (use_it, left) = (dice.roll(2) == 0, dice.roll(4) == 0);
                     session.change(|it| {
@@ -385,64 +283,22 @@ fn schedule(seed: u64) {
                     });
                 }
             }
-            3 => {
-                let which = dice.roll(open.len().max(1) as u64) as usize;
+            4 => {
                 if let Some(name) = open.keys().nth(which).copied() {
                     open.remove(&name);
                     assert!(rig.table.end(&name.to_string()).is_some());
-                    ending += 1;
                 }
             }
-            4 | 5 if ending > 0 => {
-                rig.table.release();
-                (ending, servers) = (ending - 1, servers - 1);
-            }
-            6 => now += 1 + dice.roll(90),
-            7 => {
-                let before = rig.table.len();
-                rig.table.expire(at(now));
-                for name in rig.ended() {
-                    let session = open.remove(&name).expect("a session of ours");
-                    assert!(!session.activity().in_use, "seed {seed}");
-                    ending += 1;
-                }
-                assert!(rig.table.len() <= before);
-            }
-            _ => {
-                let asked = std::mem::take(&mut waiting);
-                for (ticket, since) in asked {
-                    let admission = rig.table.admit(ticket, at(now));
-                    for name in rig.ended() {
-                        let session = open.remove(&name).expect("a session of ours");
-                        assert!(!session.activity().in_use, "seed {seed}");
-                        ending += 1;
-                    }
-                    match admission {
-                        Admission::Admitted => {
-                            let session = rig.open(A, at(now));
-                            open.insert(session.name, session);
-                            servers += 1;
-                        }
-                        Admission::Wait(until) => {
-                            assert_eq!(until, at(since) + limits.wait, "seed {seed}");
-                            assert!(ending > 0, "seed {seed}: it waits for nobody");
-                            assert!(at(now) < until, "seed {seed}: it waits for ever");
-                            waiting.push((ticket, since));
-                        }
-                        Admission::Full(Full::Sessions) => {}
-                        Admission::Full(Full::Servers) => {
-                            let room = limits.servers.saturating_sub(servers);
-                            assert!(waiting.len() >= room, "seed {seed}: there is room");
-                        }
-                    }
-                }
-            }
+            5 => now += 1 + dice.roll(90),
+            6 => rig.table.expire(at(now)),
+            _ => drop(rig.table.give_way(at(now), |session| session.name % 2 == 0)),
+        }
+        for name in rig.ended() {
+            let session = open.remove(&name).expect("a session of ours");
+            assert!(!session.activity().in_use, "seed {seed}");
         }
         assert_eq!(rig.table.len(), open.len(), "seed {seed}");
-        assert_eq!(rig.table.taken(), servers, "seed {seed}");
-        assert_eq!(rig.table.waiting(), waiting.len(), "seed {seed}");
         assert!(open.len() <= limits.sessions, "seed {seed}");
-        assert!(servers <= limits.servers, "seed {seed}");
     }
 }
 

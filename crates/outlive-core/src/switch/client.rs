@@ -457,6 +457,13 @@ impl Switch {
     }
 }
 
+/// The answer to a request that reaches no session any more because everything ends; `None` for all else.
+pub fn shutting_down(message: &Message) -> Option<Message> {
+    let refusal = Refusal::shutting_down(message.method(), false);
+    let is_request = message.kind() == Kind::Request;
+    is_request.then(|| Message::failure(message.id_json(), refusal.error.to_json().as_bytes()))
+}
+
 /// What tells a client that its notification is not passed on: there was no room for it.
 pub fn overloaded_notification() -> Message {
     unheard(&Refusal::overloaded("the notification"))

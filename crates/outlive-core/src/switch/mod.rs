@@ -62,7 +62,7 @@ use crate::server::refusal::Refusal;
 use crate::server::{Channel, Level};
 use crate::session::AbandonReason;
 
-pub use client::overloaded_notification;
+pub use client::{overloaded_notification, shutting_down};
 
 use abandoned::Abandoned;
 use candidate::Spoken;

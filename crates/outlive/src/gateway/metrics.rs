@@ -5,7 +5,7 @@ use std::time::UNIX_EPOCH;
 
 use outlive_core::meter::{BUCKETS, Meter};
 
-use super::pool::Pool;
+use super::upstreams::Upstreams;
 use crate::http_server::Census;
 
 /// A page in the making.
@@ -35,12 +35,12 @@ impl Page {
 }
 
 /// All numbers of a gateway.
-pub(super) fn page(pool: &Pool, census: &Census, is_ready: bool) -> String {
+pub(super) fn page(upstreams: &Upstreams, census: &Census, is_ready: bool) -> String {
     let mut page = Page::default();
     let name = "outlive_build_info";
     page.family(name, "gauge", "The version.");
     page.sample(name, &[("version", env!("CARGO_PKG_VERSION"))], 1);
-    let begun = pool.status.begun.duration_since(UNIX_EPOCH);
+    let begun = upstreams.begun.duration_since(UNIX_EPOCH);
     let help = "When the gateway was started, in seconds since 1970.";
     let begun = begun.unwrap_or_default().as_secs_f64();
     page.gauge("outlive_start_time_seconds", help, begun);
@@ -52,8 +52,8 @@ pub(super) fn page(pool: &Pool, census: &Census, is_ready: bool) -> String {
     page.gauge("outlive_sessions", help, census.sessions);
     let help = "Streams of clients that listen.";
     page.gauge("outlive_streams", help, census.streams);
-    servers(&mut page, &pool.meter);
-    requests(&mut page, &pool.meter);
+    servers(&mut page, &upstreams.meter);
+    requests(&mut page, &upstreams.meter);
     page.0
 }
 

@@ -2,14 +2,15 @@
 //!
 //! # Theory
 //!
-//! In front stands the same HTTP as before a server of this crate ([`Http`]); behind it, any MCP server: a command or
-//! an address. Between the two is a *upstream*: a [session](crate) with one server, as `outlive run` has it, and a
-//! [switch](outlive_core::switch) that makes several clients look like the one host a session has.
+//! In front stands the same HTTP as before a server of this crate ([`Http`]); behind it, any MCP servers: commands or
+//! addresses, which are its *targets*. Between the two, each server has a [session](crate), as `outlive run` has it,
+//! and a [switch](outlive_core::switch) that makes several clients look like the one host a session has. When a server
+//! is started, who is handed to it and when it is stopped is decided by a [machine](outlive_core::gateway) without I/O.
 //!
 //! ```text
-//!  legacy client ── LegacyClient ──┐
-//!  legacy client ── LegacyClient ──┼─► UpstreamSession (Switch) ◄─► GatewayDownstream ─ driver ─ Session ─► server
-//!  modern requests ── ModernClients ──┘
+//!  legacy client ──── LegacyClient ──┐
+//!  legacy client ──── LegacyClient ──┼─► UpstreamSession (Switch) ◄─► GatewayDownstream ─ driver ─ Session ─► server
+//!  modern requests ── ModernClients ─┘
 //! ```
 //!
 //! - A legacy client has a server to itself for as long as its session lasts; with [`share`](Builder::share), all
@@ -24,25 +25,29 @@
 //! | file | what happens there |
 //! |---|---|
 //! | `route` | clients come in and leave |
-//! | `pool` | servers are started and stopped |
-//! | `upstream_session` | one server and its clients |
+//! | `upstreams` | the machine is asked, told the time, and obeyed |
+//! | `target` | where servers come from |
+//! | `upstream_session`, `gauge` | one server and its clients |
 //! | `process` | signals |
-//! | `status`, `pages`, `metrics` | what is told about it: `/ready`, `/metrics`, `/` |
+//! | `pages`, `metrics` | what is told about it: `/ready`, `/metrics`, `/` |
 
+mod gauge;
 mod metrics;
 mod pages;
-mod pool;
 mod process;
 mod route;
-mod status;
+mod target;
+#[cfg(test)]
+mod tests;
 mod upstream_session;
+mod upstreams;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use outlive_core::cause::StartFailure;
+use outlive_core::gateway::Limits;
 use outlive_core::policy::Policy;
 use outlive_core::{Event, State, Time};
 
@@ -53,9 +58,9 @@ use crate::process::orphan_reaper::OrphanReaper;
 use crate::secrets::Secrets;
 use crate::server::Http;
 
-use pool::Pool;
 use route::Routes;
-use status::Status;
+use target::{Source, Target};
+use upstreams::Upstreams;
 
 pub use outlive_core::switch::Sharing;
 pub use process::run;
@@ -63,8 +68,8 @@ pub use process::run;
 /// What is added to the time a server may take to stop before the end does without it.
 const LEEWAY: Duration = Duration::from_secs(2);
 
-/// Servers that belong to one session each: a machine survives as many of the usual kind, which take some 100 MB.
-const MAX_SERVERS: usize = 64;
+/// The name of a target that is the only one.
+const NAME: &str = "server";
 
 /// A server that is served over HTTP, under supervision.
 ///
@@ -83,7 +88,7 @@ const MAX_SERVERS: usize = 64;
 /// [`upstreams`](Gateway::upstreams).
 #[derive(Clone)]
 pub struct Gateway {
-    pool: Arc<Pool>,
+    upstreams: Arc<Upstreams>,
 }
 
 impl Gateway {
@@ -91,13 +96,23 @@ impl Gateway {
     pub fn command(command: Command) -> Builder {
         let secrets = Secrets::of(&command);
         let label = command.label(&secrets);
-        Builder::new(Target::Command(command, secrets), label)
+        Builder::new(Source::Command(command, secrets), label)
     }
 
     /// Serves a server that is reached over HTTP.
     pub fn remote(remote: Remote) -> Builder {
         let label = remote.label();
-        Builder::new(Target::Remote(remote), label)
+        Builder::new(Source::Remote(remote), label)
+    }
+
+    fn over(
+        targets: Vec<Target>,
+        reaper: Option<OrphanReaper>,
+        watcher: Box<dyn Watcher>,
+    ) -> Gateway {
+        Gateway {
+            upstreams: Arc::new(Upstreams::new(targets, reaper, watcher)),
+        }
     }
 
     /// Settings for serving it over HTTP.
@@ -105,80 +120,73 @@ impl Gateway {
         Http::of_gateway(self.clone())
     }
 
-    /// What stands behind a front, and how long its sessions may take to end.
-    pub(crate) fn backend(self) -> (Box<dyn Backend>, Duration) {
-        let policy = &self.pool.policy;
-        let grace = policy.drain + policy.stop_grace + policy.term_grace + LEEWAY;
-        (Box::new(Routes(self.pool)), grace)
+    /// What stands behind a front that has at most so many sessions, and how long those may take to end.
+    pub(crate) fn backend(self, sessions: usize) -> (Box<dyn Backend>, Duration) {
+        self.upstreams.bound_servers(sessions);
+        let grace = |target: &Target| {
+            let policy = &target.policy;
+            policy.drain + policy.stop_grace + policy.term_grace + LEEWAY
+        };
+        let longest = self.upstreams.targets.iter().map(grace).max();
+        (Box::new(Routes(self.upstreams)), longest.unwrap_or(LEEWAY))
     }
 
     /// Where each of its servers stands. There are none before somebody needs one.
     pub fn upstreams(&self) -> Vec<Upstream> {
-        self.pool.upstreams()
+        self.upstreams.all()
     }
 
     /// Why none of its servers could be started, as far as that can be told before one is needed: there is no such
     /// program, for instance.
     pub fn obstacle(&self) -> Option<StartFailure> {
-        self.pool.obstacle()
+        self.upstreams.targets.iter().find_map(Target::obstacle)
     }
 
     /// Puts new servers under all sessions.
     pub fn restart(&self) {
-        self.pool.restart();
+        self.upstreams.restart();
     }
 
     /// Ends it. The first time gracefully: no new session is begun, what is in flight has the policy's
     /// drain to finish, then servers are stopped and streams ended. The second time at once.
     pub fn shutdown(&self) {
-        self.pool.shutdown();
+        self.upstreams.shutdown();
     }
 
     /// Whether it is ending.
     pub fn is_shutting_down(&self) -> bool {
-        self.pool.is_stopping()
+        self.upstreams.is_shutting_down()
     }
 }
 
 impl fmt::Debug for Gateway {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let targets = self.upstreams.targets.iter();
+        let labels: Vec<&str> = targets.map(|target| &*target.policy.label).collect();
         f.debug_struct("Gateway")
-            .field("label", &self.pool.policy.label)
-            .field("stops", &self.pool.stops.load(Ordering::Relaxed))
+            .field("targets", &labels)
+            .field("is_shutting_down", &self.is_shutting_down())
             .finish_non_exhaustive()
     }
 }
 
-/// Where servers come from.
-#[derive(Clone, Debug)]
-enum Target {
-    Command(Command, Secrets),
-    Remote(Remote),
-}
-
 /// How a gateway is set up.
 pub struct Builder {
-    target: Target,
+    source: Source,
     label: String,
     policy: Policy,
-    share: bool,
-    max_servers: usize,
-    pool: usize,
-    idle_stop: Option<Duration>,
+    limits: Limits,
     orphan_reaper: Option<OrphanReaper>,
     watcher: Box<dyn Watcher>,
 }
 
 impl Builder {
-    fn new(target: Target, label: String) -> Builder {
+    fn new(source: Source, label: String) -> Builder {
         Builder {
-            target,
+            source,
             label,
             policy: Policy::default(),
-            share: false,
-            max_servers: MAX_SERVERS,
-            pool: 1,
-            idle_stop: None,
+            limits: Limits::default(),
             orphan_reaper: None,
             watcher: Box::new(()),
         }
@@ -194,7 +202,7 @@ impl Builder {
     /// One server for all legacy clients, rather than one for each.
     #[must_use]
     pub fn share(mut self, share: bool) -> Builder {
-        self.share = share;
+        self.limits.share = share;
         self
     }
 
@@ -204,14 +212,14 @@ impl Builder {
     /// not counted.
     #[must_use]
     pub fn max_servers(mut self, most: usize) -> Builder {
-        self.max_servers = most.max(1);
+        self.limits.servers = most.max(1);
         self
     }
 
     /// How many servers there are for modern requests (1).
     #[must_use]
     pub fn pool(mut self, servers: usize) -> Builder {
-        self.pool = servers.max(1);
+        self.limits.pool = servers.max(1);
         self
     }
 
@@ -219,7 +227,7 @@ impl Builder {
     /// when it is needed.
     #[must_use]
     pub fn idle_stop(mut self, after: Duration) -> Builder {
-        self.idle_stop = Some(after);
+        self.limits.idle_stop = Some(after);
         self
     }
 
@@ -241,28 +249,8 @@ impl Builder {
     pub fn build(self) -> Gateway {
         let mut policy = self.policy;
         policy.label = self.label.into();
-        Gateway {
-            pool: Arc::new(Pool {
-                target: self.target,
-                policy,
-                share: self.share,
-                max_servers: self.max_servers,
-                idle_stop: self.idle_stop,
-                orphan_reaper: self.orphan_reaper,
-                watcher: self.watcher,
-                meter: Default::default(),
-                status: Status::new(),
-                upstreams: Default::default(),
-                pool: (0..self.pool).map(|_| Default::default()).collect(),
-                common: Default::default(),
-                waiting: Default::default(),
-                modern: Default::default(),
-                mirrored: Default::default(),
-                clients: Default::default(),
-                numbers: Default::default(),
-                stops: Default::default(),
-            }),
-        }
+        let target = Target::new(NAME.into(), self.source, policy, self.limits);
+        Gateway::over(vec![target], self.orphan_reaper, self.watcher)
     }
 }
 
@@ -270,8 +258,7 @@ impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder")
             .field("label", &self.label)
-            .field("share", &self.share)
-            .field("pool", &self.pool)
+            .field("limits", &self.limits)
             .finish_non_exhaustive()
     }
 }
@@ -298,6 +285,8 @@ pub struct Upstream {
     /// Counted from 1 in the order they were started; a server that is replaced under its session
     /// keeps its number.
     pub number: u64,
+    /// The name of the target it comes from.
+    pub target: String,
     /// Whom it is for.
     pub sharing: Sharing,
     /// Where its session stands.

@@ -7,67 +7,77 @@
 
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use outlive_core::cause::{Phase, Reason};
-use outlive_core::{Cause, State};
+use outlive_core::gateway::{Loss, ServerId, Standing, TargetId, Unready};
+use outlive_core::{Cause, State, Time};
 use serde_json::{Value, json};
 
-use super::pool::Pool;
+use super::target::Target;
+use super::upstreams::Upstreams;
 use super::{Sharing, Upstream, metrics};
 use crate::http_server::{Census, Pages, Readiness, ServerUse};
 
-impl Pages for Pool {
+impl Pages for Upstreams {
     fn ready(&self, full: bool) -> Readiness {
-        let now = Instant::now();
-        let upstreams = self.upstreams();
-        let ready = self.is_ready(&upstreams);
+        let (now, upstreams) = (self.now(), self.all());
         let each = |upstream: &Upstream| {
             let mut data = json!({
                 "upstream": upstream.number,
                 "for": upstream.sharing.name(),
                 "state": upstream.state.name(),
             });
-            let standing = self.status.standing(upstream.number);
+            let standing = self.standing(upstream);
             if let Some((cause, since)) = standing.and_then(|standing| standing.trouble) {
                 data["cause"] = shown(&cause, full);
                 data["seconds"] = json!((now - since).as_secs_f64());
             }
             data
         };
+        let readiness = self.readiness(now);
+        let ready = readiness.iter().any(Result::is_ok);
         let mut data = json!({
             "ready": ready,
             "upstreams": upstreams.iter().map(each).collect::<Vec<_>>(),
         });
-        if let Some((cause, since)) = self.status.given_up() {
-            let seconds = (now - since).as_secs_f64();
-            data["last"] = json!({ "cause": shown(&cause, full), "seconds": seconds });
-        } else if upstreams.is_empty()
-            && let Some(why) = self.obstacle()
-        {
-            let label = self.policy.label.clone();
-            let cause = Cause::new(Reason::Unmade(why), Phase::Spawn, label);
-            data["cause"] = shown(&cause, full);
+        for ((id, target), readiness) in self.target_ids().zip(readiness) {
+            if let Some((cause, since)) = self.lock().given_up(id, now) {
+                let seconds = (now - since).as_secs_f64();
+                data["last"] = json!({ "cause": shown(cause, full), "seconds": seconds });
+            } else if upstreams.is_empty()
+                && let Some(why) = target.obstacle()
+            {
+                let label = target.policy.label.clone();
+                let cause = Cause::new(Reason::Unmade(why), Phase::Spawn, label);
+                data["cause"] = shown(&cause, full);
+            }
+            if let Err(unready) = readiness.as_ref()
+                && !ready
+            {
+                data["reason"] = json!(unready.name());
+            }
         }
-        if self.is_stopping() {
+        if self.is_shutting_down() {
             data["shutting_down"] = json!(true);
         }
         Readiness { ready, data }
     }
 
     fn metrics(&self, census: &Census) -> String {
-        let is_ready = self.is_ready(&self.upstreams());
-        metrics::page(self, census, is_ready)
+        metrics::page(self, census, self.is_ready())
     }
 
     fn status(&self, census: &Census) -> String {
-        let upstreams = self.upstreams();
-        let ready = match self.is_ready(&upstreams) {
+        let upstreams = self.all();
+        let ready = match self.is_ready() {
             true => "<b class=ready>ready</b>",
             false => "<b class=failed>not ready</b>",
         };
-        let label = escaped(&self.policy.label);
-        let uptime = brief(self.status.uptime());
+        let labels = self.targets.iter();
+        let labels = labels.map(|target| format!("<code>{}</code>", escaped(&target.policy.label)));
+        let labels = labels.collect::<Vec<_>>().join(", ");
+        let uptime = brief(self.now().since_start());
         let Census {
             connections,
             sessions,
@@ -77,7 +87,7 @@ impl Pages for Pool {
         let mut page = String::from(HEAD);
         let _ = write!(
             page,
-            "<h1>outlive</h1>\n<p><code>{label}</code><p>{ready}, up for {uptime}; {}, {}, {}; {} in flight, {} held.",
+            "<h1>outlive</h1>\n<p>{labels}<p>{ready}, up for {uptime}; {}, {}, {}; {} in flight, {} held.",
             counted(*connections as u64, "connection"),
             counted(*sessions as u64, "session"),
             counted(*streams as u64, "stream"),
@@ -91,20 +101,29 @@ impl Pages for Pool {
     }
 }
 
-impl Pool {
-    fn is_ready(&self, upstreams: &[Upstream]) -> bool {
-        let in_trouble = |upstream: &&Upstream| {
-            let standing = self.status.standing(upstream.number);
-            standing.is_some_and(|standing| standing.trouble.is_some())
-        };
-        let kinds = [Sharing::Dedicated, Sharing::Shared, Sharing::Pooled];
-        let stands = |kind: Sharing| {
-            let mut those = upstreams.iter().filter(|it| it.sharing == kind).peekable();
-            those.peek().is_none() || !those.all(|upstream| in_trouble(&upstream))
-        };
-        let hopeful = !upstreams.is_empty()
-            || (self.status.given_up().is_none() && self.obstacle().is_none());
-        !self.is_stopping() && hopeful && kinds.into_iter().all(stands)
+impl Upstreams {
+    /// Why each target is not ready, if it is not.
+    fn readiness(&self, now: Time) -> Vec<Result<(), Unready>> {
+        let startable: Vec<bool> = self
+            .targets
+            .iter()
+            .map(|it| it.obstacle().is_none())
+            .collect();
+        let machine = self.lock();
+        let targets = startable.into_iter().enumerate();
+        let each = |(n, startable)| machine.readiness(TargetId(n), startable, now);
+        targets.map(each).collect()
+    }
+
+    /// Whether any of its targets is ready: one that is not must not take the others out of service.
+    fn is_ready(&self) -> bool {
+        self.readiness(self.now()).iter().any(Result::is_ok)
+    }
+
+    fn standing(&self, upstream: &Upstream) -> Option<Standing> {
+        let machine = self.lock();
+        let server = machine.server(ServerId(upstream.number))?;
+        Some(server.standing().clone())
     }
 
     fn write_upstreams(
@@ -116,7 +135,7 @@ impl Pool {
         page.push_str("<h2>Servers</h2>\n");
         if upstreams.is_empty() {
             page.push_str("<p>None: one is started with the first call that needs it.");
-            if let Some(why) = self.obstacle() {
+            for why in self.targets.iter().filter_map(Target::obstacle) {
                 let why = escaped(&why.to_string());
                 let _ = write!(page, " <b class=failed>It cannot be started: {why}.</b>");
             }
@@ -126,10 +145,11 @@ impl Pool {
             "<table><tr><th>#<th>for<th>whose<th>last used<th>ends<th>state<th>since<th>clients<th>in flight<th>lost\
              <th>why\n",
         );
+        let now = self.now();
         for upstream in upstreams.iter().take(MOST) {
-            let standing = self.status.standing(upstream.number);
+            let standing = self.standing(upstream);
             let server_use = server_uses.get(&upstream.number);
-            let since = standing.as_ref().map(|it| brief(it.since.elapsed()));
+            let since = standing.as_ref().map(|it| brief(now - it.since));
             let losses = standing.as_ref().map_or(0, |it| it.losses);
             let trouble = standing.and_then(|it| it.trouble);
             let why = trouble.map(|(cause, _)| escaped(&cause.predicate()));
@@ -170,7 +190,8 @@ impl Pool {
             (_, _) if upstream.in_flight > 0 => return "not while in use".into(),
             (Sharing::Shared, _) if upstream.clients > 0 => return "not while in use".into(),
             (_, _) => {
-                let after = self.idle_stop;
+                let target = self.targets.iter().find(|it| it.name == upstream.target);
+                let after = target.and_then(|target| target.limits.idle_stop);
                 after.map(|after| after.saturating_sub(upstream.unused))
             }
         };
@@ -179,7 +200,8 @@ impl Pool {
 
     fn write_losses(&self, page: &mut String) {
         page.push_str("<h2>Last losses</h2>\n");
-        let losses = self.status.losses();
+        let now = self.now();
+        let losses: Vec<Loss> = self.lock().losses().cloned().collect();
         if losses.is_empty() {
             page.push_str("<p>None.");
             return;
@@ -190,8 +212,8 @@ impl Pool {
             let _ = writeln!(
                 page,
                 "<tr><td>{}<td>{}<td>{}<td>{}",
-                brief(loss.at.elapsed()),
-                loss.server,
+                brief(now - loss.at),
+                loss.server.0,
                 escaped(&loss.cause.predicate()),
                 words.map_or(String::new(), |words| escaped(words)),
             );

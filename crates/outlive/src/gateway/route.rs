@@ -1,67 +1,68 @@
 //! The routes of a gateway: who answers a client.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
+use bytes::Bytes;
+use outlive_core::gateway::{Opening, TargetId};
 use outlive_core::server::Channel;
 use outlive_core::session_table::Principal;
-use outlive_core::switch::{Client, Sharing};
+use outlive_core::switch::{self, Client, Sharing};
 use outlive_core::{Frame, Message};
+use tokio::sync::Notify;
 
-use super::pool::Pool;
-use super::upstream_session::UpstreamSession;
-use crate::http_server::{Backend, Kind, Mirrored, Pages, Place, ReplayBuffer, Route};
+use super::target::Target;
+use super::upstream_session::{EVERYBODY, UpstreamSession};
+use super::upstreams::Upstreams;
+use crate::http_server::{Backend, Kind, Mirrored, Pages, ReplayBuffer, Room, Route};
 
-/// A gateway as what stands behind a front.
-pub(super) struct Routes(pub(super) Arc<Pool>);
+/// A gateway as what stands behind a front. Its endpoints are its targets.
+pub(super) struct Routes(pub(super) Arc<Upstreams>);
 
 impl Backend for Routes {
-    fn open(&self, replay: Arc<ReplayBuffer>, kind: Kind, place: Option<Place>) -> Arc<dyn Route> {
+    /// One target is at the path itself, several are each at a path of their own, which begins with their name.
+    fn paths(&self, path: &str) -> Vec<String> {
+        match &self.0.targets[..] {
+            [_] => vec![path.to_owned()],
+            targets => {
+                let path_of = |target: &Target| format!("/{}{path}", target.name);
+                targets.iter().map(path_of).collect()
+            }
+        }
+    }
+
+    fn open(&self, endpoint: usize, replay: Arc<ReplayBuffer>, kind: Kind<'_>) -> Arc<dyn Route> {
+        let (upstreams, target) = (self.0.clone(), TargetId(endpoint));
         match kind {
             Kind::Shared => {
-                self.0.serve_modern(&replay);
+                upstreams.serve_modern(target, &replay);
                 Arc::new(ModernClients {
-                    pool: self.0.clone(),
+                    upstreams,
+                    target,
                     replay,
                 })
             }
-            Kind::Session(principal) => {
-                if self.0.is_stopping() {
-                    replay.seal();
-                }
+            Kind::Session(principal, first) => {
+                let client = upstreams.arrive(target, || opening_of(first?, principal));
                 Arc::new(LegacyClient {
-                    pool: self.0.clone(),
-                    client: self.0.fresh_client(),
+                    upstreams,
+                    client,
                     principal,
                     replay,
                     upstream: Mutex::default(),
-                    place: Mutex::new(place),
-                    stops: AtomicU32::new(0),
                     withdrawn: AtomicBool::new(false),
                 })
             }
         }
     }
 
-    fn places(&self) -> Option<(usize, Duration)> {
-        self.0.places()
-    }
-
-    fn keeps(&self, opening: &Message, principal: Principal) -> bool {
-        self.0.keeps(opening, principal)
-    }
-
-    fn make_room(&self) {
-        self.0.make_room();
+    fn room_bell(&self) -> Arc<Notify> {
+        self.0.room_bell()
     }
 
     fn message_limit(&self) -> usize {
-        self.0.policy.limits.message
-    }
-
-    fn mirrored(&self, call: &Message) -> Vec<Mirrored> {
-        self.0.mirrored(call)
+        let limits = self.0.targets.iter().map(|it| it.policy.limits.message);
+        limits.max().unwrap_or_default()
     }
 
     fn pages(&self) -> Option<&dyn Pages> {
@@ -71,15 +72,12 @@ impl Backend for Routes {
 
 /// One legacy client.
 struct LegacyClient {
-    pool: Arc<Pool>,
+    upstreams: Arc<Upstreams>,
     client: Client,
     principal: Principal,
     replay: Arc<ReplayBuffer>,
     /// The server it uses, from its first message on.
     upstream: Mutex<Option<Arc<UpstreamSession>>>,
-    /// The right to start one, until it is started.
-    place: Mutex<Option<Place>>,
-    stops: AtomicU32,
     /// Its token was withdrawn.
     withdrawn: AtomicBool,
 }
@@ -89,36 +87,34 @@ impl LegacyClient {
         self.upstream.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take_place(&self) -> Option<Place> {
-        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
-        place.take()
-    }
-
     /// The server it uses; with its first message it gets one, if there is one to be had.
     fn upstream(&self, frame: &Frame) -> Option<Arc<UpstreamSession>> {
-        let (upstream, spare) = {
-            let mut upstream = self.lock();
-            if let Some(upstream) = &*upstream {
-                return Some(upstream.clone());
+        let mut upstream = self.lock();
+        if upstream.is_none() {
+            let opening = frame.message();
+            let opening = opening.and_then(|first| opening_of(first, self.principal));
+            let joined = self.upstreams.join(self.client, opening.clone()).ok()?;
+            joined.join(self.client, &self.replay);
+            if let Some(opening) = opening {
+                joined.name_client(&opening.params);
             }
-            let mut place = self.take_place();
-            let who = (self.client, self.principal, &self.replay);
-            *upstream = self.pool.receive(who, frame, &mut place);
-            (upstream.clone(), place)
-        };
-        // Not before: whoever looks at the places may be looking at us.
-        drop(spare);
-        upstream
+            *upstream = Some(joined);
+        }
+        upstream.clone()
     }
 }
 
 impl Route for LegacyClient {
+    fn room(&self) -> Room {
+        self.upstreams.room(self.client)
+    }
+
     fn hear(&self, channel: Channel, frame: Frame) -> bool {
         if self.replay.is_sealed() {
             return true;
         }
         let Some(upstream) = self.upstream(&frame) else {
-            self.replay.done(channel);
+            self.replay.seal();
             return true;
         };
         upstream.hear(self.client, channel, frame);
@@ -143,7 +139,7 @@ impl Route for LegacyClient {
         let own = upstream
             .as_ref()
             .filter(|upstream| upstream.sharing == Sharing::Dedicated);
-        own.map(|upstream| upstream.number)
+        own.map(|upstream| upstream.id.0)
     }
 
     fn withdraw(&self, _channel: Channel) {
@@ -161,52 +157,76 @@ impl Route for LegacyClient {
     fn end(&self) {
         let upstream = self.lock().clone();
         if let Some(upstream) = &upstream {
-            self.pool.dismiss(upstream, self.client);
+            upstream.gone(self.client);
         }
+        self.upstreams.leave(self.client);
         self.replay.seal();
-        drop(self.take_place());
     }
 
+    /// The gateway has told its servers; whoever has none yet gets none.
     fn shutdown(&self) {
-        let time = self.stops.fetch_add(1, Ordering::Relaxed) + 1;
-        match &*self.lock() {
-            Some(upstream) => upstream.stop(time),
-            None => self.replay.seal(),
+        if self.lock().is_none() {
+            self.replay.seal();
         }
     }
 }
 
 /// Everybody whose requests speak for themselves.
 struct ModernClients {
-    pool: Arc<Pool>,
+    upstreams: Arc<Upstreams>,
+    target: TargetId,
     replay: Arc<ReplayBuffer>,
 }
 
 impl Route for ModernClients {
     fn hear(&self, channel: Channel, frame: Frame) -> bool {
-        if self.pool.hear(&self.replay, channel, frame) {
-            return self.replay.is_done(channel);
+        match self.upstreams.request(self.target) {
+            Ok(upstream) => upstream.hear_expected(EVERYBODY, channel, frame),
+            Err(_) => {
+                if let Some(error) = frame.message().and_then(switch::shutting_down) {
+                    self.replay.send(channel, error);
+                }
+                self.replay.done(channel);
+                self.replay.flush();
+            }
         }
-        self.replay.done(channel);
-        true
+        self.replay.is_done(channel)
     }
 
     fn left(&self, channel: Channel) {
-        self.pool.left(channel);
+        for upstream in self.upstreams.pooled(self.target) {
+            upstream.left(EVERYBODY, channel);
+        }
     }
 
     fn withdraw(&self, channel: Channel) {
         self.replay.hush(Some(channel));
-        self.pool.withdraw(channel);
+        for upstream in self.upstreams.pooled(self.target) {
+            upstream.withdraw(EVERYBODY, channel);
+        }
+    }
+
+    fn mirrored(&self, call: &Message) -> Vec<Mirrored> {
+        self.upstreams.targets[self.target.0].mirrored(call)
     }
 
     fn is_busy(&self) -> bool {
-        self.pool.in_flight() > 0
+        let upstreams = self.upstreams.pooled(self.target);
+        upstreams.iter().any(|upstream| upstream.in_flight() > 0)
     }
 
     fn end(&self) {}
 
     fn shutdown(&self) {
-        self.pool.shutdown();
+        self.upstreams.shutdown();
     }
+}
+
+/// What a handshake is begun with, if this is one.
+fn opening_of(message: &Message, principal: Principal) -> Option<Opening> {
+    let params = message.params().unwrap_or_default();
+    message.is("initialize").then(|| Opening {
+        principal,
+        params: Bytes::copy_from_slice(params),
+    })
 }

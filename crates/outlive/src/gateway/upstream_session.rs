@@ -1,35 +1,32 @@
 //! One server, the session with it, and the clients that use it.
 //!
 //! Clients come on the tasks of their connections, the server on the task of its driver. Both meet
-//! in the [`Switch`], under a lock that is held for as long as it takes to look up whose a message is: it was read before. What is
-//! for the session goes into an mailbox, what is for clients into their replay buffers.
+//! in the [`Switch`], under a lock that is held for as long as it takes to look up whose a message is: it was read
+//! before. What is for the session goes into a mailbox, what is for clients into their replay buffers.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use bytes::Bytes;
 use outlive_core::error::{Error, Refusal};
+use outlive_core::gateway::{ServerId, TargetId, Urgency, Usage, Used};
 use outlive_core::link::Generation;
 use outlive_core::policy::Limits;
 use outlive_core::server::Channel;
-use outlive_core::session_table::Principal;
 use outlive_core::switch::{self, Client, Input, Output, Sharing, Switch};
 use outlive_core::{
     AbandonReason, Event, Frame, Id, Input as SessionInput, Message, Meter, State, Time,
 };
 
-use super::pool::Pool;
+use super::gauge::Gauge;
+use super::upstreams::Upstreams;
 use crate::client::mailbox::{self, Mailbox, Rank};
 use crate::driver::downstream::Downstream;
-use crate::http_server::{Place, ReplayBuffer};
+use crate::http_server::ReplayBuffer;
 
 /// Wishes that are seen to in one turn.
 const TURN: usize = 1024;
-
-/// Longer openings are not remembered: their clients wait for a server of their own.
-const OPENING: usize = 64 << 10;
 
 /// The clients of modern requests, who are not told apart.
 pub(super) const EVERYBODY: Client = Client(0);
@@ -65,12 +62,17 @@ impl mailbox::Ranked for Command {
 
 /// One server and its clients.
 pub(super) struct UpstreamSession {
-    pub(super) number: u64,
+    pub(super) id: ServerId,
     pub(super) sharing: Sharing,
     inside: Mutex<Inside>,
     mailbox: Mailbox<Command>,
-    /// Given back when it has ended.
-    place: Mutex<Option<Place>>,
+    gauge: Gauge,
+}
+
+impl Used for UpstreamSession {
+    fn usage(&self) -> Usage {
+        self.gauge.usage()
+    }
 }
 
 struct Inside {
@@ -78,33 +80,23 @@ struct Inside {
     replays: BTreeMap<Client, Arc<ReplayBuffer>>,
     /// Clients whose readers are to be woken.
     dirty: BTreeSet<Client>,
-    /// When somebody last had a use for it.
-    used: Instant,
     state: State,
     /// How often it was told to stop.
     stops: u32,
     ended: bool,
-    /// Who its one client is, and what it began the handshake with.
-    opening: Option<Opening>,
     /// What its one client calls itself.
     client: Option<String>,
 }
 
-/// How a client begins.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Opening {
-    pub(super) principal: Principal,
-    pub(super) params: Bytes,
-}
-
 impl UpstreamSession {
-    /// `confirms`: the server says when it has taken `notifications/initialized`.
+    /// `confirms`: the server says when it has taken `notifications/initialized`. `clock`: when there began to be a
+    /// gateway.
     pub(super) fn new(
-        number: u64,
+        id: ServerId,
         sharing: Sharing,
         limits: &Limits,
-        place: Option<Place>,
         confirms: bool,
+        clock: Instant,
     ) -> UpstreamSession {
         let bounds = switch::Limits::default();
         let inside = Inside {
@@ -114,11 +106,9 @@ impl UpstreamSession {
             },
             replays: BTreeMap::new(),
             dirty: BTreeSet::new(),
-            used: Instant::now(),
             state: State::Connecting { attempt: 1 },
             stops: 0,
             ended: false,
-            opening: None,
             client: None,
         };
         // Room for whatever the switch lets in.
@@ -126,11 +116,11 @@ impl UpstreamSession {
         room.in_flight = bounds.calls;
         room.held_bytes = 2 * bounds.bytes;
         UpstreamSession {
-            number,
+            id,
             sharing,
             inside: Mutex::new(inside),
             mailbox: Mailbox::new(&room),
-            place: Mutex::new(place),
+            gauge: Gauge::new(clock),
         }
     }
 
@@ -140,20 +130,18 @@ impl UpstreamSession {
 
     /// A client comes; it is told things through its replay buffer.
     pub(super) fn join(&self, client: Client, replay: &Arc<ReplayBuffer>) {
+        self.gauge.touch();
         let mut inside = self.lock();
-        inside.used = Instant::now();
         match inside.ended {
             true => replay.seal(),
             false => drop(inside.replays.insert(client, replay.clone())),
         }
     }
 
-    /// The one client there is will begin the handshake with this.
-    pub(super) fn begin_with(&self, opening: Opening) {
-        let client = name_of(&opening.params);
-        let mut inside = self.lock();
-        inside.client = client;
-        inside.opening = Some(opening).filter(|it| it.params.len() <= OPENING);
+    /// The one client there is begins the handshake with these parameters.
+    pub(super) fn name_client(&self, params: &[u8]) {
+        let client = name_of(params);
+        self.lock().client = client;
     }
 
     /// What its one client calls itself.
@@ -161,26 +149,26 @@ impl UpstreamSession {
         self.lock().client.clone()
     }
 
-    /// How long ago somebody last said something to it.
-    pub(super) fn unused(&self) -> Duration {
-        self.lock().used.elapsed()
+    /// When somebody last had a use for it.
+    pub(super) fn last_use(&self) -> Time {
+        self.gauge.last_use()
     }
 
-    /// What the handshake was begun with, if it is still under way and its client has left.
-    pub(super) fn opening(&self) -> Option<Opening> {
-        let inside = self.lock();
-        let left = inside.replays.is_empty() && inside.switch.is_shaking_hands() && !inside.ended;
-        inside.opening.clone().filter(|_| left)
+    /// A request was assigned to it, and is [heard](UpstreamSession::hear_expected) next.
+    pub(super) fn expect(&self) {
+        self.gauge.expect();
     }
 
-    pub(super) fn is_shaking_hands(&self) -> bool {
-        self.lock().switch.is_shaking_hands()
+    /// A client says what was expected.
+    pub(super) fn hear_expected(&self, client: Client, channel: Channel, frame: Frame) {
+        self.hear(client, channel, frame);
+        self.gauge.arrived();
     }
 
     /// A client says something.
     pub(super) fn hear(&self, client: Client, channel: Channel, frame: Frame) {
+        self.gauge.touch();
         let mut inside = self.lock();
-        inside.used = Instant::now();
         self.feed(&mut inside, Input::Frame(client, channel, frame));
         inside.flush();
     }
@@ -192,8 +180,8 @@ impl UpstreamSession {
 
     /// A client is gone for good, and reads nothing any more.
     pub(super) fn gone(&self, client: Client) {
+        self.gauge.touch();
         let mut inside = self.lock();
-        inside.used = Instant::now();
         self.feed(&mut inside, Input::Gone(client));
         if let Some(replay) = inside.replays.remove(&client) {
             replay.seal();
@@ -207,11 +195,14 @@ impl UpstreamSession {
         inside.flush();
     }
 
-    /// Tells the session to stop: the first time gracefully, the second time at once. Being told the
-    /// same time again changes nothing.
-    pub(super) fn stop(&self, time: u32) {
+    /// Tells the session to stop. Being told the same again changes nothing.
+    pub(super) fn stop(&self, urgency: Urgency) {
+        let times = match urgency {
+            Urgency::Graceful => 1,
+            Urgency::Immediate => 2,
+        };
         let mut inside = self.lock();
-        while inside.stops < time {
+        while inside.stops < times {
             inside.stops += 1;
             // If it is closed, it has stopped.
             let _ = self.mailbox.push(Command::Stop);
@@ -228,29 +219,11 @@ impl UpstreamSession {
     }
 
     pub(super) fn in_flight(&self) -> usize {
-        self.lock().switch.in_flight()
+        self.gauge.in_flight()
     }
 
     pub(super) fn in_flight_of(&self, client: Client) -> usize {
         self.lock().switch.in_flight_of(client)
-    }
-
-    pub(super) fn clients(&self) -> usize {
-        self.lock().replays.len()
-    }
-
-    pub(super) fn is_legacy_only(&self) -> bool {
-        self.lock().switch.is_legacy_only()
-    }
-
-    /// How long nobody has had a use for it.
-    pub(super) fn idle(&self) -> Duration {
-        let mut inside = self.lock();
-        let joined = self.sharing != Sharing::Pooled && !inside.replays.is_empty();
-        if joined || inside.switch.in_flight() > 0 {
-            inside.used = Instant::now();
-        }
-        inside.used.elapsed()
     }
 
     /// Hands an input to the switch and does what it says.
@@ -295,17 +268,12 @@ impl UpstreamSession {
             // What finds no room, or nobody who reads it, is not waited for.
             let _ = self.mailbox.push(command);
         }
+        self.gauge.read(&inside.switch);
     }
 
     /// The session is over, however that came about.
     fn end(&self) {
         drop(self.mailbox.close());
-        let place = self
-            .place
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        drop(place);
         let mut inside = self.lock();
         inside.ended = true;
         inside.state = State::Closed;
@@ -370,7 +338,8 @@ fn refusal(id_json: String, error: Error) -> Refusal {
 /// The clients' side of the driver.
 pub(super) struct GatewayDownstream {
     upstream: Arc<UpstreamSession>,
-    pool: Weak<Pool>,
+    target: TargetId,
+    upstreams: Weak<Upstreams>,
     /// Wishes that were taken out of the mailbox and not yet seen to.
     commands: VecDeque<Command>,
     /// How many more commands are seen to before the server has its turn.
@@ -378,10 +347,15 @@ pub(super) struct GatewayDownstream {
 }
 
 impl GatewayDownstream {
-    pub(super) fn new(upstream: Arc<UpstreamSession>, pool: &Arc<Pool>) -> GatewayDownstream {
+    pub(super) fn new(
+        upstream: Arc<UpstreamSession>,
+        target: TargetId,
+        upstreams: &Arc<Upstreams>,
+    ) -> GatewayDownstream {
         GatewayDownstream {
             upstream,
-            pool: Arc::downgrade(pool),
+            target,
+            upstreams: Arc::downgrade(upstreams),
             commands: VecDeque::new(),
             turn: TURN,
         }
@@ -401,7 +375,7 @@ impl GatewayDownstream {
 
 impl Downstream for GatewayDownstream {
     fn meter(&self) -> Option<Arc<Meter>> {
-        Some(self.pool.upgrade()?.meter.clone())
+        Some(self.upstreams.upgrade()?.meter.clone())
     }
 
     fn begin(&mut self) {
@@ -438,9 +412,9 @@ impl Downstream for GatewayDownstream {
     fn send(&mut self, message: Message) {
         let upstream = &self.upstream;
         if upstream.sharing == Sharing::Pooled
-            && let Some(pool) = self.pool.upgrade()
+            && let Some(upstreams) = self.upstreams.upgrade()
         {
-            pool.learn(&message);
+            upstreams.targets[self.target.0].learn(&message);
         }
         upstream.feed(&mut upstream.lock(), Input::Said(message));
     }
@@ -474,16 +448,18 @@ impl Downstream for GatewayDownstream {
             }
             _ => {}
         }
-        if let Some(pool) = self.pool.upgrade() {
-            pool.status.note(self.upstream.number, event);
-            pool.watcher.event(self.upstream.number, now, event);
+        if let Some(upstreams) = self.upstreams.upgrade() {
+            if matches!(event, Event::State(_) | Event::Lost { .. }) {
+                upstreams.observe(self.upstream.id, event);
+            }
+            upstreams.watcher.event(self.upstream.id.0, now, event);
         }
         None
     }
 
     fn stderr(&mut self, line: &str) {
-        if let Some(pool) = self.pool.upgrade() {
-            pool.watcher.stderr(self.upstream.number, line);
+        if let Some(upstreams) = self.upstreams.upgrade() {
+            upstreams.watcher.stderr(self.upstream.id.0, line);
         }
     }
 
@@ -494,10 +470,14 @@ impl Downstream for GatewayDownstream {
         let lost = modern.map_or(Vec::new(), |replay| replay.take_lost());
         drop(inside);
         if !lost.is_empty()
-            && let Some(pool) = self.pool.upgrade()
+            && let Some(upstreams) = self.upstreams.upgrade()
         {
             // A modern client that does not read is one that has left, whichever server it is with.
-            lost.into_iter().for_each(|channel| pool.left(channel));
+            for upstream in upstreams.pooled(self.target) {
+                for channel in &lost {
+                    upstream.left(EVERYBODY, *channel);
+                }
+            }
         }
         None
     }
@@ -519,8 +499,8 @@ impl Downstream for GatewayDownstream {
 impl Drop for GatewayDownstream {
     fn drop(&mut self) {
         self.upstream.end();
-        if let Some(pool) = self.pool.upgrade() {
-            pool.ended(&self.upstream);
+        if let Some(upstreams) = self.upstreams.upgrade() {
+            upstreams.ended(self.upstream.id);
         }
     }
 }
@@ -552,7 +532,8 @@ mod tests {
         for sharing in [Sharing::Dedicated, Sharing::Shared] {
             let mut limits = Policy::default().limits;
             limits.held = 0;
-            let upstream = UpstreamSession::new(1, sharing, &limits, None, false);
+            let upstream =
+                UpstreamSession::new(ServerId(1), sharing, &limits, false, Instant::now());
             let replay = Arc::new(ReplayBuffer::new(true));
             upstream.join(Client(1), &replay);
             let room = switch::Limits::default().calls as u64;

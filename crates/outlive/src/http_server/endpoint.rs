@@ -1,5 +1,6 @@
 //! One request and its response.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,23 +11,24 @@ use memchr::memmem;
 use outlive_core::message::{Defect, Kind as MessageKind};
 use outlive_core::protocol::header::LAST_EVENT_ID;
 use outlive_core::protocol::{Era, code, version};
-use outlive_core::session_table::{Full, Principal};
+use outlive_core::session_table::Principal;
 use outlive_core::sse::EventId;
 use outlive_core::{Error, Frame, Id, Message};
 use serde::Deserialize;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
 
 use super::admission::{Admission, header};
 use super::body::Unread;
 use super::deadline::DeadlineTimer;
-use super::listener::Front;
+use super::listener::{Endpoint, Front};
 use super::reader::Reader;
 use super::replay_buffer::{Beginning, ReplayBuffer};
 use super::reply::{self, Reply, SESSION_ID};
 use super::request_metadata::{self, VERSION};
-use super::session::{ClientSession, Use, principal};
+use super::session::{ClientSession, Unopened, Use, principal};
 use super::token::Credential;
-use super::{Kind, Route, cors, sse};
+use super::{Kind, Room, Route, cors, sse};
 
 /// An answer that comes this soon is a plain response; for a later one a stream is opened, so
 /// that everybody on the way sees that something is going on.
@@ -41,6 +43,8 @@ pub(super) struct Caller<'a> {
     deadline: &'a DeadlineTimer,
     /// Proof of its token, where one is needed.
     pub(super) credential: Option<Arc<Credential>>,
+    /// Where it sends it.
+    pub(super) endpoint: &'a Endpoint,
 }
 
 impl Caller<'_> {
@@ -97,19 +101,28 @@ impl Front {
             return page;
         }
         let credential = self.admission.check_token(request.headers())?;
+        let first = &self.endpoints[0];
+        let named = self.endpoint_at(request.uri().path());
         let caller = &Caller {
             deadline,
             credential,
+            // The paths of HTTP+SSE are those of the first.
+            endpoint: named.unwrap_or(first),
         };
         match request.uri().path() {
-            path if path == self.path => self.endpoint(request, caller).await,
+            _ if named.is_some() => self.endpoint(request, caller).await,
             sse::STREAM => self.sse_stream(&request, caller).await,
             sse::MESSAGES => self.sse_message(request, caller).await,
             _ => {
-                let sentence = format!("There is nothing here. The server is at {}.", self.path);
+                let sentence = format!("There is nothing here. The server is at {}.", first.path);
                 Ok(reply::refusal(StatusCode::NOT_FOUND, sentence))
             }
         }
+    }
+
+    /// The endpoint at this path.
+    pub(super) fn endpoint_at(&self, path: &str) -> Option<&Endpoint> {
+        self.endpoints.iter().find(|endpoint| endpoint.path == path)
     }
 
     async fn endpoint(
@@ -159,16 +172,17 @@ impl Front {
         if let Some(message) = frame.message()
             && message.kind() == MessageKind::Request
             && message.is_modern()
-            && let Some(sentence) =
-                request_metadata::mismatch(headers, message, || self.backend.mirrored(message))
+            && let Some(sentence) = request_metadata::mismatch(headers, message, || {
+                caller.endpoint.route.mirrored(message)
+            })
         {
             let (status, id) = (StatusCode::BAD_REQUEST, message.id_json());
             return Ok(reply::error(status, id, code::HEADER_MISMATCH, sentence));
         }
         let exchange = Exchange {
             front: self,
-            replay: &self.replay,
-            route: &self.route,
+            replay: &caller.endpoint.replay,
+            route: &caller.endpoint.route,
             primed: false,
             caller,
         };
@@ -221,47 +235,63 @@ impl Front {
         opening: Option<&Message>,
         caller: &Caller<'_>,
     ) -> Refused<Arc<ClientSession>> {
-        if self.replay.is_sealed() {
-            return Err(reply::busy("The server is shutting down.").into());
+        if caller.endpoint.replay.is_sealed() {
+            return Err(shutting_down());
         }
-        let (credential, principal) = (caller.credential.as_deref(), caller.principal());
-        let kept = opening.is_some_and(|it| self.backend.keeps(it, principal));
-        let admitted = self.sessions.admit(kept, &*self.backend).await;
-        let place = admitted.map_err(|full| self.full(full))?;
-        if let Err(refusal) = caller.check() {
-            self.sessions.decline();
-            return Err(refusal);
+        if !self.sessions.make_room() {
+            return Err(self.full(TOO_MANY_SESSIONS));
         }
-        let replay = Arc::new(replay);
-        let kind = Kind::Session(principal);
-        let route = self.backend.open(replay.clone(), kind, Some(place));
+        let (number, replay) = (caller.endpoint.number, Arc::new(replay));
+        let kind = Kind::Session(caller.principal(), opening);
+        let mut newcomer = Newcomer {
+            route: self.backend.open(number, replay.clone(), kind),
+            has_session: false,
+        };
+        self.wait_for_room(&*newcomer.route, caller).await?;
+        caller.check()?;
         // Before the answer is out: the client may use it at once.
-        self.sessions
-            .open(credential, replay, route.clone())
-            .map_err(|_| {
-                route.end();
+        let credential = caller.credential.as_deref();
+        let route = newcomer.route.clone();
+        let opened = self.sessions.open(number, credential, replay, route);
+        let session = opened.map_err(|unopened| match unopened {
+            Unopened::Full => self.full(TOO_MANY_SESSIONS),
+            Unopened::NoRandomness => {
                 let sentence = "The server has no randomness for a session id.";
-                let status = StatusCode::INTERNAL_SERVER_ERROR;
-                reply::refusal(status, sentence).into()
-            })
+                reply::refusal(StatusCode::INTERNAL_SERVER_ERROR, sentence).into()
+            }
+        })?;
+        newcomer.has_session = true;
+        Ok(session)
     }
 
-    fn full(&self, full: Full) -> Box<Reply> {
-        let how = match self.admission.flags {
-            true => "raise --max-servers, or let sessions --share one",
-            false => "raise `max_servers`, or let sessions `share` one",
-        };
-        let sentence = match full {
-            Full::Sessions => {
-                "The server has as many sessions as it can hold. Try again later.".to_owned()
+    /// Waits until a client may have a session.
+    async fn wait_for_room(&self, route: &dyn Route, caller: &Caller<'_>) -> Refused<()> {
+        loop {
+            let mut bell = pin!(self.room_bell.notified());
+            // In this order: a change between the two is not missed.
+            bell.as_mut().enable();
+            match route.room() {
+                Room::Free => return Ok(()),
+                Room::Soon(most) => drop(timeout(most, bell).await),
+                Room::GiveWay if self.sessions.give_way(caller.endpoint.number) => {}
+                Room::ShuttingDown => return Err(shutting_down()),
+                Room::GiveWay | Room::Full => {
+                    let how = match self.admission.flags {
+                        true => "raise --max-servers, or let sessions --share one",
+                        false => "raise `max_servers`, or let sessions `share` one",
+                    };
+                    return Err(self.full(&format!(
+                        "Each session has a server to itself, there are as many of them as there may be, and none has \
+                         been unused for long. Try again later. Whoever runs this gateway can {how}."
+                    )));
+                }
             }
-            Full::Servers => format!(
-                "Each session has a server to itself, there are as many of them as there may be, and none has been \
-                 unused for long. Try again later. Whoever runs this gateway can {how}."
-            ),
-        };
-        self.tell_full(&sentence);
-        reply::busy(&sentence).into()
+        }
+    }
+
+    fn full(&self, sentence: &str) -> Box<Reply> {
+        self.tell_full(sentence);
+        reply::busy(sentence).into()
     }
 
     /// A legacy client shakes hands.
@@ -359,6 +389,7 @@ impl Front {
         caller: &Caller<'_>,
     ) -> Refused<Arc<ClientSession>> {
         let session = self.sessions.get(id, caller.principal());
+        let session = session.filter(|session| session.endpoint == caller.endpoint.number);
         let session = session.filter(|session| session.replay.single == sse);
         session.ok_or_else(|| {
             let sentence = "Session not found: it has ended. Send `initialize` to begin another.";
@@ -464,6 +495,26 @@ impl Exchange<'_> {
             .until(self.caller.credential.as_ref());
         let at_once = self.route.hear(channel, frame);
         (reader, at_once)
+    }
+}
+
+const TOO_MANY_SESSIONS: &str = "The server has as many sessions as it can hold. Try again later.";
+
+fn shutting_down() -> Box<Reply> {
+    reply::busy("The server is shutting down.").into()
+}
+
+/// A client that has no session yet; dropped without one, its route is ended.
+struct Newcomer {
+    route: Arc<dyn Route>,
+    has_session: bool,
+}
+
+impl Drop for Newcomer {
+    fn drop(&mut self) {
+        if !self.has_session {
+            self.route.end();
+        }
     }
 }
 

@@ -12,10 +12,10 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use outlive_core::server::Channel;
-use outlive_core::session_table;
+use outlive_core::session_table::TableLimits;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::body::Bodies;
@@ -43,21 +43,41 @@ pub(crate) struct Front {
     pub(super) backend: Box<dyn Backend>,
     pub(super) admission: Admission,
     pub(super) limits: ListenerLimits,
-    pub(super) path: String,
-    pub(super) sessions: Arc<Sessions>,
+    /// One for each path, at least one. A backend ends as a whole, so the first tells whether it has.
+    pub(super) endpoints: Vec<Endpoint>,
+    pub(super) sessions: Sessions,
+    /// Rings when a client that waits for a session may ask again.
+    pub(super) room_bell: Arc<Notify>,
     /// Bodies that have not come whole.
     pub(super) bodies: Arc<Bodies>,
     /// Places for connections.
     pub(super) places: Arc<Semaphore>,
     /// Places for clients that only listen.
     pub(super) streams: Arc<Semaphore>,
-    /// What answers modern requests.
-    pub(super) route: Arc<dyn Route>,
-    pub(super) replay: Arc<ReplayBuffer>,
     channels: AtomicU64,
     tell: Tell,
     /// When it was last told that there is no room.
     full_told: Mutex<Option<Instant>>,
+}
+
+/// A path, and what answers modern requests there.
+pub(super) struct Endpoint {
+    pub(super) number: usize,
+    pub(super) path: String,
+    pub(super) route: Arc<dyn Route>,
+    pub(super) replay: Arc<ReplayBuffer>,
+}
+
+impl Endpoint {
+    fn new(number: usize, path: String, backend: &dyn Backend) -> Endpoint {
+        let replay = Arc::new(ReplayBuffer::new(false));
+        Endpoint {
+            number,
+            path,
+            route: backend.open(number, replay.clone(), Kind::Shared),
+            replay,
+        }
+    }
 }
 
 /// Who is told in sentences what changes in front.
@@ -72,18 +92,17 @@ impl Front {
         path: String,
         tell: Tell,
     ) -> Arc<Front> {
-        let replay = Arc::new(ReplayBuffer::new(false));
-        let sessions = Sessions::new(table_limits(&limits, &*backend));
+        let paths = backend.paths(&path).into_iter().enumerate();
+        let endpoints = paths.map(|(number, path)| Endpoint::new(number, path, &*backend));
         let bodies = Bodies::new(limits.bodies.max(backend.message_limit()));
         Arc::new(Front {
-            route: backend.open(replay.clone(), Kind::Shared, None),
-            replay,
-            sessions,
+            endpoints: endpoints.collect(),
+            sessions: Sessions::new(table_limits(&limits)),
+            room_bell: backend.room_bell(),
             bodies,
             backend,
             admission,
             limits,
-            path,
             places: Arc::new(Semaphore::new(limits.connections)),
             streams: Arc::new(Semaphore::new(limits.streams)),
             channels: AtomicU64::new(1),
@@ -126,7 +145,7 @@ impl Front {
                     }
                 }
             };
-            let Some(accepted) = unless(self.replay.sealed(), accepting).await else {
+            let Some(accepted) = unless(self.endpoints[0].replay.sealed(), accepting).await else {
                 break;
             };
             if let Some((stream, place)) = accepted {
@@ -148,7 +167,7 @@ impl Front {
 
     /// Ends every route.
     pub(crate) fn shutdown(&self) {
-        self.route.shutdown();
+        self.endpoints[0].route.shutdown();
         for session in self.sessions.all() {
             session.route.shutdown();
         }
@@ -234,20 +253,12 @@ async fn encrypted(
 }
 
 /// The bounds on sessions.
-fn table_limits(limits: &ListenerLimits, backend: &dyn Backend) -> session_table::TableLimits {
-    let usual = session_table::TableLimits::default();
-    let (servers, wait) = backend.places().unwrap_or((usize::MAX, usual.wait));
-    session_table::TableLimits {
+fn table_limits(limits: &ListenerLimits) -> TableLimits {
+    TableLimits {
         sessions: limits.sessions,
-        // A session whose server has not ended yet counts for one, too.
-        servers: match servers {
-            usize::MAX => servers,
-            servers => servers.min(limits.sessions),
-        },
         ttl: limits.session_ttl,
         confirm: limits.head_time,
-        wait,
-        ..usual
+        ..TableLimits::default()
     }
 }
 

@@ -58,6 +58,7 @@ use std::time::Duration;
 use outlive_core::server::Channel;
 use outlive_core::session_table::Principal;
 use outlive_core::{Frame, Message};
+use tokio::sync::Notify;
 
 pub(crate) use admission::Admission;
 pub(crate) use files::{Files, stays};
@@ -70,7 +71,6 @@ pub(crate) use pages::{Census, Pages, Readiness, ServerUse};
 #[cfg(all(test, feature = "gateway"))]
 pub(crate) use replay_buffer::Beginning;
 pub(crate) use replay_buffer::ReplayBuffer;
-pub(crate) use session::Place;
 #[cfg(feature = "tls")]
 pub(crate) use tls::Tls;
 pub(crate) use token::Tokens;
@@ -90,6 +90,17 @@ pub(crate) trait Route: Send + Sync {
     /// read. A session has ended with it.
     fn withdraw(&self, channel: Channel);
 
+    /// Whether the client, which has not sent anything yet, may have a session.
+    fn room(&self) -> Room {
+        Room::Free
+    }
+
+    /// The arguments of this call that are to be repeated in headers: what follows `Mcp-Param-`,
+    /// and the path to the argument.
+    fn mirrored(&self, _call: &Message) -> Vec<Mirrored> {
+        Vec::new()
+    }
+
     /// Whether the client waits for something.
     fn is_busy(&self) -> bool;
 
@@ -107,30 +118,22 @@ pub(crate) trait Route: Send + Sync {
 
 /// Where routes come from.
 pub(crate) trait Backend: Send + Sync + 'static {
-    /// A route for one legacy client, or for all modern ones. It ends its replay buffer when it has ended.
-    /// A legacy one has a place, which is to be kept until the server has ended that it has to itself.
-    fn open(&self, replay: Arc<ReplayBuffer>, kind: Kind, place: Option<Place>) -> Arc<dyn Route>;
-
-    /// How many servers there may be that belong to one session each, and how long one may take to end; `None` if
-    /// sessions have no servers to themselves.
-    fn places(&self) -> Option<(usize, Duration)> {
-        None
+    /// The paths of its endpoints, if this is the path it is to be found at.
+    fn paths(&self, path: &str) -> Vec<String> {
+        vec![path.to_owned()]
     }
 
-    /// Whether a server is kept for a client that begins like this.
-    fn keeps(&self, _opening: &Message, _principal: Principal) -> bool {
-        false
-    }
+    /// A route from an endpoint for one legacy client, or for all modern ones. It ends its replay buffer when it has
+    /// ended.
+    fn open(&self, endpoint: usize, replay: Arc<ReplayBuffer>, kind: Kind<'_>) -> Arc<dyn Route>;
 
-    /// Somebody waits for a place: a server that is only kept gives way.
-    fn make_room(&self) {}
+    /// Rings when a client that waits for [room](Route::room) may ask again.
+    fn room_bell(&self) -> Arc<Notify> {
+        Arc::default()
+    }
 
     /// The longest message a client may send.
     fn message_limit(&self) -> usize;
-
-    /// The arguments of this call that are to be repeated in headers: what follows `Mcp-Param-`,
-    /// and the path to the argument.
-    fn mirrored(&self, call: &Message) -> Vec<Mirrored>;
 
     /// What it has to tell about itself, if it has anything.
     fn pages(&self) -> Option<&dyn Pages> {
@@ -140,11 +143,30 @@ pub(crate) trait Backend: Send + Sync + 'static {
 
 /// Whom a route is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// One client that shakes hands, and who it is.
-    Session(Principal),
+pub(crate) enum Kind<'a> {
+    /// One client that shakes hands: who it is, and the message it begins with, if that is known.
+    Session(Principal, Option<&'a Message>),
     /// Everybody whose requests speak for themselves.
     Shared,
+}
+
+/// Whether a client may have a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(feature = "gateway"),
+    expect(dead_code, reason = "only a gateway has servers for sessions")
+)]
+pub(crate) enum Room {
+    /// Yes.
+    Free,
+    /// Ask again when the [bell](Backend::room_bell) rings, after this time at the latest.
+    Soon(Duration),
+    /// If another session of this endpoint ends. Ask again then.
+    GiveWay,
+    /// No: there are as many servers as there may be.
+    Full,
+    /// No: everything ends.
+    ShuttingDown,
 }
 
 /// An argument that is repeated in a header (2026-07-28, `x-mcp-header`).

@@ -82,7 +82,7 @@ impl Front {
     pub(super) fn probe(self: &Arc<Front>, request: &Request<Unread>) -> Option<Reply> {
         let pages = self.backend.pages()?;
         let asked = request.uri().path();
-        if !matches!(asked, "/health" | "/ready") || asked == self.path {
+        if !matches!(asked, "/health" | "/ready") || self.endpoint_at(asked).is_some() {
             return None;
         }
         if !is_look(request) {
@@ -112,7 +112,7 @@ impl Front {
     pub(super) fn page(self: &Arc<Front>, request: &Request<Unread>) -> Option<Refused<Reply>> {
         let pages = self.backend.pages()?;
         let asked = request.uri().path();
-        if !matches!(asked, "/" | "/metrics") || asked == self.path {
+        if !matches!(asked, "/" | "/metrics") || self.endpoint_at(asked).is_some() {
             return None;
         }
         if !is_look(request) {

@@ -4,28 +4,23 @@
 //! who is told to end.
 
 use std::collections::HashMap;
-use std::io;
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use outlive_core::Time;
-use outlive_core::server::Channel;
-use outlive_core::session_table::{
-    Activity, Admission, Ends, Full, Principal, SessionKey, SessionTable, TableLimits, Tracked,
-};
-use tokio::sync::Notify;
-use tokio::time::timeout;
-
+use super::Route;
 use super::pages::ServerUse;
 use super::replay_buffer::ReplayBuffer;
 use super::token::{Credential, Tokens};
-use super::{Backend, Route};
+use outlive_core::Time;
+use outlive_core::server::Channel;
+use outlive_core::session_table::{Activity, Ends, Principal, SessionTable, TableLimits, Tracked};
 
 /// One legacy client.
 pub(crate) struct ClientSession {
     pub(crate) id: String,
+    /// The endpoint it was opened at. To the others it does not exist.
+    pub(crate) endpoint: usize,
     pub(crate) replay: Arc<ReplayBuffer>,
     pub(crate) route: Arc<dyn Route>,
     /// Exchanges that are going on.
@@ -101,42 +96,14 @@ impl Clock {
 pub(crate) struct Sessions {
     table: Mutex<SessionTable<Arc<ClientSession>>>,
     clock: Clock,
-    /// Rings when somebody who waits may have been let in.
-    changed: Notify,
-}
-
-/// The right to one server, until it has ended.
-pub(crate) struct Place {
-    sessions: Arc<Sessions>,
-    /// It is only good for a server that is kept for its client.
-    #[cfg_attr(not(feature = "gateway"), expect(dead_code))]
-    pub(crate) for_kept: bool,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.sessions.lock().release();
-        self.sessions.changed.notify_waiters();
-    }
-}
-
-/// Somebody who wants to come in; dropped, it has left.
-struct Queued<'a>(&'a Sessions, SessionKey);
-
-impl Drop for Queued<'_> {
-    fn drop(&mut self) {
-        self.0.lock().depart(self.1);
-        self.0.changed.notify_waiters();
-    }
 }
 
 impl Sessions {
-    pub(crate) fn new(limits: TableLimits) -> Arc<Sessions> {
-        Arc::new(Sessions {
+    pub(crate) fn new(limits: TableLimits) -> Sessions {
+        Sessions {
             table: Mutex::new(SessionTable::new(limits)),
             clock: Clock(Instant::now()),
-            changed: Notify::new(),
-        })
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, SessionTable<Arc<ClientSession>>> {
@@ -165,57 +132,29 @@ impl Sessions {
         session.filter(|session| !session.replay.is_sealed() && !session.replay.is_overrun())
     }
 
-    /// Waits for a place for one more session. `kept` says that a server is kept for it.
-    pub(crate) async fn admit(
-        self: &Arc<Sessions>,
-        kept: bool,
-        backend: &dyn Backend,
-    ) -> Result<Place, Full> {
-        let queued = Queued(self, self.change(|table, now| table.arrive(now)));
-        let ticket = queued.1;
-        let mut has_waited = false;
-        loop {
-            let mut changed = pin!(self.changed.notified());
-            // In this order: a change between the two is not missed.
-            changed.as_mut().enable();
-            let admission = self.change(|table, now| match kept {
-                true => table.admit_to_kept(ticket, now),
-                false => table.admit(ticket, now),
-            });
-            match admission {
-                Admission::Admitted => {
-                    return Ok(Place {
-                        sessions: self.clone(),
-                        for_kept: kept,
-                    });
-                }
-                Admission::Full(full) => return Err(full),
-                Admission::Wait(until) => {
-                    if !std::mem::replace(&mut has_waited, true) {
-                        backend.make_room();
-                    }
-                    let _ = timeout(until - self.clock.now(), changed).await;
-                }
-            }
-        }
+    /// Whether there is room for one more session.
+    pub(crate) fn make_room(&self) -> bool {
+        self.change(|table, now| table.make_room(now))
     }
 
-    /// Opens a session for a client that was admitted.
+    /// Ends a session of this endpoint that nobody has used for long. False if there is none.
+    pub(crate) fn give_way(&self, endpoint: usize) -> bool {
+        let of_use = |session: &Arc<ClientSession>| session.endpoint == endpoint;
+        self.change(|table, now| table.give_way(now, of_use))
+    }
+
+    /// Opens a session for a client that its route has admitted.
     pub(crate) fn open(
         &self,
+        endpoint: usize,
         credential: Option<&Credential>,
         replay: Arc<ReplayBuffer>,
         route: Arc<dyn Route>,
-    ) -> io::Result<Arc<ClientSession>> {
-        let id = match fresh_id() {
-            Ok(id) => id,
-            Err(error) => {
-                self.decline();
-                return Err(error);
-            }
-        };
+    ) -> Result<Arc<ClientSession>, Unopened> {
+        let id = fresh_id().ok_or(Unopened::NoRandomness)?;
         let session = Arc::new(ClientSession {
             id: id.clone(),
+            endpoint,
             replay,
             route,
             exchanges: AtomicUsize::new(0),
@@ -224,13 +163,9 @@ impl Sessions {
             clock: self.clock,
         });
         let principal = principal(credential);
-        self.change(|table, now| table.open(id, principal, session.clone(), now));
+        let opened = self.change(|table, now| table.open(id, principal, session.clone(), now));
+        opened.map_err(|_| Unopened::Full)?;
         Ok(session)
-    }
-
-    /// A client that was admitted opens none.
-    pub(crate) fn decline(&self) {
-        self.lock().decline();
     }
 
     /// Ends a session.
@@ -239,7 +174,6 @@ impl Sessions {
         if let Some(session) = session {
             session.route.end();
         }
-        self.changed.notify_waiters();
     }
 
     /// Ends the sessions nobody uses, and those whose one stream nobody reads.
@@ -297,14 +231,22 @@ impl Sessions {
     }
 }
 
+/// Why a session was not opened.
+pub(crate) enum Unopened {
+    /// There are as many as there may be, and all of them are used.
+    Full,
+    /// There is no id that nobody can guess.
+    NoRandomness,
+}
+
 /// Who a request comes from.
 pub(crate) fn principal(credential: Option<&Credential>) -> Principal {
     credential.map_or(Principal::ANYONE, Credential::principal)
 }
 
 /// An id nobody can guess: 128 bits from the operating system, in visible letters.
-fn fresh_id() -> io::Result<String> {
+fn fresh_id() -> Option<String> {
     let mut random = [0; 16];
-    getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
-    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+    getrandom::fill(&mut random).ok()?;
+    Some(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }

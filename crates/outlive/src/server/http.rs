@@ -26,8 +26,8 @@ use super::{Inside, Server, key, policy};
 #[cfg(feature = "gateway")]
 use crate::gateway::Gateway;
 use crate::http_server::{
-    Admission, Backend, Files, Front, Kind, ListenerLimits, Mirrored, Place, ReplayBuffer, Route,
-    Tell, Tokens, mirrored,
+    Admission, Backend, Files, Front, Kind, ListenerLimits, Mirrored, ReplayBuffer, Route, Tell,
+    Tokens, mirrored,
 };
 
 /// Threads that read connections.
@@ -259,7 +259,7 @@ impl HttpServer {
                 (Box::new(Offered { registry, pool }), grace)
             }
             #[cfg(feature = "gateway")]
-            Served::Gateway(gateway) => gateway.backend(),
+            Served::Gateway(gateway) => gateway.backend(limits.sessions),
         };
         let (front, listener) = {
             let _inside = runtime.enter();
@@ -305,9 +305,9 @@ impl Drop for Offered {
 }
 
 impl Backend for Offered {
-    fn open(&self, replay: Arc<ReplayBuffer>, kind: Kind, _: Option<Place>) -> Arc<dyn Route> {
+    fn open(&self, _: usize, replay: Arc<ReplayBuffer>, kind: Kind<'_>) -> Arc<dyn Route> {
         let mut policy = policy(&self.registry);
-        policy.handshake = matches!(kind, Kind::Session(_));
+        policy.handshake = matches!(kind, Kind::Session(..));
         let sink = Box::new(Spoken(replay.clone()));
         let connection = Connection::new(
             policy,
@@ -323,14 +323,6 @@ impl Backend for Offered {
 
     fn message_limit(&self) -> usize {
         self.registry.policy.message
-    }
-
-    fn mirrored(&self, call: &Message) -> Vec<Mirrored> {
-        let tables = self.registry.tables();
-        let tool = call
-            .name()
-            .and_then(|name| tables.tools.get(&name).cloned());
-        tool.map_or(Vec::new(), |tool| mirrored(&tool.definition))
     }
 }
 
@@ -361,6 +353,14 @@ impl Route for Machine {
         replay.hush(Some(channel));
         self.left(channel);
         replay.break_off(channel);
+    }
+
+    fn mirrored(&self, call: &Message) -> Vec<Mirrored> {
+        let tables = self.connection.registry.tables();
+        let tool = call
+            .name()
+            .and_then(|name| tables.tools.get(&name).cloned());
+        tool.map_or(Vec::new(), |tool| mirrored(&tool.definition))
     }
 
     fn is_busy(&self) -> bool {

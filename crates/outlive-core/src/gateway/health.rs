@@ -1,0 +1,169 @@
+//! What has happened to servers, as far as it still matters; and whether a target is ready.
+
+use std::time::Duration;
+
+use crate::cause::{Cause, Reason};
+use crate::event::{Event, State};
+use crate::switch::Sharing;
+use crate::time::Time;
+
+use super::server::Phase;
+use super::{Gateway, ServerId, TargetId, Urgency, Used};
+
+/// Losses that are remembered.
+pub const LOSSES: usize = 20;
+
+/// How long a server that was given up tells about the next one. Not for ever: that one is started by a call, and
+/// whoever asks whether we are ready may send none before we are.
+pub const GIVEN_UP: Duration = Duration::from_secs(30);
+
+/// Where a server stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Since when it has been in its state.
+    pub since: Time,
+    /// Why it is not in service, if it was or should be, and since when.
+    pub trouble: Option<(Cause, Time)>,
+    /// How often it was lost.
+    pub losses: u64,
+}
+
+impl Standing {
+    pub(super) fn new(now: Time) -> Standing {
+        Standing {
+            since: now,
+            trouble: None,
+            losses: 0,
+        }
+    }
+}
+
+/// A server was lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// Which one.
+    pub server: ServerId,
+    /// When.
+    pub at: Time,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// Why a target is not ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unready {
+    /// The gateway is shutting down.
+    ShuttingDown,
+    /// All servers that are shared like this were lost, or did not start, and are not back.
+    InTrouble(Sharing),
+    /// There is no server, and the last one was given up for this cause, at this moment.
+    GivenUp(Cause, Time),
+    /// There is no server, and none could be started.
+    Unstartable,
+}
+
+impl Unready {
+    /// The word for it in what machines read.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Unready::ShuttingDown => "shutting_down",
+            Unready::InTrouble(_) => "in_trouble",
+            Unready::GivenUp(..) => "given_up",
+            Unready::Unstartable => "unstartable",
+        }
+    }
+}
+
+impl<S: Used> Gateway<S> {
+    /// The session with a server did or noticed something.
+    pub fn observe(&mut self, id: ServerId, event: &Event, now: Time) {
+        let Some(server) = self.servers.get_mut(&id) else {
+            return;
+        };
+        match event {
+            Event::State(State::Closed) => {
+                // Without an order it is over by itself: nobody is handed to it any more.
+                server.phase = server.phase.max(Phase::Stopping(Urgency::Graceful));
+                self.give_up(id, now);
+                self.withdraw(id);
+            }
+            Event::State(state) => {
+                server.standing.since = now;
+                let trouble = &mut server.standing.trouble;
+                match state {
+                    State::Ready { .. } => {
+                        *trouble = None;
+                        self.targets[server.target.0].given_up = None;
+                    }
+                    State::Down { cause, .. } | State::Failed { cause, .. } => {
+                        let since = trouble.as_ref().map_or(now, |(_, since)| *since);
+                        *trouble = Some((cause.clone(), since));
+                    }
+                    State::Connecting { .. } | State::Closed => {}
+                }
+            }
+            Event::Lost { cause, .. } if cause.reason != Reason::Closing => {
+                server.standing.losses += 1;
+                self.losses.push_front(Loss {
+                    server: id,
+                    at: now,
+                    cause: cause.clone(),
+                });
+                self.losses.truncate(LOSSES);
+            }
+            _ => {}
+        }
+    }
+
+    /// Why a call would not be answered, if it would not. `startable`: nothing is known that keeps a server from being
+    /// started.
+    ///
+    /// Servers of one kind stand in for each other, so a kind is not ready when all of its servers are in trouble. None
+    /// at all is fine, since one would be started; but one that was given up tells about the next, for a while.
+    pub fn readiness(&self, target: TargetId, startable: bool, now: Time) -> Result<(), Unready> {
+        if self.is_shutting_down() {
+            return Err(Unready::ShuttingDown);
+        }
+        let mut is_there = false;
+        for sharing in [Sharing::Dedicated, Sharing::Shared, Sharing::Pooled] {
+            let servers = self.servers.values().filter(|it| !it.is_stopping());
+            let mut those = servers.filter(|it| it.target == target && it.sharing == sharing);
+            let Some(first) = those.next() else {
+                continue;
+            };
+            is_there = true;
+            let in_trouble = |it: &super::Server<S>| it.standing.trouble.is_some();
+            if in_trouble(first) && those.all(in_trouble) {
+                return Err(Unready::InTrouble(sharing));
+            }
+        }
+        match self.given_up(target, now) {
+            _ if is_there => Ok(()),
+            Some((cause, since)) => Err(Unready::GivenUp(cause.clone(), since)),
+            None if !startable => Err(Unready::Unstartable),
+            None => Ok(()),
+        }
+    }
+
+    /// Why the last server of a target was given up, and when, if that was not long ago and none has been in service
+    /// since.
+    pub fn given_up(&self, target: TargetId, now: Time) -> Option<(&Cause, Time)> {
+        let given_up = self.targets.get(target.0)?.given_up.as_ref();
+        let (cause, since) = given_up.filter(|(_, since)| now - *since < GIVEN_UP)?;
+        Some((cause, *since))
+    }
+
+    /// The last losses, the latest first.
+    pub fn losses(&self) -> impl Iterator<Item = &Loss> {
+        self.losses.iter()
+    }
+
+    /// A server is not waited for any more: if it is in trouble, that tells about the next.
+    pub(super) fn give_up(&mut self, id: ServerId, now: Time) {
+        if let Some(server) = self.servers.get(&id)
+            && let Some((cause, _)) = &server.standing.trouble
+        {
+            self.targets[server.target.0].given_up = Some((cause.clone(), now));
+        }
+    }
+}

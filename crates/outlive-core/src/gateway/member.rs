@@ -1,0 +1,187 @@
+//! Clients join servers and leave them; requests without a session are assigned to one.
+
+use bytes::Bytes;
+
+use crate::session_table::Principal;
+use crate::switch::{Client, Sharing};
+use crate::time::Time;
+
+use super::server::Phase;
+use super::{Gateway, ServerId, TargetId, Urgency, Used};
+
+/// Servers on standby at once, over all targets.
+pub const MOST_STANDBY: usize = 64;
+
+/// Longer openings are not remembered: a server that was begun with one is not kept on standby.
+const LONGEST_OPENING: usize = 64 << 10;
+
+/// How a client begins the handshake: who it is, and the parameters of its `initialize`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opening {
+    /// The credentials it has shown.
+    pub principal: Principal,
+    /// A JSON object.
+    pub params: Bytes,
+}
+
+/// Why somebody gets no server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// There are as many servers as there may be, and none of them ends soon.
+    Full,
+    /// The gateway is shutting down.
+    ShuttingDown,
+    /// The client has left, or was never there.
+    Gone,
+}
+
+/// A client with a session, or one that wants to open one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Member {
+    pub(super) target: TargetId,
+    pub(super) stage: Stage,
+}
+
+/// How far a client has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It has waited for a server since this moment.
+    Waiting(Time),
+    /// It may start one.
+    Admitted,
+    /// It uses this one.
+    Joined(ServerId),
+}
+
+impl<S: Used> Gateway<S> {
+    /// The server that a client uses from now on, who was [admitted](super::Admission::Admitted) and sends its first
+    /// message: this is how it begins the handshake, if it does. Starts one if there is none for it.
+    pub fn join(
+        &mut self,
+        client: Client,
+        opening: Option<Opening>,
+        now: Time,
+    ) -> Result<ServerId, Refusal> {
+        let Some(Member { target, stage }) = self.members.get(&client).copied() else {
+            return Err(Refusal::Gone);
+        };
+        let server = match stage {
+            Stage::Joined(server) => server,
+            Stage::Waiting(_) => return Err(Refusal::Full),
+            Stage::Admitted if self.is_shutting_down() => {
+                self.leave(client, now);
+                return Err(Refusal::ShuttingDown);
+            }
+            Stage::Admitted => {
+                let server = self.server_for(target, opening.as_ref(), now);
+                let stage = Stage::Joined(server);
+                self.members.insert(client, Member { target, stage });
+                self.enter(client, server, now);
+                server
+            }
+        };
+        if let Some(joined) = self.servers.get_mut(&server)
+            && joined.sharing == Sharing::Dedicated
+        {
+            joined.opening = opening.filter(|it| it.params.len() <= LONGEST_OPENING);
+        }
+        Ok(server)
+    }
+
+    /// A client has left for good, however far it had come. Its session has left the server before.
+    pub fn leave(&mut self, client: Client, now: Time) {
+        self.queue.remove(client);
+        let Some(member) = self.members.remove(&client) else {
+            return;
+        };
+        let Stage::Joined(id) = member.stage else {
+            return;
+        };
+        let Some(server) = self.servers.get_mut(&id) else {
+            return;
+        };
+        server.clients.remove(&client);
+        server.used = now;
+        if server.sharing != Sharing::Dedicated || server.is_stopping() {
+            return;
+        }
+        let handshaking = server.usage().handshaking;
+        let known = server.opening.is_some();
+        let standby = self.servers.values().filter(|it| it.is_standby()).count();
+        if handshaking && known && standby < MOST_STANDBY && !self.is_shutting_down() {
+            if let Some(server) = self.servers.get_mut(&id) {
+                server.phase = Phase::Standby(now);
+            }
+            return self.arm(id, now);
+        }
+        // Nobody waits for the answer to a handshake, so there is nothing to finish.
+        let urgency = match handshaking {
+            true => Urgency::Immediate,
+            false => Urgency::Graceful,
+        };
+        self.stop(id, urgency, now);
+    }
+
+    /// The server that a request without a session is handed to. Starts one if that is better than a busy one.
+    pub fn request(&mut self, target: TargetId, now: Time) -> Result<ServerId, Refusal> {
+        if self.is_shutting_down() {
+            return Err(Refusal::ShuttingDown);
+        }
+        let Some(known) = self.targets.get(target.0) else {
+            return Err(Refusal::Gone);
+        };
+        let is_full = known.pool.len() >= known.limits.pool;
+        let server = match known.pool[..] {
+            [only] if is_full => only,
+            _ => {
+                let load = |id: &&ServerId| {
+                    let server = self.servers.get(id);
+                    server.map_or(0, |server| server.usage().in_flight)
+                };
+                let least = known.pool.iter().min_by_key(load);
+                match least.filter(|id| is_full || load(id) == 0) {
+                    Some(id) => *id,
+                    None => self.start(target, Sharing::Pooled, now),
+                }
+            }
+        };
+        if let Some(server) = self.servers.get_mut(&server) {
+            server.used = now;
+        }
+        Ok(server)
+    }
+
+    /// Whether a server of this target is on standby. If none is, it need not be known how a client begins.
+    pub fn has_standby(&self, target: TargetId) -> bool {
+        let mut servers = self.servers.values();
+        servers.any(|it| it.target == target && it.is_standby())
+    }
+
+    /// A server for a client that was admitted.
+    fn server_for(&mut self, target: TargetId, opening: Option<&Opening>, now: Time) -> ServerId {
+        let known = &self.targets[target.0];
+        if known.limits.share {
+            let shared = known.shared;
+            return shared.unwrap_or_else(|| self.start(target, Sharing::Shared, now));
+        }
+        let standby = opening.and_then(|opening| self.take_standby(target, opening));
+        standby.unwrap_or_else(|| self.start(target, Sharing::Dedicated, now))
+    }
+
+    pub(super) fn enter(&mut self, client: Client, server: ServerId, now: Time) {
+        if let Some(server) = self.servers.get_mut(&server) {
+            server.clients.insert(client);
+            server.used = now;
+        }
+    }
+
+    /// A server on standby for clients that begin like this; it is not on standby any more.
+    pub(super) fn take_standby(&mut self, target: TargetId, opening: &Opening) -> Option<ServerId> {
+        let mut servers = self.servers.iter_mut();
+        let (id, server) = servers.find(|(_, it)| {
+            it.target == target && it.is_standby() && it.opening.as_ref() == Some(opening)
+        })?;
+        server.phase = Phase::Serving;
+        Some(*id)
+    }
+}

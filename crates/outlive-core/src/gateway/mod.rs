@@ -1,0 +1,273 @@
+//! The lifecycle of the servers behind a gateway: when one is started, who uses it, and when it is stopped.
+//!
+//! # Theory
+//!
+//! A gateway has a list of [targets](Target). Each target tells where servers come from, and has any number of them at
+//! a time. Clients reach a target in two ways, and what a server is for is its [`Sharing`]:
+//!
+//! | who | server |
+//! |---|---|
+//! | a client with a session | one of its own ([`Sharing::Dedicated`]), or one for all sessions ([`Sharing::Shared`]) |
+//! | a request without a session | one of a pool ([`Sharing::Pooled`]) |
+//!
+//! ```text
+//!  arrive ─► admit ─► join ─► leave        Start, Stop, Restart, Over
+//!  request ──────────────────────► Gateway ─────────────────────────► driver
+//!  observe, ended, tick ─────────►         ◄───────────────────────── Usage
+//! ```
+//!
+//! - **Lazy start.** A server is started when somebody needs it, and not before.
+//! - **Bounds.** A target has at most [`Limits::servers`] dedicated servers, those that are being stopped included. A
+//!   client that finds as many waits, in turn, for one that is being stopped; if there is none, somebody has to give
+//!   way ([`Admission::GiveWay`]), or the client is refused.
+//! - **Pool.** A request goes to an idle server; if there is none, to one that is started for it; if there are as many
+//!   as there may be, to the one with the fewest requests in flight.
+//! - **Standby.** A client that is less patient than its server is slow leaves during the handshake, and comes again.
+//!   Its server is kept on standby, for a client that begins with the same words and the same credentials and for
+//!   nobody else: if each attempt started another server, none would ever be ready (FM-12).
+//! - **Idle stop.** A shared server, or one of a pool, that nobody has used for [`Limits::idle_stop`] is stopped.
+//! - **Legacy memory.** That a pooled server speaks legacy revisions only is known as long as the server is there. It
+//!   is kept for a minute, so that not every request starts a server to learn the same, and no longer, because the
+//!   next one may be a new version.
+//! - **Readiness.** A target is [ready](Gateway::readiness) if a request would be answered, or a server started for it.
+//! - **Shutdown.** From its first moment on nothing is started and nobody is let in.
+//!
+//! The driver owns the sessions with servers and tells what they are doing ([`Used`]). After every call it calls
+//! [`Gateway::poll`] until it returns `None` and carries out each [`Order`] in that order; it calls [`Gateway::tick`]
+//! no later than [`Gateway::deadline`]. All of it happens under one lock: whoever is handed a server counts as
+//! [in flight](Usage::in_flight) there before anybody else asks.
+//!
+//! | file | what happens there |
+//! |---|---|
+//! | `target` | the targets and their limits |
+//! | `admission` | clients that want a dedicated server and wait for one |
+//! | `member` | clients join and leave; requests are assigned |
+//! | `server` | one server, as far as the gateway has to know it |
+//! | `idle` | what is stopped when its time has come |
+//! | `health` | what has happened to servers; readiness |
+
+mod admission;
+mod health;
+mod idle;
+mod member;
+mod server;
+mod target;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::switch::{Client, Sharing};
+use crate::time::Time;
+
+pub use admission::Admission;
+pub use health::{GIVEN_UP, LOSSES, Loss, Standing, Unready};
+pub use idle::{LEGACY_MEMORY, STANDBY};
+pub use member::{MOST_STANDBY, Opening, Refusal};
+pub use server::{Server, Usage, Used};
+pub use target::{Limits, TargetId};
+
+use admission::Queue;
+use member::Member;
+use server::Phase;
+use target::Target;
+
+/// A server, counted from 1 in the order of their starts. One that is replaced under its session keeps its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerId(pub u64);
+
+/// How soon a server is to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Urgency {
+    /// What is in flight may finish, within the bounds of its session.
+    Graceful,
+    /// Nobody waits for anything.
+    Immediate,
+}
+
+/// What the driver is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Start a server of this target, and [attach](Gateway::attach) the session with it.
+    Start(ServerId, TargetId, Sharing),
+    /// Stop this server. It is told again if it becomes more urgent.
+    Stop(ServerId, Urgency),
+    /// Put a new process or connection under the session with this server.
+    Restart(ServerId),
+    /// Everything has ended after a shutdown. Nothing follows.
+    Over,
+}
+
+/// The servers behind a gateway. See the [module](self).
+#[derive(Debug)]
+pub struct Gateway<S> {
+    targets: Vec<Target>,
+    servers: BTreeMap<ServerId, Server<S>>,
+    members: BTreeMap<Client, Member>,
+    queue: Queue,
+    /// The number of the last server.
+    numbers: u64,
+    losses: VecDeque<Loss>,
+    /// When something may have to be stopped.
+    next: Option<Time>,
+    shutdown: Option<Urgency>,
+    is_over: bool,
+    orders: VecDeque<Order>,
+}
+
+impl<S: Used> Gateway<S> {
+    /// A gateway without servers.
+    pub fn new(targets: Vec<Limits>) -> Gateway<S> {
+        Gateway {
+            targets: targets.into_iter().map(Target::new).collect(),
+            servers: BTreeMap::new(),
+            members: BTreeMap::new(),
+            queue: Queue::default(),
+            numbers: 0,
+            losses: VecDeque::new(),
+            next: None,
+            shutdown: None,
+            is_over: false,
+            orders: VecDeque::new(),
+        }
+    }
+
+    /// Lowers the bound on the dedicated servers of each target.
+    pub fn bound_servers(&mut self, most: usize) {
+        for target in &mut self.targets {
+            // What is bound by nothing is no process of ours.
+            if target.limits.servers != usize::MAX {
+                target.limits.servers = target.limits.servers.min(most);
+            }
+        }
+    }
+
+    /// The next thing to do, if there is one.
+    pub fn poll(&mut self) -> Option<Order> {
+        self.orders.pop_front()
+    }
+
+    /// The session with a server that was ordered.
+    pub fn attach(&mut self, server: ServerId, session: S) {
+        if let Some(server) = self.servers.get_mut(&server) {
+            server.session = Some(session);
+        }
+    }
+
+    /// A server has ended, and its session with it.
+    pub fn ended(&mut self, id: ServerId, now: Time) {
+        self.give_up(id, now);
+        self.withdraw(id);
+        self.servers.remove(&id);
+        self.end_if_over();
+    }
+
+    /// Puts new processes or connections under the sessions with all servers.
+    pub fn restart(&mut self) {
+        let serving = self.servers.iter().filter(|(_, it)| !it.is_stopping());
+        self.orders
+            .extend(serving.map(|(id, _)| Order::Restart(*id)));
+    }
+
+    /// Ends everything: the first time gracefully, the second time at once.
+    pub fn shutdown(&mut self, now: Time) {
+        let urgency = match self.shutdown {
+            None => Urgency::Graceful,
+            Some(_) => Urgency::Immediate,
+        };
+        self.shutdown = Some(urgency);
+        let all: Vec<ServerId> = self.servers.keys().copied().collect();
+        for id in all {
+            self.stop(id, urgency, now);
+        }
+        self.end_if_over();
+    }
+
+    /// Whether it was told to shut down.
+    pub fn is_shutting_down(&self) -> bool {
+        self.shutdown.is_some()
+    }
+
+    /// Whether it was told to shut down, and everything has ended.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// All servers there are, those that are being stopped included.
+    pub fn servers(&self) -> impl Iterator<Item = (ServerId, &Server<S>)> {
+        self.servers.iter().map(|(id, server)| (*id, server))
+    }
+
+    /// A server, until it has ended.
+    pub fn server(&self, id: ServerId) -> Option<&Server<S>> {
+        self.servers.get(&id)
+    }
+
+    /// The sizes of everything that could grow.
+    #[doc(hidden)]
+    pub fn sizes(&self) -> Sizes {
+        Sizes {
+            servers: self.servers.len(),
+            members: self.members.len(),
+            waiting: self.queue.len(),
+            standby: self.servers.values().filter(|it| it.is_standby()).count(),
+            assigned: self.targets.iter().map(Target::assigned).sum(),
+            losses: self.losses.len(),
+            orders: self.orders.len(),
+        }
+    }
+
+    fn start(&mut self, target: TargetId, sharing: Sharing, now: Time) -> ServerId {
+        self.numbers += 1;
+        let id = ServerId(self.numbers);
+        self.servers.insert(id, Server::new(target, sharing, now));
+        match sharing {
+            Sharing::Dedicated => {}
+            Sharing::Shared => self.targets[target.0].shared = Some(id),
+            Sharing::Pooled => self.targets[target.0].pool.push(id),
+        }
+        self.orders.push_back(Order::Start(id, target, sharing));
+        self.arm(id, now);
+        id
+    }
+
+    /// Stops a server: nobody is handed to it any more.
+    fn stop(&mut self, id: ServerId, urgency: Urgency, now: Time) {
+        let Some(server) = self.servers.get_mut(&id) else {
+            return;
+        };
+        if server.phase >= Phase::Stopping(urgency) {
+            return;
+        }
+        server.phase = Phase::Stopping(urgency);
+        self.orders.push_back(Order::Stop(id, urgency));
+        self.give_up(id, now);
+        self.withdraw(id);
+    }
+
+    /// Nobody is handed to this server any more.
+    fn withdraw(&mut self, id: ServerId) {
+        if let Some(server) = self.servers.get(&id) {
+            self.targets[server.target.0].withdraw(id);
+        }
+    }
+
+    fn end_if_over(&mut self) {
+        if self.is_shutting_down() && self.servers.is_empty() && !self.is_over {
+            self.is_over = true;
+            self.orders.push_back(Order::Over);
+        }
+    }
+}
+
+/// The sizes of everything that could grow, for tests of the bounds.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    pub servers: usize,
+    pub members: usize,
+    pub waiting: usize,
+    pub standby: usize,
+    /// Servers that requests or sessions are assigned to by target.
+    pub assigned: usize,
+    pub losses: usize,
+    pub orders: usize,
+}

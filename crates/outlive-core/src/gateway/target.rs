@@ -1,0 +1,79 @@
+//! The targets of a gateway: where servers come from, and how many there may be.
+
+use std::time::Duration;
+
+use crate::cause::Cause;
+use crate::time::Time;
+
+use super::ServerId;
+
+/// A server is not stopped sooner after its last use.
+const SHORTEST_IDLE: Duration = Duration::from_millis(20);
+
+/// A target, by its place in the list of targets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TargetId(pub usize);
+
+/// The bounds of a target, and how its servers are shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// One server for all sessions, rather than one for each.
+    pub share: bool,
+    /// Dedicated servers at once, those that are being stopped included. `usize::MAX` for servers that are no
+    /// processes of ours.
+    pub servers: usize,
+    /// How long a client waits for a server to end that is being stopped.
+    pub wait: Duration,
+    /// Servers for requests without a session, at least one.
+    pub pool: usize,
+    /// A shared server, or one of the pool, that nobody has used for this long is stopped.
+    pub idle_stop: Option<Duration>,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            share: false,
+            servers: 64,
+            wait: Duration::from_secs(10),
+            pool: 1,
+            idle_stop: None,
+        }
+    }
+}
+
+/// A target and the servers that are handed out by it.
+#[derive(Debug)]
+pub(super) struct Target {
+    pub(super) limits: Limits,
+    /// The server for all sessions.
+    pub(super) shared: Option<ServerId>,
+    /// The servers for requests without a session, oldest first.
+    pub(super) pool: Vec<ServerId>,
+    /// The last server that was given up in trouble: why, and when that was.
+    pub(super) given_up: Option<(Cause, Time)>,
+}
+
+impl Target {
+    pub(super) fn new(mut limits: Limits) -> Target {
+        limits.pool = limits.pool.max(1);
+        // What is handed over counts as in flight at once, so this is no grace: it keeps a clock from running hot.
+        limits.idle_stop = limits.idle_stop.map(|after| after.max(SHORTEST_IDLE));
+        Target {
+            limits,
+            shared: None,
+            pool: Vec::new(),
+            given_up: None,
+        }
+    }
+
+    /// Nobody is handed to this server any more.
+    pub(super) fn withdraw(&mut self, server: ServerId) {
+        self.shared.take_if(|it| *it == server);
+        self.pool.retain(|it| *it != server);
+    }
+
+    pub(super) fn assigned(&self) -> usize {
+        self.pool.len() + usize::from(self.shared.is_some())
+    }
+}

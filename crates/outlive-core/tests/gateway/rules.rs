@@ -1,0 +1,698 @@
+//! Each rule by itself: these orders, at this moment and not before.
+
+use std::time::Duration;
+
+use outlive_core::cause::{Phase, Reason};
+use outlive_core::gateway::{
+    Admission, GIVEN_UP, Gateway, LEGACY_MEMORY, LOSSES, Limits, MOST_STANDBY, Opening, Order,
+    Refusal, STANDBY, ServerId, TargetId, Unready, Urgency,
+};
+use outlive_core::session_table::Principal;
+use outlive_core::switch::{Client, Sharing};
+use outlive_core::{Cause, Event, Generation, State, Time};
+
+use super::books::Session;
+
+const T: TargetId = TargetId(0);
+const U: TargetId = TargetId(1);
+
+fn ms(ms: u64) -> Time {
+    Time::after(Duration::from_millis(ms))
+}
+
+fn at(seconds: u64) -> Time {
+    ms(1000 * seconds)
+}
+
+fn opening(principal: u64, words: &'static str) -> Opening {
+    Opening {
+        principal: Principal(principal),
+        params: words.into(),
+    }
+}
+
+fn cause() -> Cause {
+    Cause::new(Reason::Eof, Phase::Service, "server")
+}
+
+fn down() -> Event {
+    Event::State(State::Down {
+        cause: cause(),
+        retry_at: at(0),
+    })
+}
+
+fn ready() -> Event {
+    Event::State(State::Ready {
+        generation: Generation::FIRST,
+    })
+}
+
+/// A gateway, and the sessions with its servers.
+struct Rig {
+    gateway: Gateway<Session>,
+    clients: u64,
+}
+
+impl Rig {
+    fn new(limits: Limits) -> Rig {
+        Rig {
+            gateway: Gateway::new(vec![limits; 2]),
+            clients: 0,
+        }
+    }
+
+    /// What it orders. Servers that are to be started are.
+    fn orders(&mut self) -> Vec<Order> {
+        let mut orders = Vec::new();
+        while let Some(order) = self.gateway.poll() {
+            if let Order::Start(server, ..) = order {
+                self.gateway.attach(server, Session::default());
+            }
+            orders.push(order);
+        }
+        orders
+    }
+
+    fn arrive(&mut self, target: TargetId, now: Time) -> (Client, Admission) {
+        self.clients += 1;
+        let client = Client(self.clients);
+        self.gateway.arrive(client, target, None, now);
+        (client, self.gateway.admit(client, now))
+    }
+
+    /// A client that is let in and sends its first message.
+    #[track_caller]
+    fn client(&mut self, target: TargetId, now: Time) -> (Client, ServerId) {
+        let (client, admission) = self.arrive(target, now);
+        assert_eq!(admission, Admission::Admitted);
+        let words = opening(0, "{}");
+        let server = self
+            .gateway
+            .join(client, Some(words), now)
+            .expect("a server");
+        self.orders();
+        (client, server)
+    }
+
+    #[track_caller]
+    fn request(&mut self, now: Time) -> ServerId {
+        let server = self.gateway.request(T, now).expect("a server");
+        self.orders();
+        server
+    }
+
+    fn session(&self, server: ServerId) -> Session {
+        let server = self.gateway.server(server).expect("a server");
+        server.session().expect("a session").clone()
+    }
+
+    fn busy(&self, server: ServerId, in_flight: usize) {
+        self.session(server)
+            .change(|usage| usage.in_flight = in_flight);
+    }
+
+    fn tick(&mut self, now: Time) -> Vec<Order> {
+        self.gateway.tick(now);
+        self.orders()
+    }
+
+    fn readiness(&self, startable: bool, now: Time) -> Result<(), &'static str> {
+        let readiness = self.gateway.readiness(T, startable, now);
+        readiness.map_err(|unready| unready.name())
+    }
+}
+
+fn few(servers: usize) -> Limits {
+    Limits {
+        servers,
+        ..Limits::default()
+    }
+}
+
+fn graceful(server: ServerId) -> Vec<Order> {
+    vec![Order::Stop(server, Urgency::Graceful)]
+}
+
+fn immediate(server: ServerId) -> Vec<Order> {
+    vec![Order::Stop(server, Urgency::Immediate)]
+}
+
+#[test]
+fn a_server_is_started_with_the_first_message_and_not_before() {
+    let mut rig = Rig::new(Limits::default());
+    let (client, admission) = rig.arrive(T, at(0));
+    assert_eq!((admission, rig.orders()), (Admission::Admitted, vec![]));
+    assert_eq!(rig.gateway.join(client, None, at(1)), Ok(ServerId(1)));
+    let started = Order::Start(ServerId(1), T, Sharing::Dedicated);
+    assert_eq!(rig.orders(), [started]);
+    assert_eq!(rig.gateway.join(client, None, at(2)), Ok(ServerId(1)));
+    assert_eq!(rig.orders(), []);
+}
+
+#[test]
+fn a_client_that_was_not_admitted_gets_no_server() {
+    let mut rig = Rig::new(few(1));
+    rig.client(T, at(0));
+    let (client, admission) = rig.arrive(T, at(0));
+    assert_eq!(admission, Admission::GiveWay);
+    assert_eq!(rig.gateway.join(client, None, at(0)), Err(Refusal::Full));
+    rig.gateway.leave(client, at(0));
+    assert_eq!(rig.gateway.join(client, None, at(0)), Err(Refusal::Gone));
+    assert_eq!(
+        rig.gateway.admit(client, at(0)),
+        Admission::Refused(Refusal::Gone)
+    );
+    assert_eq!(rig.orders(), []);
+}
+
+#[test]
+fn all_sessions_of_a_target_share_one_server_if_they_are_to() {
+    let limits = Limits {
+        share: true,
+        servers: 1,
+        ..Limits::default()
+    };
+    let mut rig = Rig::new(limits);
+    let (a, first) = rig.client(T, at(0));
+    let (b, second) = rig.client(T, at(0));
+    let (_, other) = rig.client(U, at(0));
+    assert_eq!(
+        (first, second, other),
+        (ServerId(1), ServerId(1), ServerId(2))
+    );
+    rig.gateway.leave(a, at(1));
+    rig.gateway.leave(b, at(1));
+    assert_eq!(rig.orders(), [], "it stays for the next");
+    assert_eq!(rig.client(T, at(2)).1, first);
+}
+
+#[test]
+fn fm_32_a_server_that_is_being_stopped_still_counts() {
+    let mut rig = Rig::new(few(2));
+    let (a, server) = rig.client(T, at(0));
+    rig.client(T, at(0));
+    assert_eq!(rig.arrive(T, at(1)).1, Admission::GiveWay);
+    rig.gateway.leave(Client(3), at(1));
+    assert_eq!(
+        rig.arrive(U, at(1)).1,
+        Admission::Admitted,
+        "another target"
+    );
+    rig.gateway.leave(a, at(1));
+    assert_eq!(rig.orders(), graceful(server));
+    let (first, waits) = rig.arrive(T, at(1));
+    assert_eq!(waits, Admission::Wait(at(11)));
+    // One server is to end, and one client waits for that.
+    let (second, refused) = rig.arrive(T, at(2));
+    assert_eq!(refused, Admission::GiveWay);
+    assert_eq!(rig.gateway.admit(first, at(3)), Admission::Wait(at(11)));
+    rig.gateway.ended(server, at(4));
+    assert_eq!(
+        rig.gateway.admit(second, at(4)),
+        Admission::GiveWay,
+        "in turn"
+    );
+    assert_eq!(rig.gateway.admit(first, at(4)), Admission::Admitted);
+    assert_eq!(rig.gateway.admit(first, at(4)), Admission::Admitted, "once");
+    assert_eq!(rig.gateway.admit(second, at(4)), Admission::GiveWay);
+}
+
+#[test]
+fn fm_32_nobody_waits_longer_than_a_server_may_take_to_end() {
+    let mut rig = Rig::new(few(1));
+    let (a, _) = rig.client(T, at(0));
+    rig.gateway.leave(a, at(0));
+    let (late, waits) = rig.arrive(T, at(1));
+    assert_eq!(waits, Admission::Wait(at(11)));
+    assert_eq!(rig.gateway.admit(late, ms(10_999)), Admission::Wait(at(11)));
+    assert_eq!(
+        rig.gateway.admit(late, at(11)),
+        Admission::Refused(Refusal::Full)
+    );
+    assert_eq!(
+        rig.gateway.admit(late, at(11)),
+        Admission::Refused(Refusal::Gone)
+    );
+    assert_eq!(rig.gateway.sizes().waiting, 0);
+}
+
+#[test]
+fn one_who_leaves_the_queue_lets_the_next_one_in() {
+    let mut rig = Rig::new(few(1));
+    let (a, server) = rig.client(T, at(0));
+    rig.gateway.leave(a, at(0));
+    let (first, _) = rig.arrive(T, at(0));
+    let (second, refused) = rig.arrive(T, at(0));
+    assert_eq!(refused, Admission::GiveWay);
+    rig.gateway.leave(first, at(0));
+    assert_eq!(rig.gateway.admit(second, at(0)), Admission::Wait(at(10)));
+    rig.gateway.ended(server, at(1));
+    assert_eq!(rig.gateway.admit(second, at(1)), Admission::Admitted);
+    // It sends nothing after all.
+    rig.gateway.leave(second, at(1));
+    assert_eq!(rig.arrive(T, at(1)).1, Admission::Admitted);
+}
+
+#[test]
+fn a_client_that_was_admitted_counts_although_it_has_no_server_yet() {
+    let mut rig = Rig::new(few(1));
+    assert_eq!(rig.arrive(T, at(0)).1, Admission::Admitted);
+    assert_eq!(rig.arrive(T, at(0)).1, Admission::GiveWay);
+}
+
+/// A client that leaves during the handshake.
+fn leave_early(rig: &mut Rig, words: Opening, now: Time) -> ServerId {
+    let (client, admission) = rig.arrive(T, now);
+    assert_eq!(admission, Admission::Admitted);
+    let server = rig
+        .gateway
+        .join(client, Some(words), now)
+        .expect("a server");
+    rig.orders();
+    rig.session(server).change(|usage| usage.handshaking = true);
+    rig.gateway.leave(client, now);
+    server
+}
+
+#[test]
+fn fm_12_a_server_whose_client_left_during_the_handshake_is_kept_for_it() {
+    let mut rig = Rig::new(few(1));
+    let server = leave_early(&mut rig, opening(1, "{}"), at(0));
+    assert_eq!(rig.orders(), []);
+    assert!(rig.gateway.has_standby(T) && !rig.gateway.has_standby(U));
+    // It has a server already, so it needs no room for one.
+    rig.gateway
+        .arrive(Client(9), T, Some(&opening(1, "{}")), at(1));
+    assert_eq!(rig.gateway.admit(Client(9), at(1)), Admission::Admitted);
+    assert_eq!(
+        rig.gateway.join(Client(9), Some(opening(1, "{}")), at(1)),
+        Ok(server)
+    );
+    assert_eq!((rig.orders(), rig.gateway.has_standby(T)), (vec![], false));
+}
+
+#[test]
+fn invariant_05_it_is_kept_for_nobody_else() {
+    for (target, other) in [
+        (T, opening(2, "{}")),
+        (T, opening(1, "{ }")),
+        (U, opening(1, "{}")),
+    ] {
+        let mut rig = Rig::new(Limits::default());
+        let server = leave_early(&mut rig, opening(1, "{}"), at(0));
+        rig.gateway.arrive(Client(9), target, Some(&other), at(1));
+        assert_eq!(rig.gateway.admit(Client(9), at(1)), Admission::Admitted);
+        let own = rig
+            .gateway
+            .join(Client(9), Some(other), at(1))
+            .expect("a server");
+        assert_ne!(own, server);
+    }
+}
+
+#[test]
+fn fm_12_a_client_that_comes_without_words_is_known_by_its_first_message() {
+    let mut rig = Rig::new(few(2));
+    let server = leave_early(&mut rig, opening(1, "{}"), at(0));
+    let (client, admission) = rig.arrive(T, at(1));
+    assert_eq!(admission, Admission::Admitted);
+    assert_eq!(
+        rig.gateway.join(client, Some(opening(1, "{}")), at(1)),
+        Ok(server)
+    );
+    // It has given back what it was admitted for.
+    assert_eq!(rig.arrive(T, at(1)).1, Admission::Admitted);
+}
+
+#[test]
+fn a_server_after_the_handshake_or_begun_with_too_much_is_not_kept() {
+    let mut rig = Rig::new(Limits::default());
+    let (client, server) = rig.client(T, at(0));
+    rig.gateway.leave(client, at(0));
+    assert_eq!(rig.orders(), graceful(server));
+    let long = Opening {
+        principal: Principal(1),
+        params: vec![b' '; (64 << 10) + 1].into(),
+    };
+    let server = leave_early(&mut rig, long, at(0));
+    assert_eq!(
+        rig.orders(),
+        immediate(server),
+        "there is nothing to finish"
+    );
+}
+
+#[test]
+fn a_server_on_standby_has_its_time_and_that_of_the_handshake() {
+    let mut rig = Rig::new(Limits::default());
+    let server = leave_early(&mut rig, opening(1, "{}"), at(0));
+    assert_eq!(rig.gateway.deadline(), Some(at(0) + STANDBY));
+    assert_eq!(rig.tick(at(0) + STANDBY), [], "the handshake goes on");
+    rig.session(server)
+        .change(|usage| usage.handshaking = false);
+    assert_eq!(rig.gateway.deadline(), Some(at(121)));
+    assert_eq!(rig.tick(at(121)), graceful(server));
+    assert_eq!(rig.gateway.deadline(), None);
+    let server = leave_early(&mut rig, opening(1, "{}"), at(200));
+    rig.session(server)
+        .change(|usage| usage.handshaking = false);
+    assert_eq!(rig.tick(ms(319_999)), []);
+    assert_eq!(rig.tick(at(320)), graceful(server));
+}
+
+#[test]
+fn fm_32_servers_on_standby_give_way_longest_first_and_for_nobody_in_vain() {
+    let mut rig = Rig::new(few(3));
+    let older = leave_early(&mut rig, opening(1, "{}"), at(0));
+    let newer = leave_early(&mut rig, opening(2, "{}"), at(1));
+    rig.client(T, at(2));
+    let (first, waits) = rig.arrive(T, at(3));
+    assert_eq!(
+        (waits, rig.orders()),
+        (Admission::Wait(at(13)), immediate(older))
+    );
+    assert_eq!(rig.gateway.admit(first, at(4)), Admission::Wait(at(13)));
+    assert_eq!(rig.orders(), [], "asking again stops nobody else");
+    let (_, waits) = rig.arrive(T, at(4));
+    assert_eq!(
+        (waits, rig.orders()),
+        (Admission::Wait(at(14)), immediate(newer))
+    );
+    let (_, refused) = rig.arrive(T, at(4));
+    assert_eq!((refused, rig.orders()), (Admission::GiveWay, vec![]));
+}
+
+#[test]
+fn nothing_is_stopped_for_a_client_that_is_refused() {
+    let mut rig = Rig::new(few(2));
+    leave_early(&mut rig, opening(1, "{}"), at(0));
+    rig.client(T, at(0));
+    // One came before and has not asked.
+    rig.gateway.arrive(Client(8), T, None, at(1));
+    let (_, refused) = rig.arrive(T, at(1));
+    assert_eq!((refused, rig.orders()), (Admission::GiveWay, vec![]));
+}
+
+#[test]
+fn servers_on_standby_are_bounded() {
+    let mut rig = Rig::new(few(usize::MAX));
+    for n in 0..MOST_STANDBY as u64 {
+        leave_early(&mut rig, opening(n, "{}"), at(0));
+    }
+    assert_eq!(
+        (rig.orders(), rig.gateway.sizes().standby),
+        (vec![], MOST_STANDBY)
+    );
+    let server = leave_early(&mut rig, opening(1000, "{}"), at(0));
+    assert_eq!(rig.orders(), immediate(server));
+}
+
+#[test]
+fn a_request_goes_to_an_idle_server_then_to_a_new_one_then_to_the_least_busy() {
+    let limits = Limits {
+        pool: 2,
+        ..Limits::default()
+    };
+    let mut rig = Rig::new(limits);
+    let first = rig.request(at(0));
+    assert_eq!(rig.request(at(0)), first, "it is idle");
+    rig.busy(first, 1);
+    let second = rig.request(at(0));
+    assert_ne!(second, first);
+    rig.busy(second, 2);
+    assert_eq!(rig.request(at(0)), first);
+    rig.busy(first, 3);
+    assert_eq!(rig.request(at(0)), second);
+    assert_eq!(
+        rig.gateway.request(U, at(0)),
+        Ok(ServerId(3)),
+        "another target"
+    );
+    assert_eq!(rig.gateway.request(TargetId(2), at(0)), Err(Refusal::Gone));
+}
+
+#[test]
+fn a_pool_has_at_least_one_server() {
+    let limits = Limits {
+        pool: 0,
+        ..Limits::default()
+    };
+    let mut rig = Rig::new(limits);
+    let server = rig.request(at(0));
+    rig.busy(server, 5);
+    assert_eq!(rig.request(at(0)), server);
+}
+
+fn idle_after(seconds: u64, share: bool) -> Limits {
+    Limits {
+        share,
+        idle_stop: Some(Duration::from_secs(seconds)),
+        ..Limits::default()
+    }
+}
+
+#[test]
+fn an_idle_server_is_stopped_at_its_time_and_not_before() {
+    let mut rig = Rig::new(idle_after(10, false));
+    let server = rig.request(at(0));
+    rig.busy(server, 1);
+    assert_eq!(rig.gateway.deadline(), Some(at(10)));
+    assert_eq!(rig.tick(at(10)), [], "it is in use");
+    assert_eq!(rig.gateway.deadline(), Some(at(20)));
+    rig.session(server).change(|usage| {
+        usage.in_flight = 0;
+        usage.last = at(15);
+    });
+    assert_eq!(rig.tick(at(20)), []);
+    assert_eq!(rig.gateway.deadline(), Some(at(25)));
+    assert_eq!(rig.tick(ms(24_999)), []);
+    assert_eq!(rig.tick(at(25)), graceful(server));
+    // Nobody is handed to it any more, also before it has ended.
+    assert_eq!(rig.request(at(25)), ServerId(2));
+    rig.gateway.ended(server, at(26));
+    assert_eq!(rig.request(at(26)), ServerId(2));
+}
+
+#[test]
+fn a_shared_server_is_in_use_while_it_has_clients() {
+    let mut rig = Rig::new(idle_after(10, true));
+    let (client, server) = rig.client(T, at(0));
+    assert_eq!(rig.tick(at(1000)), []);
+    rig.gateway.leave(client, at(1001));
+    assert_eq!(rig.tick(at(1010)), []);
+    assert_eq!(rig.tick(at(1011)), graceful(server));
+    assert_eq!(rig.client(T, at(1011)).1, ServerId(2));
+}
+
+#[test]
+fn a_dedicated_server_is_its_clients_however_idle() {
+    let mut rig = Rig::new(idle_after(10, false));
+    rig.client(T, at(0));
+    assert_eq!(
+        (rig.gateway.deadline(), rig.tick(at(10_000))),
+        (None, vec![])
+    );
+}
+
+#[test]
+fn a_server_that_is_assigned_to_a_request_is_not_idle() {
+    let mut rig = Rig::new(idle_after(10, false));
+    let server = rig.request(at(0));
+    assert_eq!(rig.request(at(9)), server);
+    assert_eq!(rig.tick(at(10)), []);
+    assert_eq!(rig.tick(at(19)), graceful(server));
+}
+
+#[test]
+fn an_idle_time_of_nothing_does_not_run_the_clock_hot() {
+    let mut rig = Rig::new(idle_after(0, false));
+    let server = rig.request(at(1));
+    assert_eq!(rig.gateway.deadline(), Some(ms(1020)));
+    assert_eq!(rig.tick(ms(1020)), graceful(server));
+}
+
+#[test]
+fn what_is_known_of_a_legacy_server_lasts_for_a_minute() {
+    let mut rig = Rig::new(Limits::default());
+    let server = rig.request(at(0));
+    assert_eq!(rig.tick(at(600)), [], "without an idle time it stays");
+    assert_eq!(rig.gateway.deadline(), Some(at(660)));
+    assert_eq!(rig.request(at(610)), server);
+    rig.session(server).change(|usage| usage.legacy_only = true);
+    assert_eq!(rig.tick(at(660)), []);
+    assert_eq!(rig.gateway.deadline(), Some(at(610) + LEGACY_MEMORY));
+    assert_eq!(rig.tick(at(610) + LEGACY_MEMORY), graceful(server));
+}
+
+#[test]
+fn a_target_without_servers_is_ready_if_one_can_be_started() {
+    let mut rig = Rig::new(Limits::default());
+    assert_eq!(rig.readiness(true, at(0)), Ok(()));
+    assert_eq!(rig.readiness(false, at(0)), Err("unstartable"));
+    rig.client(T, at(0));
+    assert_eq!(rig.readiness(false, at(0)), Ok(()), "there is one");
+    let unready = rig.gateway.readiness(U, false, at(0));
+    assert_eq!(
+        unready,
+        Err(Unready::Unstartable),
+        "but not of the other target"
+    );
+}
+
+#[test]
+fn servers_of_one_kind_stand_in_for_each_other() {
+    let mut rig = Rig::new(Limits::default());
+    let (_, first) = rig.client(T, at(0));
+    let (_, second) = rig.client(T, at(0));
+    let pooled = rig.request(at(0));
+    rig.gateway.observe(first, &down(), at(1));
+    assert_eq!(rig.readiness(true, at(1)), Ok(()));
+    rig.gateway.observe(second, &down(), at(2));
+    assert_eq!(rig.readiness(true, at(2)), Err("in_trouble"));
+    rig.gateway.observe(second, &ready(), at(3));
+    assert_eq!(rig.readiness(true, at(3)), Ok(()));
+    rig.gateway.observe(pooled, &down(), at(4));
+    let unready = rig.gateway.readiness(T, true, at(4));
+    assert_eq!(unready, Err(Unready::InTrouble(Sharing::Pooled)));
+}
+
+#[test]
+fn a_server_that_was_given_up_tells_about_the_next_for_a_while() {
+    let mut rig = Rig::new(Limits::default());
+    let (client, server) = rig.client(T, at(0));
+    rig.gateway.observe(server, &down(), at(1));
+    rig.gateway.leave(client, at(2));
+    assert_eq!(
+        rig.readiness(true, at(2)),
+        Err("given_up"),
+        "from the stop on"
+    );
+    rig.gateway.ended(server, at(5));
+    let last = at(5) + GIVEN_UP - Duration::from_millis(1);
+    assert_eq!(rig.readiness(true, last), Err("given_up"));
+    assert_eq!(rig.gateway.given_up(T, last), Some((&cause(), at(5))));
+    assert_eq!(rig.readiness(true, at(5) + GIVEN_UP), Ok(()));
+    assert_eq!(rig.gateway.given_up(U, at(5)), None);
+    // The next one does better.
+    let (_, next) = rig.client(T, at(6));
+    rig.gateway.observe(next, &ready(), at(7));
+    rig.gateway.ended(next, at(8));
+    assert_eq!(rig.readiness(true, at(8)), Ok(()));
+}
+
+#[test]
+fn trouble_lasts_until_the_server_is_ready_and_keeps_its_beginning() {
+    let mut rig = Rig::new(Limits::default());
+    let (_, server) = rig.client(T, at(0));
+    rig.gateway.observe(server, &down(), at(1));
+    let connecting = Event::State(State::Connecting { attempt: 2 });
+    rig.gateway.observe(server, &connecting, at(2));
+    assert_eq!(rig.readiness(true, at(2)), Err("in_trouble"));
+    rig.gateway.observe(server, &down(), at(3));
+    let standing = rig.gateway.server(server).expect("a server").standing();
+    assert_eq!(
+        (standing.since, &standing.trouble),
+        (at(3), &Some((cause(), at(1))))
+    );
+}
+
+#[test]
+fn the_last_losses_are_remembered() {
+    let mut rig = Rig::new(Limits::default());
+    let (_, server) = rig.client(T, at(0));
+    let lost = |reason: Reason| Event::Lost {
+        generation: Generation::FIRST,
+        cause: Cause::new(reason, Phase::Service, "server"),
+        in_flight: 0,
+    };
+    rig.gateway.observe(server, &lost(Reason::Closing), at(1));
+    assert_eq!(rig.gateway.losses().count(), 0, "it was told to end");
+    for n in 0..LOSSES as u64 + 5 {
+        rig.gateway.observe(server, &lost(Reason::Eof), at(n));
+    }
+    let losses: Vec<Time> = rig.gateway.losses().map(|loss| loss.at).collect();
+    assert_eq!((losses.len(), losses[0]), (LOSSES, at(LOSSES as u64 + 4)));
+    let standing = rig.gateway.server(server).expect("a server").standing();
+    assert_eq!(standing.losses, LOSSES as u64 + 5);
+}
+
+#[test]
+fn nobody_is_handed_to_a_server_whose_session_is_over() {
+    let mut rig = Rig::new(idle_after(10, true));
+    let (_, shared) = rig.client(T, at(0));
+    let pooled = rig.request(at(0));
+    for server in [shared, pooled] {
+        rig.gateway
+            .observe(server, &Event::State(State::Closed), at(1));
+    }
+    assert_ne!(rig.client(T, at(1)).1, shared);
+    assert_ne!(rig.request(at(1)), pooled);
+}
+
+#[test]
+fn a_restart_reaches_what_is_in_service() {
+    let mut rig = Rig::new(Limits::default());
+    let (client, stopping) = rig.client(T, at(0));
+    let (_, serving) = rig.client(T, at(0));
+    rig.gateway.leave(client, at(0));
+    assert_eq!(rig.orders(), graceful(stopping));
+    rig.gateway.restart();
+    assert_eq!(rig.orders(), [Order::Restart(serving)]);
+}
+
+#[test]
+fn a_shutdown_stops_everything_and_lets_nobody_in() {
+    let mut rig = Rig::new(few(2));
+    let (early, _) = rig.client(T, at(0));
+    let (admitted, _) = rig.arrive(T, at(0));
+    let waiting = rig.arrive(T, at(0)).0;
+    rig.gateway.shutdown(at(1));
+    assert_eq!(rig.orders(), graceful(ServerId(1)));
+    let refused = Admission::Refused(Refusal::ShuttingDown);
+    assert_eq!(rig.gateway.admit(waiting, at(1)), refused);
+    assert_eq!(rig.arrive(T, at(1)).1, refused);
+    assert_eq!(
+        rig.gateway.join(admitted, None, at(1)),
+        Err(Refusal::ShuttingDown)
+    );
+    assert_eq!(rig.gateway.request(T, at(1)), Err(Refusal::ShuttingDown));
+    assert_eq!(rig.readiness(true, at(1)), Err("shutting_down"));
+    // Its client leaves during the handshake: nothing is kept now.
+    rig.session(ServerId(1))
+        .change(|usage| usage.handshaking = true);
+    rig.gateway.leave(early, at(1));
+    assert!(!rig.gateway.has_standby(T));
+    rig.gateway.shutdown(at(2));
+    assert_eq!(rig.orders(), immediate(ServerId(1)));
+    rig.gateway.shutdown(at(2));
+    assert_eq!((rig.orders(), rig.gateway.is_over()), (vec![], false));
+    rig.gateway.ended(ServerId(1), at(3));
+    assert_eq!(
+        (rig.orders(), rig.gateway.is_over()),
+        (vec![Order::Over], true)
+    );
+    rig.gateway.shutdown(at(4));
+    assert_eq!(rig.orders(), []);
+}
+
+#[test]
+fn a_shutdown_without_servers_is_over_at_once() {
+    let mut rig = Rig::new(Limits::default());
+    rig.gateway.shutdown(at(0));
+    assert_eq!(rig.orders(), [Order::Over]);
+}
+
+#[test]
+fn the_bound_of_a_listener_is_one_too_but_not_for_servers_elsewhere() {
+    let mut rig = Rig {
+        gateway: Gateway::new(vec![few(5), few(usize::MAX)]),
+        clients: 0,
+    };
+    rig.gateway.bound_servers(1);
+    rig.gateway.bound_servers(7);
+    rig.client(T, at(0));
+    assert_eq!(rig.arrive(T, at(0)).1, Admission::GiveWay);
+    rig.client(U, at(0));
+    rig.client(U, at(0));
+}

@@ -1,0 +1,141 @@
+//! The targets of a gateway: where servers come from, and how they are shared.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use outlive_core::Message;
+use outlive_core::cause::StartFailure;
+use outlive_core::gateway::Limits;
+use outlive_core::policy::Policy;
+use serde_json::Value;
+
+use super::upstream_session::GatewayDownstream;
+use crate::driver;
+use crate::http_client::{Remote, Sessions};
+use crate::http_server::{Mirrored, ReplayBuffer, is_marked, of_schema};
+use crate::process::children::Children;
+use crate::process::command::Command;
+use crate::process::orphan_reaper::OrphanReaper;
+use crate::process::os;
+use crate::secrets::Secrets;
+
+/// What is added to the time a server may take to end, for clients that wait for that.
+const LEEWAY: Duration = Duration::from_secs(2);
+
+/// No client waits longer for a server to end.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// Tools with arguments that are repeated in headers, as far as they are remembered.
+const MOST_MIRRORED: usize = 4096;
+
+/// Where servers come from.
+#[derive(Clone, Debug)]
+pub(super) enum Source {
+    Command(Command, Secrets),
+    Remote(Remote),
+}
+
+/// One of the servers that a gateway offers.
+pub(super) struct Target {
+    /// What it is called in its path, if there are several.
+    pub(super) name: String,
+    pub(super) source: Source,
+    /// How the session with each server behaves.
+    pub(super) policy: Policy,
+    pub(super) limits: Limits,
+    /// What is said to modern clients goes here.
+    pub(super) modern: OnceLock<Arc<ReplayBuffer>>,
+    /// Tools that have arguments which are repeated in headers, as far as lists of them went by.
+    mirrored: Mutex<HashMap<String, Vec<Mirrored>>>,
+}
+
+impl Target {
+    pub(super) fn new(name: String, source: Source, policy: Policy, mut limits: Limits) -> Target {
+        let end = policy.stop_grace + policy.term_grace + LEEWAY;
+        limits.wait = end.min(LONGEST_WAIT);
+        if matches!(source, Source::Remote(_)) {
+            // What is elsewhere is no process of ours.
+            limits.servers = usize::MAX;
+        }
+        Target {
+            name,
+            source,
+            policy,
+            limits,
+            modern: OnceLock::new(),
+            mirrored: Mutex::default(),
+        }
+    }
+
+    /// Whether its servers say when they have taken `notifications/initialized`.
+    pub(super) fn confirms(&self) -> bool {
+        matches!(self.source, Source::Remote(_))
+    }
+
+    /// Why no server could be started, as far as that can be told without starting one.
+    pub(super) fn obstacle(&self) -> Option<StartFailure> {
+        match &self.source {
+            Source::Command(command, _) => os::obstacle(command),
+            Source::Remote(_) => None,
+        }
+    }
+
+    /// Runs a session until it ends.
+    pub(super) fn drive(&self, downstream: GatewayDownstream, reaper: Option<OrphanReaper>) {
+        let policy = self.policy.clone();
+        let limit = policy.limits.message;
+        let seed = crate::run::seed();
+        match &self.source {
+            Source::Command(command, secrets) => {
+                let made = Children::beside_others(command.clone(), secrets.clone(), limit);
+                match made {
+                    Ok(children) => {
+                        let children = children.guarded(reaper);
+                        tokio::spawn(driver::drive(downstream, children, policy, seed));
+                    }
+                    // Without a way to hear of their ends there are no children; the downstream says so when
+                    // it is dropped, which is not done here: whoever starts a server holds the lock of a client.
+                    Err(_) => drop(tokio::spawn(async move { drop(downstream) })),
+                }
+            }
+            Source::Remote(remote) => {
+                let sessions = Sessions::new(remote.clone(), limit);
+                tokio::spawn(driver::drive(downstream, sessions, policy, seed));
+            }
+        }
+    }
+
+    fn mirrored_tools(&self) -> MutexGuard<'_, HashMap<String, Vec<Mirrored>>> {
+        self.mirrored.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The arguments of this call that are to be repeated in headers.
+    pub(super) fn mirrored(&self, call: &Message) -> Vec<Mirrored> {
+        let known = self.mirrored_tools();
+        if known.is_empty() {
+            return Vec::new();
+        }
+        let name = call.name().unwrap_or_default();
+        known.get(&*name).cloned().unwrap_or_default()
+    }
+
+    /// Learns from an answer that may be a list of tools.
+    pub(super) fn learn(&self, answer: &Message) {
+        let Some(result) = answer.result().filter(|result| is_marked(result)) else {
+            return;
+        };
+        let result: Value = serde_json::from_slice(result).unwrap_or_default();
+        let tools = result["tools"].as_array();
+        let mut known = self.mirrored_tools();
+        for tool in tools.into_iter().flatten() {
+            let found = of_schema(&tool["inputSchema"]);
+            let name = tool["name"].as_str().unwrap_or_default();
+            if found.is_empty() {
+                known.remove(name);
+            } else if known.len() < MOST_MIRRORED || known.contains_key(name) {
+                known.insert(name.to_owned(), found);
+            }
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! All servers of a gateway: the rules for them, their clock, and who carries out what the rules order.
+//!
+//! The rules are those of the [gateway machine](outlive_core::gateway), behind one lock. The order of locks: a client,
+//! the machine, a server. Whoever holds the lock of a server asks the machine nothing.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Instant, SystemTime};
+
+use outlive_core::gateway::{
+    Admission, Gateway, Limits, Opening, Order, Refusal, ServerId, TargetId,
+};
+use outlive_core::switch::{Client, Sharing};
+use outlive_core::{Event, Meter, Time};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use super::target::Target;
+use super::upstream_session::{EVERYBODY, GatewayDownstream, UpstreamSession};
+use super::{Upstream, Watcher};
+use crate::http_server::{ReplayBuffer, Room};
+use crate::process::orphan_reaper::OrphanReaper;
+
+/// The rules, and the sessions they are about.
+pub(super) type Machine = Gateway<Arc<UpstreamSession>>;
+
+/// All servers of a gateway.
+pub(crate) struct Upstreams {
+    pub(super) targets: Vec<Target>,
+    pub(super) watcher: Box<dyn Watcher>,
+    /// What all sessions count.
+    pub(super) meter: Arc<Meter>,
+    pub(super) begun: SystemTime,
+    clock: Instant,
+    reaper: Option<OrphanReaper>,
+    machine: Mutex<Machine>,
+    clients: AtomicU64,
+    /// Rings when the machine wants to be told the time sooner than before.
+    alarm: Arc<Notify>,
+    /// Rings when a client that waits for a server may ask again.
+    room: Arc<Notify>,
+}
+
+impl Upstreams {
+    pub(super) fn new(
+        targets: Vec<Target>,
+        reaper: Option<OrphanReaper>,
+        watcher: Box<dyn Watcher>,
+    ) -> Upstreams {
+        let limits: Vec<Limits> = targets.iter().map(|target| target.limits).collect();
+        Upstreams {
+            targets,
+            watcher,
+            meter: Arc::default(),
+            begun: SystemTime::now(),
+            clock: Instant::now(),
+            reaper,
+            machine: Mutex::new(Gateway::new(limits)),
+            clients: AtomicU64::new(0),
+            alarm: Arc::default(),
+            room: Arc::default(),
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Machine> {
+        self.machine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The time since there has been a gateway.
+    pub(super) fn now(&self) -> Time {
+        Time::after(self.clock.elapsed())
+    }
+
+    pub(super) fn target_ids(&self) -> impl Iterator<Item = (TargetId, &Target)> {
+        let targets = self.targets.iter().enumerate();
+        targets.map(|(n, target)| (TargetId(n), target))
+    }
+
+    /// Asks or tells the machine something, and carries out what it orders.
+    fn change<T>(self: &Arc<Upstreams>, change: impl FnOnce(&mut Machine, Time) -> T) -> T {
+        self.change_then(change, |_, done| done)
+    }
+
+    /// The same; looks at the machine again afterwards, before anybody else does.
+    fn change_then<T, U>(
+        self: &Arc<Upstreams>,
+        change: impl FnOnce(&mut Machine, Time) -> T,
+        then: impl FnOnce(&Machine, T) -> U,
+    ) -> U {
+        let mut machine = self.lock();
+        let before = machine.deadline();
+        let done = change(&mut machine, self.now());
+        let (mut started, mut is_over) = (Vec::new(), false);
+        while let Some(order) = machine.poll() {
+            match order {
+                Order::Start(id, target, sharing) => {
+                    let upstream = self.upstream(id, target, sharing);
+                    machine.attach(id, upstream.clone());
+                    started.push((target, upstream));
+                }
+                Order::Stop(id, urgency) => {
+                    if let Some(upstream) = session(&machine, id) {
+                        upstream.stop(urgency);
+                    }
+                }
+                Order::Restart(id) => {
+                    if let Some(upstream) = session(&machine, id) {
+                        upstream.restart();
+                    }
+                }
+                Order::Over => is_over = true,
+            }
+        }
+        let after = machine.deadline();
+        let sooner = after.is_some_and(|at| before.is_none_or(|before| at < before));
+        let done = then(&machine, done);
+        drop(machine);
+        // Not before: a runtime that is being dropped ends a session in this very moment.
+        for (target, upstream) in started {
+            let downstream = GatewayDownstream::new(upstream, target, self);
+            self.targets[target.0].drive(downstream, self.reaper.clone());
+        }
+        if sooner {
+            self.alarm.notify_one();
+        }
+        if is_over {
+            self.seal();
+        }
+        done
+    }
+
+    /// The session with a server that is to be started.
+    fn upstream(&self, id: ServerId, target: TargetId, sharing: Sharing) -> Arc<UpstreamSession> {
+        let target = &self.targets[target.0];
+        let limits = &target.policy.limits;
+        let upstream = UpstreamSession::new(id, sharing, limits, target.confirms(), self.clock);
+        if sharing == Sharing::Pooled
+            && let Some(replay) = target.modern.get()
+        {
+            upstream.join(EVERYBODY, replay);
+        }
+        Arc::new(upstream)
+    }
+
+    /// Modern requests at this target are answered here. To be called inside the runtime.
+    pub(super) fn serve_modern(
+        self: &Arc<Upstreams>,
+        target: TargetId,
+        replay: &Arc<ReplayBuffer>,
+    ) {
+        let is_first = self.targets[target.0].modern.set(replay.clone()).is_ok();
+        // A gateway is served once.
+        if !is_first || self.lock().is_over() {
+            replay.seal();
+        }
+        if is_first && target == TargetId(0) {
+            tokio::spawn(keep_time(Arc::downgrade(self), self.alarm.clone()));
+        }
+    }
+
+    /// Nobody is answered any more.
+    fn seal(&self) {
+        let replays = self.targets.iter().filter_map(|it| it.modern.get());
+        replays.for_each(|replay| replay.seal());
+    }
+
+    /// Bounds the dedicated servers of each target: a session whose server has not ended yet counts for one, too.
+    pub(super) fn bound_servers(&self, sessions: usize) {
+        self.lock().bound_servers(sessions);
+    }
+
+    /// Rings when a client that waits for a server may ask again.
+    pub(super) fn room_bell(&self) -> Arc<Notify> {
+        self.room.clone()
+    }
+
+    /// A client comes that wants a session. How it begins is only asked if that matters.
+    pub(super) fn arrive(
+        self: &Arc<Upstreams>,
+        target: TargetId,
+        opening: impl FnOnce() -> Option<Opening>,
+    ) -> Client {
+        let client = Client(self.clients.fetch_add(1, Ordering::Relaxed) + 1);
+        let has_standby = self.lock().has_standby(target);
+        let opening = has_standby.then(opening).flatten();
+        self.change(|machine, now| machine.arrive(client, target, opening.as_ref(), now));
+        client
+    }
+
+    /// Whether a client that has arrived may have a server.
+    pub(super) fn room(self: &Arc<Upstreams>, client: Client) -> Room {
+        self.change(|machine, now| match machine.admit(client, now) {
+            Admission::Admitted => Room::Free,
+            Admission::Wait(until) => Room::Soon(until - now),
+            Admission::GiveWay => Room::GiveWay,
+            Admission::Refused(Refusal::Full) => Room::Full,
+            Admission::Refused(Refusal::ShuttingDown | Refusal::Gone) => Room::ShuttingDown,
+        })
+    }
+
+    /// The server that a client uses from now on, who sends its first message.
+    pub(super) fn join(
+        self: &Arc<Upstreams>,
+        client: Client,
+        opening: Option<Opening>,
+    ) -> Result<Arc<UpstreamSession>, Refusal> {
+        self.change_then(
+            |machine, now| machine.join(client, opening, now),
+            |machine, joined| session(machine, joined?).ok_or(Refusal::Gone),
+        )
+    }
+
+    /// A client is gone, and its server knows that.
+    pub(super) fn leave(self: &Arc<Upstreams>, client: Client) {
+        self.change(|machine, now| machine.leave(client, now));
+        self.room.notify_waiters();
+    }
+
+    /// The server for a modern request, which [expects](UpstreamSession::expect) it.
+    pub(super) fn request(
+        self: &Arc<Upstreams>,
+        target: TargetId,
+    ) -> Result<Arc<UpstreamSession>, Refusal> {
+        self.change_then(
+            |machine, now| machine.request(target, now),
+            |machine, assigned| {
+                let upstream = session(machine, assigned?).ok_or(Refusal::Gone)?;
+                upstream.expect();
+                Ok(upstream)
+            },
+        )
+    }
+
+    /// The servers for modern requests at this target, those that are being stopped included.
+    pub(super) fn pooled(&self, target: TargetId) -> Vec<Arc<UpstreamSession>> {
+        let machine = self.lock();
+        let pooled = machine
+            .servers()
+            .filter(|(_, it)| it.target() == target && it.sharing() == Sharing::Pooled);
+        let sessions = pooled.filter_map(|(_, it)| it.session());
+        sessions.cloned().collect()
+    }
+
+    pub(super) fn observe(self: &Arc<Upstreams>, id: ServerId, event: &Event) {
+        self.change(|machine, now| machine.observe(id, event, now));
+    }
+
+    /// A server has ended.
+    pub(super) fn ended(self: &Arc<Upstreams>, id: ServerId) {
+        self.change(|machine, now| machine.ended(id, now));
+        self.room.notify_waiters();
+    }
+
+    /// Puts new servers under all sessions.
+    pub(super) fn restart(self: &Arc<Upstreams>) {
+        self.change(|machine, _| machine.restart());
+    }
+
+    /// Ends everything: the first time gracefully, the second time at once.
+    pub(super) fn shutdown(self: &Arc<Upstreams>) {
+        self.change(Machine::shutdown);
+        self.room.notify_waiters();
+    }
+
+    pub(super) fn is_shutting_down(&self) -> bool {
+        self.lock().is_shutting_down()
+    }
+
+    pub(super) fn all(&self) -> Vec<Upstream> {
+        let (now, machine) = (self.now(), self.lock());
+        let seen = machine.servers().filter_map(|(id, server)| {
+            let upstream = server.session()?;
+            Some(Upstream {
+                number: id.0,
+                target: self.targets[server.target().0].name.clone(),
+                sharing: server.sharing(),
+                state: upstream.state(),
+                in_flight: upstream.in_flight(),
+                clients: server.clients(),
+                client: upstream.client_name(),
+                unused: now - upstream.last_use(),
+            })
+        });
+        seen.collect()
+    }
+}
+
+/// Whoever tells the machine the time finds out that there is none any more.
+impl Drop for Upstreams {
+    fn drop(&mut self) {
+        self.alarm.notify_one();
+    }
+}
+
+fn session(machine: &Machine, id: ServerId) -> Option<Arc<UpstreamSession>> {
+    machine.server(id)?.session().cloned()
+}
+
+/// Tells the machine the time, as long as there is one.
+async fn keep_time(upstreams: Weak<Upstreams>, alarm: Arc<Notify>) {
+    while let Some(upstreams) = upstreams.upgrade() {
+        let left = upstreams.change(|machine, now| {
+            if machine.deadline().is_some_and(|at| at <= now) {
+                machine.tick(now);
+            }
+            machine.deadline().map(|at| at - now)
+        });
+        drop(upstreams);
+        match left {
+            Some(left) => drop(timeout(left, alarm.notified()).await),
+            None => alarm.notified().await,
+        }
+    }
+}
