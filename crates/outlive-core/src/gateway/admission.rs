@@ -6,7 +6,7 @@ use crate::switch::{Client, Sharing};
 use crate::time::Time;
 
 use super::member::{Member, Stage};
-use super::{Gateway, Opening, Refusal, Server, ServerId, TargetId, Urgency, Used};
+use super::{Gateway, NoServer, Opening, Server, ServerId, TargetId, Urgency, Used};
 
 /// Whether a client may have a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub enum Admission {
     /// No server will end by itself. If somebody gives way, ask again; else the client has to leave.
     GiveWay,
     /// No. The gateway does not know the client any more.
-    Refused(Refusal),
+    Refused(NoServer),
 }
 
 /// Clients that wait, in the order in which they came.
@@ -73,14 +73,14 @@ impl<S: Used> Gateway<S> {
     /// Whether a client that has arrived may have a server. May stop one that is on standby.
     pub fn admit(&mut self, client: Client, now: Time) -> Admission {
         let Some(Member { target, stage }) = self.members.get(&client).copied() else {
-            return Admission::Refused(Refusal::Gone);
+            return Admission::Refused(NoServer::Gone);
         };
         let Stage::Waiting(since) = stage else {
             return Admission::Admitted;
         };
         if self.is_shutting_down() {
             self.leave(client, now);
-            return Admission::Refused(Refusal::ShuttingDown);
+            return Admission::Refused(NoServer::ShuttingDown);
         }
         let ahead = self.queue.ahead(client, target);
         let free = self.free(target);
@@ -93,7 +93,7 @@ impl<S: Used> Gateway<S> {
         let until = since + self.targets[target.0].limits.wait;
         if now >= until {
             self.leave(client, now);
-            return Admission::Refused(Refusal::Full);
+            return Admission::Refused(NoServer::Full);
         }
         // Nothing is stopped for a client that is refused in the end.
         let missing = (ahead + 1).saturating_sub(free + self.stopping(target));

@@ -26,7 +26,7 @@ pub struct Opening {
 
 /// Why somebody gets no server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum NoServer {
     /// There are as many servers as there may be, and none of them ends soon.
     Full,
     /// The gateway is shutting down.
@@ -61,16 +61,16 @@ impl<S: Used> Gateway<S> {
         client: Client,
         opening: Option<Opening>,
         now: Time,
-    ) -> Result<ServerId, Refusal> {
+    ) -> Result<ServerId, NoServer> {
         let Some(Member { target, stage }) = self.members.get(&client).copied() else {
-            return Err(Refusal::Gone);
+            return Err(NoServer::Gone);
         };
         let server = match stage {
             Stage::Joined(server) => server,
-            Stage::Waiting(_) => return Err(Refusal::Full),
+            Stage::Waiting(_) => return Err(NoServer::Full),
             Stage::Admitted if self.is_shutting_down() => {
                 self.leave(client, now);
-                return Err(Refusal::ShuttingDown);
+                return Err(NoServer::ShuttingDown);
             }
             Stage::Admitted => {
                 let server = self.server_for(target, opening.as_ref(), now);
@@ -123,12 +123,12 @@ impl<S: Used> Gateway<S> {
     }
 
     /// The server that a request without a session is handed to. Starts one if that is better than a busy one.
-    pub fn request(&mut self, target: TargetId, now: Time) -> Result<ServerId, Refusal> {
+    pub fn request(&mut self, target: TargetId, now: Time) -> Result<ServerId, NoServer> {
         if self.is_shutting_down() {
-            return Err(Refusal::ShuttingDown);
+            return Err(NoServer::ShuttingDown);
         }
         let Some(known) = self.targets.get(target.0) else {
-            return Err(Refusal::Gone);
+            return Err(NoServer::Gone);
         };
         let is_full = known.pool.len() >= known.limits.pool;
         let server = match known.pool[..] {

@@ -17,7 +17,7 @@
 //! ```
 //!
 //! - **Lazy start.** A server is started when somebody needs it, and not before.
-//! - **Bounds.** A target has at most [`Limits::servers`] dedicated servers, those that are being stopped included. A
+//! - **Bounds.** A target has at most [`TargetLimits::servers`] dedicated servers, those that are being stopped included. A
 //!   client that finds as many waits, in turn, for one that is being stopped; if there is none, somebody has to give
 //!   way ([`Admission::GiveWay`]), or the client is refused.
 //! - **Pool.** A request goes to an idle server; if there is none, to one that is started for it; if there are as many
@@ -25,7 +25,7 @@
 //! - **Standby.** A client that is less patient than its server is slow leaves during the handshake, and comes again.
 //!   Its server is kept on standby, for a client that begins with the same words and the same credentials and for
 //!   nobody else: if each attempt started another server, none would ever be ready (FM-12).
-//! - **Idle stop.** A shared server, or one of a pool, that nobody has used for [`Limits::idle_stop`] is stopped.
+//! - **Idle stop.** A shared server, or one of a pool, that nobody has used for [`TargetLimits::idle_stop`] is stopped.
 //! - **Legacy memory.** That a pooled server speaks legacy revisions only is known as long as the server is there. It
 //!   is kept for a minute, so that not every request starts a server to learn the same, and no longer, because the
 //!   next one may be a new version.
@@ -61,9 +61,9 @@ use crate::time::Time;
 pub use admission::Admission;
 pub use health::{GIVEN_UP, LOSSES, Loss, Standing, Unready};
 pub use idle::{LEGACY_MEMORY, STANDBY};
-pub use member::{MOST_STANDBY, Opening, Refusal};
+pub use member::{MOST_STANDBY, NoServer, Opening};
 pub use server::{Server, Usage, Used};
-pub use target::{Limits, TargetId};
+pub use target::{TargetId, TargetLimits};
 
 use admission::Queue;
 use member::Member;
@@ -115,7 +115,7 @@ pub struct Gateway<S> {
 
 impl<S: Used> Gateway<S> {
     /// A gateway without servers.
-    pub fn new(targets: Vec<Limits>) -> Gateway<S> {
+    pub fn new(targets: Vec<TargetLimits>) -> Gateway<S> {
         Gateway {
             targets: targets.into_iter().map(Target::new).collect(),
             servers: BTreeMap::new(),

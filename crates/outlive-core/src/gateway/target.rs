@@ -16,7 +16,7 @@ pub struct TargetId(pub usize);
 
 /// The bounds of a target, and how its servers are shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct TargetLimits {
     /// One server for all sessions, rather than one for each.
     pub share: bool,
     /// Dedicated servers at once, those that are being stopped included. `usize::MAX` for servers that are no
@@ -30,9 +30,9 @@ pub struct Limits {
     pub idle_stop: Option<Duration>,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for TargetLimits {
+    fn default() -> TargetLimits {
+        TargetLimits {
             share: false,
             servers: 64,
             wait: Duration::from_secs(10),
@@ -45,7 +45,7 @@ impl Default for Limits {
 /// A target and the servers that are handed out by it.
 #[derive(Debug)]
 pub(super) struct Target {
-    pub(super) limits: Limits,
+    pub(super) limits: TargetLimits,
     /// The server for all sessions.
     pub(super) shared: Option<ServerId>,
     /// The servers for requests without a session, oldest first.
@@ -55,7 +55,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    pub(super) fn new(mut limits: Limits) -> Target {
+    pub(super) fn new(mut limits: TargetLimits) -> Target {
         limits.pool = limits.pool.max(1);
         // What is handed over counts as in flight at once, so this is no grace: it keeps a clock from running hot.
         limits.idle_stop = limits.idle_stop.map(|after| after.max(SHORTEST_IDLE));

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use outlive_core::cause::{Phase, Reason};
 use outlive_core::gateway::{
-    Admission, GIVEN_UP, Gateway, LEGACY_MEMORY, LOSSES, Limits, MOST_STANDBY, Opening, Order,
-    Refusal, STANDBY, ServerId, TargetId, Unready, Urgency,
+    Admission, GIVEN_UP, Gateway, LEGACY_MEMORY, LOSSES, MOST_STANDBY, NoServer, Opening, Order,
+    STANDBY, ServerId, TargetId, TargetLimits, Unready, Urgency,
 };
 use outlive_core::session_table::Principal;
 use outlive_core::switch::{Client, Sharing};
@@ -55,7 +55,7 @@ struct Rig {
 }
 
 impl Rig {
-    fn new(limits: Limits) -> Rig {
+    fn new(limits: TargetLimits) -> Rig {
         Rig {
             gateway: Gateway::new(vec![limits; 2]),
             clients: 0,
@@ -123,10 +123,10 @@ impl Rig {
     }
 }
 
-fn few(servers: usize) -> Limits {
-    Limits {
+fn few(servers: usize) -> TargetLimits {
+    TargetLimits {
         servers,
-        ..Limits::default()
+        ..TargetLimits::default()
     }
 }
 
@@ -140,7 +140,7 @@ fn immediate(server: ServerId) -> Vec<Order> {
 
 #[test]
 fn a_server_is_started_with_the_first_message_and_not_before() {
-    let mut rig = Rig::new(Limits::default());
+    let mut rig = Rig::new(TargetLimits::default());
     let (client, admission) = rig.arrive(T, at(0));
     assert_eq!((admission, rig.orders()), (Admission::Admitted, vec![]));
     assert_eq!(rig.gateway.join(client, None, at(1)), Ok(ServerId(1)));
@@ -156,22 +156,22 @@ fn a_client_that_was_not_admitted_gets_no_server() {
     rig.client(T, at(0));
     let (client, admission) = rig.arrive(T, at(0));
     assert_eq!(admission, Admission::GiveWay);
-    assert_eq!(rig.gateway.join(client, None, at(0)), Err(Refusal::Full));
+    assert_eq!(rig.gateway.join(client, None, at(0)), Err(NoServer::Full));
     rig.gateway.leave(client, at(0));
-    assert_eq!(rig.gateway.join(client, None, at(0)), Err(Refusal::Gone));
+    assert_eq!(rig.gateway.join(client, None, at(0)), Err(NoServer::Gone));
     assert_eq!(
         rig.gateway.admit(client, at(0)),
-        Admission::Refused(Refusal::Gone)
+        Admission::Refused(NoServer::Gone)
     );
     assert_eq!(rig.orders(), []);
 }
 
 #[test]
 fn all_sessions_of_a_target_share_one_server_if_they_are_to() {
-    let limits = Limits {
+    let limits = TargetLimits {
         share: true,
         servers: 1,
-        ..Limits::default()
+        ..TargetLimits::default()
     };
     let mut rig = Rig::new(limits);
     let (a, first) = rig.client(T, at(0));
@@ -228,11 +228,11 @@ fn fm_32_nobody_waits_longer_than_a_server_may_take_to_end() {
     assert_eq!(rig.gateway.admit(late, ms(10_999)), Admission::Wait(at(11)));
     assert_eq!(
         rig.gateway.admit(late, at(11)),
-        Admission::Refused(Refusal::Full)
+        Admission::Refused(NoServer::Full)
     );
     assert_eq!(
         rig.gateway.admit(late, at(11)),
-        Admission::Refused(Refusal::Gone)
+        Admission::Refused(NoServer::Gone)
     );
     assert_eq!(rig.gateway.sizes().waiting, 0);
 }
@@ -299,7 +299,7 @@ fn invariant_05_it_is_kept_for_nobody_else() {
         (T, opening(1, "{ }")),
         (U, opening(1, "{}")),
     ] {
-        let mut rig = Rig::new(Limits::default());
+        let mut rig = Rig::new(TargetLimits::default());
         let server = leave_early(&mut rig, opening(1, "{}"), at(0));
         rig.gateway.arrive(Client(9), target, Some(&other), at(1));
         assert_eq!(rig.gateway.admit(Client(9), at(1)), Admission::Admitted);
@@ -327,7 +327,7 @@ fn fm_12_a_client_that_comes_without_words_is_known_by_its_first_message() {
 
 #[test]
 fn a_server_after_the_handshake_or_begun_with_too_much_is_not_kept() {
-    let mut rig = Rig::new(Limits::default());
+    let mut rig = Rig::new(TargetLimits::default());
     let (client, server) = rig.client(T, at(0));
     rig.gateway.leave(client, at(0));
     assert_eq!(rig.orders(), graceful(server));
@@ -345,7 +345,7 @@ fn a_server_after_the_handshake_or_begun_with_too_much_is_not_kept() {
 
 #[test]
 fn a_server_on_standby_has_its_time_and_that_of_the_handshake() {
-    let mut rig = Rig::new(Limits::default());
+    let mut rig = Rig::new(TargetLimits::default());
     let server = leave_early(&mut rig, opening(1, "{}"), at(0));
     assert_eq!(rig.gateway.deadline(), Some(at(0) + STANDBY));
     assert_eq!(rig.tick(at(0) + STANDBY), [], "the handshake goes on");
@@ -410,9 +410,9 @@ fn servers_on_standby_are_bounded() {
 
 #[test]
 fn a_request_goes_to_an_idle_server_then_to_a_new_one_then_to_the_least_busy() {
-    let limits = Limits {
+    let limits = TargetLimits {
         pool: 2,
-        ..Limits::default()
+        ..TargetLimits::default()
     };
     let mut rig = Rig::new(limits);
     let first = rig.request(at(0));
@@ -429,14 +429,14 @@ fn a_request_goes_to_an_idle_server_then_to_a_new_one_then_to_the_least_busy() {
         Ok(ServerId(3)),
         "another target"
     );
-    assert_eq!(rig.gateway.request(TargetId(2), at(0)), Err(Refusal::Gone));
+    assert_eq!(rig.gateway.request(TargetId(2), at(0)), Err(NoServer::Gone));
 }
 
 #[test]
 fn a_pool_has_at_least_one_server() {
-    let limits = Limits {
+    let limits = TargetLimits {
         pool: 0,
-        ..Limits::default()
+        ..TargetLimits::default()
     };
     let mut rig = Rig::new(limits);
     let server = rig.request(at(0));
@@ -444,11 +444,11 @@ fn a_pool_has_at_least_one_server() {
     assert_eq!(rig.request(at(0)), server);
 }
 
-fn idle_after(seconds: u64, share: bool) -> Limits {
-    Limits {
+fn idle_after(seconds: u64, share: bool) -> TargetLimits {
+    TargetLimits {
         share,
         idle_stop: Some(Duration::from_secs(seconds)),
-        ..Limits::default()
+        ..TargetLimits::default()
     }
 }
 
@@ -514,7 +514,7 @@ fn an_idle_time_of_nothing_does_not_run_the_clock_hot() {
 
 #[test]
 fn what_is_known_of_a_legacy_server_lasts_for_a_minute() {
-    let mut rig = Rig::new(Limits::default());
+    let mut rig = Rig::new(TargetLimits::default());
     let server = rig.request(at(0));
     assert_eq!(rig.tick(at(600)), [], "without an idle time it stays");
     assert_eq!(rig.gateway.deadline(), Some(at(660)));
@@ -527,7 +527,7 @@ fn what_is_known_of_a_legacy_server_lasts_for_a_minute() {
 
 #[test]
 fn a_target_without_servers_is_ready_if_one_can_be_started() {
-    let mut rig = Rig::new(Limits::default());
+    let mut rig = Rig::new(TargetLimits::default());
     assert_eq!(rig.readiness(true, at(0)), Ok(()));
     assert_eq!(rig.readiness(false, at(0)), Err("unstartable"));
     rig.client(T, at(0));
@@ -542,7 +542,7 @@ fn a_target_without_servers_is_ready_if_one_can_be_started() {
 
 #[test]
 fn servers_of_one_kind_stand_in_for_each_other() {
-    let mut rig = Rig::new(Limits::default());
+    let mut rig = Rig::new(TargetLimits::default());
     let (_, first) = rig.client(T, at(0));
     let (_, second) = rig.client(T, at(0));
     let pooled = rig.request(at(0));
@@ -559,7 +559,7 @@ fn servers_of_one_kind_stand_in_for_each_other() {
 
 #[test]
 fn a_server_that_was_given_up_tells_about_the_next_for_a_while() {
-    let mut rig = Rig::new(Limits::default());
+    let mut rig = Rig::new(TargetLimits::default());
     let (client, server) = rig.client(T, at(0));
     rig.gateway.observe(server, &down(), at(1));
     rig.gateway.leave(client, at(2));
@@ -583,7 +583,7 @@ fn a_server_that_was_given_up_tells_about_the_next_for_a_while() {
 
 #[test]
 fn trouble_lasts_until_the_server_is_ready_and_keeps_its_beginning() {
-    let mut rig = Rig::new(Limits::default());
+    let mut rig = Rig::new(TargetLimits::default());
     let (_, server) = rig.client(T, at(0));
     rig.gateway.observe(server, &down(), at(1));
     let connecting = Event::State(State::Connecting { attempt: 2 });
@@ -599,7 +599,7 @@ fn trouble_lasts_until_the_server_is_ready_and_keeps_its_beginning() {
 
 #[test]
 fn the_last_losses_are_remembered() {
-    let mut rig = Rig::new(Limits::default());
+    let mut rig = Rig::new(TargetLimits::default());
     let (_, server) = rig.client(T, at(0));
     let lost = |reason: Reason| Event::Lost {
         generation: Generation::FIRST,
@@ -632,7 +632,7 @@ fn nobody_is_handed_to_a_server_whose_session_is_over() {
 
 #[test]
 fn a_restart_reaches_what_is_in_service() {
-    let mut rig = Rig::new(Limits::default());
+    let mut rig = Rig::new(TargetLimits::default());
     let (client, stopping) = rig.client(T, at(0));
     let (_, serving) = rig.client(T, at(0));
     rig.gateway.leave(client, at(0));
@@ -649,14 +649,14 @@ fn a_shutdown_stops_everything_and_lets_nobody_in() {
     let waiting = rig.arrive(T, at(0)).0;
     rig.gateway.shutdown(at(1));
     assert_eq!(rig.orders(), graceful(ServerId(1)));
-    let refused = Admission::Refused(Refusal::ShuttingDown);
+    let refused = Admission::Refused(NoServer::ShuttingDown);
     assert_eq!(rig.gateway.admit(waiting, at(1)), refused);
     assert_eq!(rig.arrive(T, at(1)).1, refused);
     assert_eq!(
         rig.gateway.join(admitted, None, at(1)),
-        Err(Refusal::ShuttingDown)
+        Err(NoServer::ShuttingDown)
     );
-    assert_eq!(rig.gateway.request(T, at(1)), Err(Refusal::ShuttingDown));
+    assert_eq!(rig.gateway.request(T, at(1)), Err(NoServer::ShuttingDown));
     assert_eq!(rig.readiness(true, at(1)), Err("shutting_down"));
     // Its client leaves during the handshake: nothing is kept now.
     rig.session(ServerId(1))
@@ -678,7 +678,7 @@ fn a_shutdown_stops_everything_and_lets_nobody_in() {
 
 #[test]
 fn a_shutdown_without_servers_is_over_at_once() {
-    let mut rig = Rig::new(Limits::default());
+    let mut rig = Rig::new(TargetLimits::default());
     rig.gateway.shutdown(at(0));
     assert_eq!(rig.orders(), [Order::Over]);
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outlive_core::Time;
 use outlive_core::gateway::{
-    Admission, Gateway, Limits, MOST_STANDBY, Opening, Refusal, ServerId, TargetId,
+    Admission, Gateway, MOST_STANDBY, NoServer, Opening, ServerId, TargetId, TargetLimits,
 };
 use outlive_core::session_table::Principal;
 use outlive_core::switch::{Client, Sharing};
@@ -27,7 +27,7 @@ pub(super) enum Doing {
 
 pub struct World {
     pub(super) gateway: Gateway<Session>,
-    pub limits: Vec<Limits>,
+    pub limits: Vec<TargetLimits>,
     pub(super) now: Time,
     pub(super) books: Books,
     pub(super) clients: u64,
@@ -43,7 +43,7 @@ pub struct World {
 impl World {
     pub fn new(dice: &mut Dice) -> World {
         let targets = 1 + dice.below(2) as usize;
-        let limits: Vec<Limits> = (0..targets).map(|_| limits(dice)).collect();
+        let limits: Vec<TargetLimits> = (0..targets).map(|_| limits(dice)).collect();
         World {
             gateway: Gateway::new(limits.clone()),
             startable: vec![true; targets],
@@ -115,7 +115,7 @@ impl World {
         TargetId(usize::from(n) % self.limits.len())
     }
 
-    pub(super) fn limits_of(&self, target: TargetId) -> Limits {
+    pub(super) fn limits_of(&self, target: TargetId) -> TargetLimits {
         self.limits[target.0]
     }
 
@@ -187,7 +187,7 @@ impl World {
             self.carry_out(Doing::Ask)?;
             let fits = ahead < free;
             match admission {
-                Admission::Refused(Refusal::ShuttingDown) if self.shutdowns > 0 => {
+                Admission::Refused(NoServer::ShuttingDown) if self.shutdowns > 0 => {
                     self.seen.refused_by_shutdown += 1;
                     self.books.clients.remove(&client);
                     return Ok(());
@@ -207,7 +207,7 @@ impl World {
                 _ if fits => {
                     return broken(3, format!("{client:?} is not let in, with {free} free"));
                 }
-                Admission::Refused(Refusal::Full) if self.now >= until => {
+                Admission::Refused(NoServer::Full) if self.now >= until => {
                     self.seen.refused_full += 1;
                     self.books.clients.remove(&client);
                     return Ok(());
@@ -282,7 +282,7 @@ impl World {
         self.say(format!("{client:?} joins: {joined:?}"));
         self.carry_out(Doing::Join(client))?;
         let server = match (joined, book.stage) {
-            (Err(Refusal::ShuttingDown), Stage::Admitted) if self.shutdowns > 0 => {
+            (Err(NoServer::ShuttingDown), Stage::Admitted) if self.shutdowns > 0 => {
                 self.books.clients.remove(&client);
                 return Ok(());
             }
@@ -398,7 +398,7 @@ impl World {
         self.say(format!("a request at {target:?}: {chosen:?}"));
         self.carry_out(Doing::Request(target))?;
         let server = match chosen {
-            Err(Refusal::ShuttingDown) if self.shutdowns > 0 => return Ok(()),
+            Err(NoServer::ShuttingDown) if self.shutdowns > 0 => return Ok(()),
             Err(why) => return broken(10, format!("a request is refused: {why:?}")),
             Ok(server) => server,
         };
@@ -475,9 +475,9 @@ impl World {
     }
 }
 
-fn limits(dice: &mut Dice) -> Limits {
+fn limits(dice: &mut Dice) -> TargetLimits {
     let idle = [None, Some(0), Some(500), Some(5000), Some(90_000)];
-    Limits {
+    TargetLimits {
         share: dice.below(3) == 0,
         servers: 1 + dice.below(3) as usize,
         wait: Duration::from_secs(5),

@@ -47,7 +47,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outlive_core::cause::StartFailure;
-use outlive_core::gateway::Limits;
+use outlive_core::gateway::TargetLimits;
 use outlive_core::policy::Policy;
 use outlive_core::{Event, State, Time};
 
@@ -175,7 +175,7 @@ pub struct Builder {
     source: Source,
     label: String,
     policy: Policy,
-    limits: Limits,
+    limits: TargetLimits,
     orphan_reaper: Option<OrphanReaper>,
     watcher: Box<dyn Watcher>,
 }
@@ -186,7 +186,7 @@ impl Builder {
             source,
             label,
             policy: Policy::default(),
-            limits: Limits::default(),
+            limits: TargetLimits::default(),
             orphan_reaper: None,
             watcher: Box::new(()),
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use outlive_core::Message;
 use outlive_core::cause::StartFailure;
-use outlive_core::gateway::Limits;
+use outlive_core::gateway::TargetLimits;
 use outlive_core::policy::Policy;
 use serde_json::Value;
 
@@ -43,7 +43,7 @@ pub(super) struct Target {
     pub(super) source: Source,
     /// How the session with each server behaves.
     pub(super) policy: Policy,
-    pub(super) limits: Limits,
+    pub(super) limits: TargetLimits,
     /// What is said to modern clients goes here.
     pub(super) modern: OnceLock<Arc<ReplayBuffer>>,
     /// Tools that have arguments which are repeated in headers, as far as lists of them went by.
@@ -51,7 +51,12 @@ pub(super) struct Target {
 }
 
 impl Target {
-    pub(super) fn new(name: String, source: Source, policy: Policy, mut limits: Limits) -> Target {
+    pub(super) fn new(
+        name: String,
+        source: Source,
+        policy: Policy,
+        mut limits: TargetLimits,
+    ) -> Target {
         let end = policy.stop_grace + policy.term_grace + LEEWAY;
         limits.wait = end.min(LONGEST_WAIT);
         if matches!(source, Source::Remote(_)) {

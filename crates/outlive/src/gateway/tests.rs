@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use outlive_core::gateway::Limits;
+use outlive_core::gateway::TargetLimits;
 use outlive_core::policy::Policy;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -20,7 +20,12 @@ fn target(name: &str) -> Target {
     let script = format!("while read -r line; do echo '{answer}'; done");
     let command = Command::new("sh", ["-c", &script]);
     let source = Source::Command(command, Secrets::default());
-    Target::new(name.into(), source, Policy::default(), Limits::default())
+    Target::new(
+        name.into(),
+        source,
+        Policy::default(),
+        TargetLimits::default(),
+    )
 }
 
 /// Posts `initialize`, in this session if there is one; the whole response.

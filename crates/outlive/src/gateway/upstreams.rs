@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Instant, SystemTime};
 
 use outlive_core::gateway::{
-    Admission, Gateway, Limits, Opening, Order, Refusal, ServerId, TargetId,
+    Admission, Gateway, NoServer, Opening, Order, ServerId, TargetId, TargetLimits,
 };
 use outlive_core::switch::{Client, Sharing};
 use outlive_core::{Event, Meter, Time};
@@ -47,7 +47,7 @@ impl Upstreams {
         reaper: Option<OrphanReaper>,
         watcher: Box<dyn Watcher>,
     ) -> Upstreams {
-        let limits: Vec<Limits> = targets.iter().map(|target| target.limits).collect();
+        let limits: Vec<TargetLimits> = targets.iter().map(|target| target.limits).collect();
         Upstreams {
             targets,
             watcher,
@@ -193,8 +193,8 @@ impl Upstreams {
             Admission::Admitted => Room::Free,
             Admission::Wait(until) => Room::Soon(until - now),
             Admission::GiveWay => Room::GiveWay,
-            Admission::Refused(Refusal::Full) => Room::Full,
-            Admission::Refused(Refusal::ShuttingDown | Refusal::Gone) => Room::ShuttingDown,
+            Admission::Refused(NoServer::Full) => Room::Full,
+            Admission::Refused(NoServer::ShuttingDown | NoServer::Gone) => Room::ShuttingDown,
         })
     }
 
@@ -203,10 +203,10 @@ impl Upstreams {
         self: &Arc<Upstreams>,
         client: Client,
         opening: Option<Opening>,
-    ) -> Result<Arc<UpstreamSession>, Refusal> {
+    ) -> Result<Arc<UpstreamSession>, NoServer> {
         self.change_then(
             |machine, now| machine.join(client, opening, now),
-            |machine, joined| session(machine, joined?).ok_or(Refusal::Gone),
+            |machine, joined| session(machine, joined?).ok_or(NoServer::Gone),
         )
     }
 
@@ -220,11 +220,11 @@ impl Upstreams {
     pub(super) fn request(
         self: &Arc<Upstreams>,
         target: TargetId,
-    ) -> Result<Arc<UpstreamSession>, Refusal> {
+    ) -> Result<Arc<UpstreamSession>, NoServer> {
         self.change_then(
             |machine, now| machine.request(target, now),
             |machine, assigned| {
-                let upstream = session(machine, assigned?).ok_or(Refusal::Gone)?;
+                let upstream = session(machine, assigned?).ok_or(NoServer::Gone)?;
                 upstream.expect();
                 Ok(upstream)
             },
