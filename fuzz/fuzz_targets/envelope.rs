@@ -152,7 +152,7 @@ fn same_json(raw: Option<&[u8]>, value: Option<&Value>) -> bool {
 /// the same under another id.
 fn rewriting(message: &Message) {
     const NEW: &[u8] = b"\"outlive-2-1\"";
-    let renamed = message.with_id(NEW);
+    let renamed = message.clone().with_id(NEW);
     let again = Message::read(renamed.bytes().clone()).expect("still a message");
     assert_eq!(format!("{renamed:?}"), format!("{again:?}"));
     if message.kind() == Kind::Notification {
@@ -161,9 +161,9 @@ fn rewriting(message: &Message) {
     }
     assert_eq!(renamed.id_json(), NEW);
     if message.id() != Some(&Id::Null) {
-        assert_eq!(renamed.with_id(message.id_json()).bytes(), message.bytes());
+        assert_eq!(renamed.clone().with_id(message.id_json()).bytes(), message.bytes());
     }
-    let redirected = message.with_request_id(b"7");
+    let redirected = message.clone().with_request_id(b"7");
     let again = Message::read(redirected.bytes().clone()).expect("still a message");
     assert_eq!(format!("{redirected:?}"), format!("{again:?}"));
 }

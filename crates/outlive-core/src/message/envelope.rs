@@ -38,6 +38,8 @@ pub(super) struct Part {
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Inside {
     meta: Span,
+    /// What a call is for; what comes with it may be long.
+    name: Span,
     /// Whether it has a `task` that is an object.
     task: bool,
 }
@@ -129,8 +131,8 @@ impl Envelope {
         } = self;
         for span in [id, method, error, &mut params.whole, &mut result.whole]
             .into_iter()
-            .chain(params.inside.as_mut().map(|it| &mut it.meta))
-            .chain(result.inside.as_mut().map(|it| &mut it.meta))
+            .chain(params.inside.iter_mut().flat_map(Inside::spans))
+            .chain(result.inside.iter_mut().flat_map(Inside::spans))
         {
             if span.start >= old.end {
                 span.start = moved(span.start);
@@ -139,6 +141,12 @@ impl Envelope {
                 span.end = moved(span.end);
             }
         }
+    }
+}
+
+impl Inside {
+    fn spans(&mut self) -> [&mut Span; 2] {
+        [&mut self.meta, &mut self.name]
     }
 }
 
@@ -154,6 +162,14 @@ impl Part {
         match &self.inside {
             Some(inside) => inside.meta,
             None => self.look_up(message, b"_meta"),
+        }
+    }
+
+    /// Where its `name` stands in the message.
+    pub fn name(&self, message: &[u8]) -> Span {
+        match &self.inside {
+            Some(inside) => inside.name,
+            None => self.look_up(message, b"name"),
         }
     }
 
@@ -173,6 +189,7 @@ impl Part {
         enum Field {
             Task,
             Meta,
+            Name,
             Other,
         }
         let mut inside = Inside::default();
@@ -186,6 +203,7 @@ impl Part {
             let field = key.told_by(|name| match name {
                 b"task" => Field::Task,
                 b"_meta" => Field::Meta,
+                b"name" => Field::Name,
                 _ => Field::Other,
             });
             match field {
@@ -196,6 +214,7 @@ impl Part {
                 }
                 // Walked over, so that it can be looked into.
                 Field::Meta => inside.meta = members(cursor, |_, _| ())?,
+                Field::Name => inside.name = cursor.value()?,
                 Field::Other => drop(cursor.value()?),
             }
             Ok(())

@@ -21,7 +21,7 @@ mod tests;
 
 use std::borrow::Cow;
 
-use bytes::{Buf, Bytes};
+use bytes::{Buf, Bytes, BytesMut};
 
 pub use self::id::Id;
 pub use self::salvage::{Salvage, salvage};
@@ -165,7 +165,7 @@ impl Message {
 
     /// `params.name`, if it is a string.
     pub fn name(&self) -> Option<Cow<'_, str>> {
-        text(self.param("name").of(&self.bytes))
+        text(self.envelope.params.name(&self.bytes).of(&self.bytes))
     }
 
     /// `params.uri`, if it is a string.
@@ -259,49 +259,52 @@ impl Message {
     /// The same message under another id. No other byte changes.
     ///
     /// A notification stays as it is, and so does every message if `id_json` is no id.
-    pub fn with_id(&self, id_json: &[u8]) -> Message {
-        let mut message = self.clone();
+    pub fn with_id(mut self, id_json: &[u8]) -> Message {
         let Some(id) = Id::read(id_json).filter(|_| self.kind != Kind::Notification) else {
-            return message;
+            return self;
         };
         if self.envelope.id.is_some() {
-            message.replace(self.envelope.id, id_json);
+            self.replace(self.envelope.id, id_json);
         } else {
             // An error without an id. It has other members, so a comma is right.
             let member = [b"\"id\":", id_json, b","].concat();
             let brace = Span { start: 1, end: 1 };
-            message.replace(brace, &member);
-            message.envelope.id = Span {
+            self.replace(brace, &member);
+            self.envelope.id = Span {
                 start: 6,
                 end: 6 + id_json.len() as u32,
             };
         }
-        message.id = id;
-        message
+        self.id = id;
+        self
     }
 
     /// The same message with another `params.requestId`; unchanged if it has none.
-    pub fn with_request_id(&self, id_json: &[u8]) -> Message {
-        self.with(self.param("requestId"), id_json)
+    pub fn with_request_id(self, id_json: &[u8]) -> Message {
+        let id = self.param("requestId");
+        self.with(id, id_json)
     }
 
     /// The same message with other `params.capabilities`; unchanged if it has none.
-    pub fn with_capabilities(&self, json: &[u8]) -> Message {
-        self.with(self.param("capabilities"), json)
+    pub fn with_capabilities(self, json: &[u8]) -> Message {
+        let capabilities = self.param("capabilities");
+        self.with(capabilities, json)
     }
 
     /// The same message with another `params.level`; unchanged if it has none.
-    pub fn with_level(&self, json: &[u8]) -> Message {
-        self.with(self.param("level"), json)
+    pub fn with_level(self, json: &[u8]) -> Message {
+        let level = self.param("level");
+        self.with(level, json)
     }
 
     /// The same message with another `params.progressToken`; unchanged if it has none.
-    pub fn with_progress_token(&self, token_json: &[u8]) -> Message {
-        self.with(self.param("progressToken"), token_json)
+    pub fn with_progress_token(self, token_json: &[u8]) -> Message {
+        let token = self.param("progressToken");
+        self.with(token, token_json)
     }
 
     /// The same message with another `params._meta.progressToken`; unchanged if it has none.
-    pub fn with_meta_progress_token(&self, token_json: &[u8]) -> Message {
+    pub fn with_meta_progress_token(self, token_json: &[u8]) -> Message {
         let token = self.member(self.params_meta(), "progressToken");
         self.with(token, token_json)
     }
@@ -313,36 +316,49 @@ impl Message {
     }
 
     /// The same message with another subscription id; unchanged if it has none.
-    pub fn with_subscription_id(&self, id_json: &[u8]) -> Message {
-        self.with(self.subscription_span(), id_json)
+    pub fn with_subscription_id(self, id_json: &[u8]) -> Message {
+        let id = self.subscription_span();
+        self.with(id, id_json)
     }
 
     /// The same message with another result, which is JSON; unchanged if it has none.
-    pub fn with_result(&self, json: &[u8]) -> Message {
-        let mut message = self.with(self.envelope.result.whole, json);
+    pub fn with_result(self, json: &[u8]) -> Message {
+        let result = self.envelope.result.whole;
+        let mut message = self.with(result, json);
         message.envelope.result = Part::unseen(message.envelope.result.whole);
         message
     }
 
-    fn with(&self, old: Span, new: &[u8]) -> Message {
-        let mut message = self.clone();
+    fn with(mut self, old: Span, new: &[u8]) -> Message {
         if old.is_some() {
-            message.replace(old, new);
+            self.replace(old, new);
         }
-        message
+        self
     }
 
     fn token(&self, span: Span) -> Option<Id> {
         Id::read(span.of(&self.bytes)).filter(|id| *id != Id::Null)
     }
 
+    /// Writes `new` where `old` stands. If nobody else holds the bytes and they do not become more, what stands before
+    /// is moved, which is little where the id comes first, and the payload behind stays where it is.
     fn replace(&mut self, old: Span, new: &[u8]) {
-        let before = &self.bytes[..old.start as usize];
-        let after = &self.bytes[old.end as usize..];
-        let bytes = [before, new, after].concat();
+        let (start, end) = (old.start as usize, old.end as usize);
+        let spare = (end - start).checked_sub(new.len());
+        self.bytes = match (std::mem::take(&mut self.bytes).try_into_mut(), spare) {
+            (Ok(mut bytes), Some(spare)) => {
+                bytes.copy_within(..start, spare);
+                bytes[start + spare..end].copy_from_slice(new);
+                bytes.advance(spare);
+                bytes.freeze()
+            }
+            (held, _) => {
+                let bytes = held.map_or_else(|shared| shared, BytesMut::freeze);
+                [&bytes[..start], new, &bytes[end..]].concat().into()
+            }
+        };
         let grown = new.len() as i64 - i64::from(old.end - old.start);
         self.envelope.shift(old, grown);
-        self.bytes = bytes.into();
     }
 }
 

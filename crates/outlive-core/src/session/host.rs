@@ -283,7 +283,7 @@ impl Session {
             let ledger = &self.ledger;
             let alias = link.fresh_id(|id| ledger.contains(id));
             link.aliases.insert(alias.clone(), id.clone());
-            let renamed = entry.message.with_id(alias.to_json().as_bytes());
+            let renamed = entry.message.clone().with_id(alias.to_json().as_bytes());
             (Some(alias), renamed)
         } else {
             (None, entry.message.clone())

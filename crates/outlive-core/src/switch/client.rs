@@ -212,7 +212,7 @@ impl Switch {
         let (id, token, renamed) = match self.renames() {
             true => {
                 let number = order.to_string();
-                let mut renamed = message.with_id(number.as_bytes());
+                let mut renamed = message.clone().with_id(number.as_bytes());
                 let token = message.meta_progress_token_json().map(|json| Token {
                     known: Id::Int(order as i64),
                     json: Some(Bytes::copy_from_slice(json)),
@@ -257,15 +257,18 @@ impl Switch {
                 known: own,
                 json: None,
             },
-            true => {
-                let known = self.fresh_name();
-                kept = kept.with_meta_progress_token(known.to_json().as_bytes());
-                Token {
-                    known,
-                    json: Some(Bytes::copy_from_slice(json)),
-                }
-            }
+            true => Token {
+                known: self.fresh_name(),
+                json: Some(Bytes::copy_from_slice(json)),
+            },
         });
+        if let Some(Token {
+            known,
+            json: Some(_),
+        }) = &token
+        {
+            kept = kept.with_meta_progress_token(known.to_json().as_bytes());
+        }
         (id, token, kept)
     }
 

@@ -96,7 +96,7 @@ impl Switch {
     /// is not asked; what a client can do must not depend on who came first.
     fn introducing_all(&self, message: &Message) -> Message {
         match self.renames() {
-            true => message.with_capabilities(EVERYTHING),
+            true => message.clone().with_capabilities(EVERYTHING),
             false => message.clone(),
         }
     }

@@ -37,7 +37,7 @@ impl Switch {
             true => self.forward(client, channel, message, what),
             false => {
                 let quoted = format!("\"{}\"", most.as_str());
-                let message = message.with_level(quoted.as_bytes());
+                let message = message.clone().with_level(quoted.as_bytes());
                 self.forward(client, channel, &message, what);
             }
         }

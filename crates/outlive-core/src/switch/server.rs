@@ -192,7 +192,7 @@ impl Switch {
         let Some(call) = call.filter(|call| call.what == What::Listen) else {
             return;
         };
-        let message = message.with_subscription_id(&call.id_json);
+        let message = message.clone().with_subscription_id(&call.id_json);
         let (client, channel) = (call.client, call.channel);
         self.send(client, channel, message);
     }
@@ -369,7 +369,7 @@ impl Switch {
 /// Progress under the token its client knows.
 fn with_token(message: &Message, token: Option<&Token>) -> Message {
     match token.and_then(|token| token.json.as_ref()) {
-        Some(json) => message.with_progress_token(json),
+        Some(json) => message.clone().with_progress_token(json),
         None => message.clone(),
     }
 }

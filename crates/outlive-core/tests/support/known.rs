@@ -24,7 +24,7 @@ fn known(it: &Message) -> impl PartialEq + '_ {
     );
     let parts = (it.params(), it.result(), it.error(), it.meta());
     (
-        (it.kind(), it.id(), it.id_json(), it.method()),
+        (it.kind(), it.id(), it.id_json(), it.method(), it.name()),
         (parts, tokens, it.subscription_id(), it.has_task()),
     )
 }

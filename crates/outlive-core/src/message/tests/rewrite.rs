@@ -7,7 +7,7 @@ fn another_id_changes_nothing_else() {
     let m = read(
         r#"{"params":{"requestId":4,"name":"n","_meta":{"progressToken":5}}, "id" : 1 ,"method":"x"}"#,
     );
-    let n = m.with_id(br#""outlive-2-1""#);
+    let n = m.clone().with_id(br#""outlive-2-1""#);
     assert_eq!(
         &n.bytes()[..],
         br#"{"params":{"requestId":4,"name":"n","_meta":{"progressToken":5}}, "id" : "outlive-2-1" ,"method":"x"}"#
@@ -17,7 +17,7 @@ fn another_id_changes_nothing_else() {
     assert_eq!((n.method(), n.kind()), ("x", Kind::Request));
     assert_eq!(&n.with_id(b"1").bytes()[..], &m.bytes()[..]);
 
-    let n = m.with_request_id(br#""abc""#);
+    let n = m.clone().with_request_id(br#""abc""#);
     assert_eq!(n.request_id(), Some(Id::text("abc")));
     assert_eq!(n.id_json(), b"1");
     assert_eq!(n.name().as_deref(), Some("n"));
@@ -53,9 +53,13 @@ fn other_tokens_and_capabilities_change_nothing_else() {
     let m = read(line);
     assert_eq!(m.meta_progress_token_json(), Some(&br#""\u0062""#[..]));
     for (message, old, new) in [
-        (m.with_progress_token(b"77"), r#":"a""#, ":77"),
-        (m.with_capabilities(b"{}"), r#"{"x":1}"#, "{}"),
-        (m.with_meta_progress_token(b"77"), r#""\u0062""#, "77"),
+        (m.clone().with_progress_token(b"77"), r#":"a""#, ":77"),
+        (m.clone().with_capabilities(b"{}"), r#"{"x":1}"#, "{}"),
+        (
+            m.clone().with_meta_progress_token(b"77"),
+            r#""\u0062""#,
+            "77",
+        ),
     ] {
         let expected = line.replace(old, new);
         assert_eq!(message.bytes(), &expected);
@@ -89,4 +93,29 @@ fn messages_without_the_field_stay_as_they_are() {
     let line = r#"{"id":1,"result":1}"#;
     assert_eq!(read(line).with_id(b"true").bytes(), line);
     assert_eq!(read(line).with_id(b"").bytes(), line);
+}
+
+#[test]
+fn a_message_that_nobody_else_holds_is_renamed_where_it_lies() {
+    let payload = "x".repeat(1 << 20);
+    let line = format!(r#"{{"jsonrpc":"2.0","id":12345,"result":{{"text":"{payload}"}}}}"#);
+    let end = |m: &Message| m.bytes().as_ptr_range().end;
+    let m = Message::read(line.clone().into()).expect("a message");
+    let lies = end(&m);
+    for id in ["12345", "\"ab\"", "7", "8"] {
+        let m = Message::read(line.clone().into()).expect("a message");
+        let expected = line.replace("12345", id);
+        let lies = end(&m);
+        let m = m.with_id(id.as_bytes());
+        assert!(m.bytes() == &expected && end(&m) == lies, "{id}");
+        assert!(format!("{m:?}") == format!("{:?}", read(&expected)), "{id}");
+    }
+    // Somebody else holds it, or it grows.
+    let copied = m.clone().with_id(b"7");
+    assert_ne!(end(&copied), lies);
+    assert_eq!(
+        (m.bytes(), copied.id_json()),
+        (&Bytes::from(line), &b"7"[..])
+    );
+    assert_eq!(m.with_id(b"123456").id_json(), b"123456");
 }
