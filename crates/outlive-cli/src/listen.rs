@@ -44,7 +44,7 @@ Exit codes:
 #[allow(missing_docs)]
 #[derive(Args, Clone, Debug)]
 pub struct ServeSettings {
-    /// Where to listen; port 0 is any that is free.
+    /// Address to listen on; port 0 picks a free port.
     #[arg(
         long,
         env = "OUTLIVE_LISTEN",
@@ -54,7 +54,7 @@ pub struct ServeSettings {
     )]
     pub listen: String,
 
-    /// The path of the endpoint.
+    /// Path of the MCP endpoint.
     #[arg(
         long,
         env = "OUTLIVE_PATH",
@@ -64,7 +64,7 @@ pub struct ServeSettings {
     )]
     pub path: String,
 
-    /// Encrypt with the certificate in this PEM file; it is read again when it changes.
+    /// Serve HTTPS with the certificate in this PEM file; it is read again when it changes.
     #[arg(
         long,
         env = "OUTLIVE_TLS_CERT",
@@ -73,7 +73,7 @@ pub struct ServeSettings {
     )]
     pub tls_cert: Option<PathBuf>,
 
-    /// The certificate's key.
+    /// PEM file with the key of the certificate.
     #[arg(
         long,
         env = "OUTLIVE_TLS_KEY",
@@ -82,8 +82,8 @@ pub struct ServeSettings {
     )]
     pub tls_key: Option<PathBuf>,
 
-    /// What every client has to show (`Authorization: Bearer …`). Others on this machine can see it here:
-    /// use the variable, or a file.
+    /// Require this bearer token of every client (`Authorization: Bearer …`). Other users of this machine can read a
+    /// flag: prefer the variable or --token-file.
     #[arg(
         long,
         env = "OUTLIVE_TOKEN",
@@ -93,7 +93,7 @@ pub struct ServeSettings {
     )]
     pub token: Option<String>,
 
-    /// Every client has to show one of the tokens in this file, one in a line; it is read again when it changes.
+    /// Require one of the tokens in this file, one per line, of every client; it is read again when it changes.
     #[arg(
         long,
         env = "OUTLIVE_TOKEN_FILE",
@@ -102,12 +102,12 @@ pub struct ServeSettings {
     )]
     pub token_file: Option<PathBuf>,
 
-    /// Listen where others can reach us although there is no token: somebody else keeps strangers out.
+    /// Listen on a public address without a token, because something else keeps strangers out.
     #[arg(long, env = "OUTLIVE_ALLOW_ANYONE", value_parser = BoolishValueParser::new(), help_heading = "Clients")]
     pub allow_anyone: bool,
 
-    /// Another name clients may call us by (Host), besides localhost and addresses; `*.example.com` is
-    /// any that ends so. May be given more than once.
+    /// Accept this name in the Host header, besides localhost and IP addresses; `*.example.com` accepts all names that
+    /// end so. May be given more than once.
     #[arg(
         long,
         env = "OUTLIVE_ALLOW_HOST",
@@ -117,7 +117,7 @@ pub struct ServeSettings {
     )]
     pub allow_host: Vec<String>,
 
-    /// Web pages of this origin may call us, besides those of this machine. May be given more than once.
+    /// Accept requests from web pages of this origin, besides those of this machine. May be given more than once.
     #[arg(
         long,
         env = "OUTLIVE_ALLOW_ORIGIN",
@@ -127,12 +127,12 @@ pub struct ServeSettings {
     )]
     pub allow_origin: Vec<String>,
 
-    /// One server for all clients with a handshake, rather than one for each.
+    /// Share one server between all clients that shake hands, instead of starting one for each.
     #[arg(long, env = "OUTLIVE_SHARE", value_parser = BoolishValueParser::new(), help_heading = "Sharing")]
     pub share: bool,
 
-    /// Servers at once that belong to one session each, those that are being stopped included. Beyond this number a
-    /// session that was unused for a minute gives way, or the client is refused with status 503.
+    /// Run at most this many servers that belong to one session each, those that are being stopped included. At the
+    /// limit, end a session that was unused for a minute, or refuse the new client with status 503.
     #[arg(
         long,
         env = "OUTLIVE_MAX_SERVERS",
@@ -156,11 +156,11 @@ pub struct ServeSettings {
     #[arg(long, env = "OUTLIVE_IDLE_STOP", value_name = "DURATION|off", default_value = "off", value_parser = duration_or_off, help_heading = "Sharing")]
     pub idle_stop: MaybeDuration,
 
-    /// A session that nobody has used for this long is ended.
+    /// End a session that was unused for this long.
     #[arg(long, env = "OUTLIVE_SESSION_TTL", value_name = "DURATION", default_value = "30m", value_parser = duration, help_heading = "Sharing")]
     pub session_ttl: Duration,
 
-    /// Sessions at once.
+    /// Keep at most this many sessions.
     #[arg(
         long,
         env = "OUTLIVE_MAX_SESSIONS",
@@ -170,7 +170,7 @@ pub struct ServeSettings {
     )]
     pub max_sessions: usize,
 
-    /// Connections at once; more wait.
+    /// Accept at most this many connections at once; others wait.
     #[arg(
         long,
         env = "OUTLIVE_MAX_CONNECTIONS",
@@ -180,7 +180,7 @@ pub struct ServeSettings {
     )]
     pub max_connections: usize,
 
-    /// Streams of clients that only listen, at once.
+    /// Keep at most this many streams open for clients that only listen.
     #[arg(
         long,
         env = "OUTLIVE_MAX_STREAMS",
@@ -190,16 +190,16 @@ pub struct ServeSettings {
     )]
     pub max_streams: usize,
 
-    /// The longest head of a request.
+    /// Longest head (request line and headers) of an HTTP request.
     #[arg(long, env = "OUTLIVE_HEAD_LIMIT", value_name = "SIZE", default_value = "64KiB", value_parser = size, help_heading = "Limits")]
     pub head_limit: usize,
 
-    /// Bytes of messages that have not been received completely, over all clients. Beyond this size a client that has
-    /// sent nothing for 5 s gives way, or the message is refused with status 503.
+    /// Buffer at most this many bytes of incomplete messages, over all clients. At the limit, drop a message whose
+    /// client has sent nothing for 5 s, or refuse the new one with status 503.
     #[arg(long, env = "OUTLIVE_MAX_BODY_BYTES", value_name = "SIZE", default_value = "256MiB", value_parser = size, help_heading = "Limits")]
     pub max_body_bytes: usize,
 
-    /// The time a client has to send the head of a request, then its body, and after the handshake its next request.
+    /// Close a connection whose client takes longer than this to send a request's head, its body, or the next request.
     #[arg(long, env = "OUTLIVE_READ_TIMEOUT", value_name = "DURATION", default_value = "60s", value_parser = duration, help_heading = "Limits")]
     pub read_timeout: Duration,
 

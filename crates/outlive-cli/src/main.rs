@@ -45,14 +45,14 @@ enum Command {
     #[command(override_usage = settings::USAGE, after_long_help = settings::EXAMPLES)]
     Run(Box<Settings>),
 
-    /// Put an MCP server behind HTTP, for many clients, and keep it there
+    /// Serve an MCP server to many clients over HTTP, restart it when it dies, and show its health
     #[command(override_usage = listen::USAGE, after_long_help = listen::EXAMPLES)]
     Serve(Box<ServeSettings>),
 
     /// Watch a session survive its server: killed idle, killed in a call, junk, a hang
     Demo(demo::Args),
 
-    /// Show a server, a client or a proxy its lifecycle failures: die, hang, babble, cancel, leave
+    /// Test how a server, a client or a proxy takes deaths, hangs, junk, cancellations and lost connections
     Check(check::Args),
 
     /// The server of the demo

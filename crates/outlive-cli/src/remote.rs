@@ -42,7 +42,7 @@ pub struct RemoteSettings {
     )]
     pub ca_file: Option<PathBuf>,
 
-    /// How messages travel.
+    /// HTTP transport to use.
     #[arg(
         long,
         env = "OUTLIVE_TRANSPORT",
@@ -52,7 +52,7 @@ pub struct RemoteSettings {
     )]
     pub transport: Way,
 
-    /// Give up an answer that stops in the middle for this long.
+    /// Give up an answer that has stopped in the middle for this long.
     #[arg(
         long,
         env = "OUTLIVE_STALL_TIMEOUT",
@@ -63,7 +63,7 @@ pub struct RemoteSettings {
     )]
     pub stall_timeout: Duration,
 
-    /// Which era of the protocol is spoken.
+    /// Protocol era to speak with the server.
     #[arg(
         long,
         env = "OUTLIVE_ERA",
@@ -77,22 +77,22 @@ pub struct RemoteSettings {
 /// How messages travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Way {
-    /// As the server likes
+    /// Streamable HTTP, or HTTP+SSE if the server has only that
     Auto,
-    /// One address for everything (2025-03-26 and later)
+    /// Streamable HTTP: one address for everything (2025-03-26 and later)
     Http,
-    /// A stream to read and an address to write to (2024-11-05)
+    /// HTTP+SSE: a stream to read and an address to write to (2024-11-05)
     Sse,
 }
 
 /// Which era of the protocol is spoken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum EraSetting {
-    /// That of the host
+    /// The era of the host
     Auto,
     /// With a handshake (up to 2025-11-25)
     Legacy,
-    /// Without (2026-07-28)
+    /// Without a handshake (2026-07-28)
     Modern,
 }
 

@@ -26,7 +26,7 @@ pub struct Settings {
     #[arg(trailing_var_arg = true, value_name = "COMMAND", num_args = 1..)]
     pub command: Vec<OsString>,
 
-    /// How long a request waits for a server that is down.
+    /// Fail a request that has waited this long for a server that is down.
     #[arg(
         long,
         env = "OUTLIVE_HOLD",
@@ -37,7 +37,7 @@ pub struct Settings {
     )]
     pub hold: Duration,
 
-    /// How many requests may wait for a server that is down.
+    /// Hold at most this many requests while the server is down; fail the others at once.
     #[arg(
         long,
         env = "OUTLIVE_MAX_HELD",
@@ -47,7 +47,7 @@ pub struct Settings {
     )]
     pub max_held: usize,
 
-    /// How many bytes of messages may wait for a server that is down.
+    /// Hold at most this many bytes of requests while the server is down; fail the others at once.
     #[arg(
         long,
         env = "OUTLIVE_MAX_HELD_BYTES",
@@ -58,7 +58,7 @@ pub struct Settings {
     )]
     pub max_held_bytes: usize,
 
-    /// Which calls are repeated when the server died over them and nobody knows whether they ran.
+    /// Which calls to send again if the server died while they ran, so that nobody knows whether they took effect.
     #[arg(
         long,
         env = "OUTLIVE_RETRY",
@@ -68,7 +68,7 @@ pub struct Settings {
     )]
     pub retry: Retry,
 
-    /// What happens to the host's cancellations.
+    /// What to do with the host's cancellations.
     #[arg(
         long,
         env = "OUTLIVE_CANCEL",
@@ -78,7 +78,7 @@ pub struct Settings {
     )]
     pub cancel: Cancel,
 
-    /// A request silent for this long fails; progress starts the time anew.
+    /// Fail a request that has brought neither an answer nor progress for this long.
     #[arg(
         long,
         env = "OUTLIVE_REQUEST_TIMEOUT",
@@ -89,7 +89,7 @@ pub struct Settings {
     )]
     pub request_timeout: MaybeDuration,
 
-    /// A request that takes longer fails, progress or not.
+    /// Fail a request that takes longer than this, with or without progress.
     #[arg(
         long,
         env = "OUTLIVE_REQUEST_CEILING",
@@ -100,8 +100,7 @@ pub struct Settings {
     )]
     pub request_ceiling: MaybeDuration,
 
-    /// While a person answers a question of the server's, the two times above stand still, but no
-    /// longer than this.
+    /// Stop the two clocks above while a person answers a question of the server, for at most this long.
     #[arg(
         long,
         env = "OUTLIVE_ELICITATION_CEILING",
@@ -112,7 +111,7 @@ pub struct Settings {
     )]
     pub elicitation_ceiling: Duration,
 
-    /// A start that takes longer is reported.
+    /// Report a start that takes longer than this.
     #[arg(
         long,
         env = "OUTLIVE_START_SOFT",
@@ -123,7 +122,7 @@ pub struct Settings {
     )]
     pub start_soft: Duration,
 
-    /// A first start that takes longer is given up.
+    /// Give up a first start that takes longer than this.
     #[arg(
         long,
         env = "OUTLIVE_START_TIMEOUT",
@@ -134,7 +133,7 @@ pub struct Settings {
     )]
     pub start_timeout: Duration,
 
-    /// A handshake repeated after a restart that takes longer is given up.
+    /// Give up the handshake with a restarted server if it takes longer than this.
     #[arg(
         long,
         env = "OUTLIVE_HANDSHAKE_TIMEOUT",
@@ -145,7 +144,7 @@ pub struct Settings {
     )]
     pub handshake_timeout: Duration,
 
-    /// A `server/discover` that takes longer is answered as unsupported.
+    /// Answer `server/discover` as unsupported if the server takes longer than this.
     #[arg(
         long,
         env = "OUTLIVE_DISCOVER_TIMEOUT",
@@ -156,7 +155,7 @@ pub struct Settings {
     )]
     pub discover_timeout: Duration,
 
-    /// The delay before the second restart in a row; the first is immediate.
+    /// Delay before the second restart in a row; the first is immediate, and each further one doubles the delay.
     #[arg(
         long,
         env = "OUTLIVE_BACKOFF_BASE",
@@ -167,7 +166,7 @@ pub struct Settings {
     )]
     pub backoff_base: Duration,
 
-    /// No delay before a restart is longer.
+    /// Longest delay before a restart.
     #[arg(
         long,
         env = "OUTLIVE_BACKOFF_CAP",
@@ -178,7 +177,7 @@ pub struct Settings {
     )]
     pub backoff_cap: Duration,
 
-    /// This many failures in a row open the breaker …
+    /// Open the circuit breaker after this many failures in a row …
     #[arg(
         long,
         env = "OUTLIVE_BREAKER_FAILURES",
@@ -188,7 +187,7 @@ pub struct Settings {
     )]
     pub breaker_failures: u32,
 
-    /// … if they happen within this time.
+    /// … within this time.
     #[arg(
         long,
         env = "OUTLIVE_BREAKER_WINDOW",
@@ -199,7 +198,7 @@ pub struct Settings {
     )]
     pub breaker_window: Duration,
 
-    /// While the breaker is open, the server is tried this often without being asked.
+    /// Try the server this often while the breaker is open, also if nobody calls.
     #[arg(
         long,
         env = "OUTLIVE_BREAKER_RETRY",
@@ -210,7 +209,7 @@ pub struct Settings {
     )]
     pub breaker_retry: Duration,
 
-    /// A server in service this long was healthy: its end counts as the first.
+    /// Count a server as healthy after this long in service; its end is then the first failure in a row again.
     #[arg(
         long,
         env = "OUTLIVE_HEALTHY_AFTER",
@@ -221,7 +220,7 @@ pub struct Settings {
     )]
     pub healthy_after: Duration,
 
-    /// Leave with exit code 3 when the breaker opens.
+    /// Exit with code 3 when the breaker opens.
     #[arg(long, env = "OUTLIVE_EXIT_ON_FAILED", value_parser = BoolishValueParser::new(), help_heading = "Restarts")]
     pub exit_on_failed: bool,
 
@@ -236,7 +235,7 @@ pub struct Settings {
     )]
     pub probe_interval: MaybeDuration,
 
-    /// A server that leaves a probe unanswered this long is replaced.
+    /// Replace a server that has left a probe unanswered for this long.
     #[arg(
         long,
         env = "OUTLIVE_PROBE_PATIENCE",
@@ -250,7 +249,7 @@ pub struct Settings {
     #[command(flatten)]
     pub remote: RemoteSettings,
 
-    /// The longest message, in either direction.
+    /// Longest message, in either direction.
     #[arg(
         long,
         env = "OUTLIVE_MESSAGE_LIMIT",
@@ -282,7 +281,7 @@ pub struct Settings {
     )]
     pub max_in_flight_bytes: usize,
 
-    /// How long accepted requests may still take once the host has left.
+    /// Wait this long for accepted requests once the host has left.
     #[arg(
         long,
         env = "OUTLIVE_DRAIN",
@@ -293,7 +292,7 @@ pub struct Settings {
     )]
     pub drain: Duration,
 
-    /// How long a server may take to leave once its input is closed.
+    /// Wait this long for the server to exit once its input is closed …
     #[arg(
         long,
         env = "OUTLIVE_STOP_GRACE",
@@ -304,7 +303,7 @@ pub struct Settings {
     )]
     pub stop_grace: Duration,
 
-    /// How long it may then take to leave after SIGTERM.
+    /// … then this long after SIGTERM, before SIGKILL.
     #[arg(
         long,
         env = "OUTLIVE_TERM_GRACE",
@@ -315,8 +314,8 @@ pub struct Settings {
     )]
     pub term_grace: Duration,
 
-    /// Where the server's standard error goes: `inherit`, `capture` (only into error messages) or
-    /// a file to append to.
+    /// Where the server's standard error goes: `inherit`, `capture` (only quoted in error messages) or a file to
+    /// append to.
     #[arg(
         long,
         env = "OUTLIVE_STDERR",
@@ -326,7 +325,7 @@ pub struct Settings {
     )]
     pub stderr: PathBuf,
 
-    /// How events are written.
+    /// Format of log lines.
     #[arg(
         long,
         env = "OUTLIVE_LOG_FORMAT",
@@ -345,7 +344,7 @@ pub struct Settings {
     )]
     pub log_file: Option<PathBuf>,
 
-    /// Which events are written.
+    /// Which events to log.
     #[arg(
         long,
         env = "OUTLIVE_LOG_LEVEL",
@@ -396,11 +395,11 @@ pub enum Retry {
 /// See [`policy::Cancel`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Cancel {
-    /// They are passed on
+    /// Pass them on
     Forward,
-    /// They are kept from the server; its late answers are dropped
+    /// Keep them from the server, and drop its late answers
     Absorb,
-    /// They are passed on until this server has died of one, then absorbed
+    /// Pass them on until this server has died of one, then absorb
     Auto,
 }
 
@@ -416,9 +415,9 @@ pub enum LogFormat {
 /// Which events are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogLevel {
-    /// Only that the server keeps failing
+    /// Only failures that need somebody: the server keeps failing
     Quiet,
-    /// Those a person would want to see
+    /// What a person would want to see
     Normal,
     /// All
     Debug,

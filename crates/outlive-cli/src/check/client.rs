@@ -23,16 +23,16 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "stdio")]
     over: Way,
 
-    /// The era that servers speak where the scenario is about neither; else the client's older one
+    /// Protocol era for scenarios that fit both [default: the older one that the client speaks]
     #[arg(long, value_enum)]
     era: Option<Spoken>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Way {
-    /// It starts them, and speaks to them on standard input and output
+    /// The client starts them, and speaks to them on standard input and output
     Stdio,
-    /// They are there already, at an address
+    /// They run already, at an address
     Http,
 }
 

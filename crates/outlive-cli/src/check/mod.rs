@@ -51,16 +51,16 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Under {
-    /// Play hostile and unlucky hosts against a server
+    /// Test a server against hostile and unlucky hosts
     Server(Box<server::Args>),
 
-    /// Play dying, hanging and lying servers against a client
+    /// Test a client against dying, hanging and lying servers
     Client(Box<client::Args>),
 
-    /// Put a proxy between a host and a server, and let either fail
+    /// Test a proxy between a host and a server that fail in turn
     Proxy(Box<proxy::Args>),
 
-    /// Put reports side by side: programs, versions, or yesterday and today
+    /// Compare reports: of several programs, versions or days
     Compare(compare::Args),
 }
 
@@ -94,29 +94,28 @@ fn puppet() -> Result<Vec<OsString>, String> {
 /// What is the same for every subject.
 #[derive(Debug, clap::Args)]
 struct Common {
-    /// List the scenarios instead of playing them
+    /// List the scenarios instead of running them
     #[arg(long)]
     list: bool,
 
-    /// Play only the scenarios whose name contains this, or matches it where it has a `*`; may be
-    /// given more than once
+    /// Run only scenarios whose name contains PATTERN, or matches it if it has a `*`; may be given more than once
     #[arg(long, value_name = "PATTERN")]
     only: Vec<String>,
 
-    /// Where random moments come from: the same seed gives the same moments
+    /// Seed for random moments: the same seed gives the same moments
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
 
-    /// Play so many scenarios at a time
+    /// Run this many scenarios at a time
     #[arg(long, value_name = "N", default_value = "2")]
     jobs: usize,
 
-    /// How long an answer may take: longer is a hang [default: 10s]
+    /// Count an answer that takes longer than this as a hang [default: 10s]
     #[arg(long, value_name = "DURATION", value_parser = crate::units::duration)]
     patience: Option<Duration>,
 
-    /// How long the first start may take, which may have to download something [default: as --patience, or 60s where
-    /// that is not given]
+    /// Wait this long for the first start, which may have to download packages [default: --patience if given, else
+    /// 60s]
     #[arg(long, value_name = "DURATION", value_parser = crate::units::duration)]
     start_patience: Option<Duration>,
 

@@ -24,7 +24,7 @@ pub struct Args {
     #[arg(long, value_name = "URL")]
     url: Option<String>,
 
-    /// The era to play in where the scenario is about neither; else the older one that passes
+    /// Protocol era for scenarios that fit both [default: the older one that passes the proxy]
     #[arg(long, value_enum)]
     era: Option<Spoken>,
 }

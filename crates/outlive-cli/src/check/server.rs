@@ -18,32 +18,31 @@ pub struct Args {
     #[command(flatten)]
     pub(super) common: Common,
 
-    /// The tool to call; else the most harmless one: of those that say they only read, or whose names say nothing of a
-    /// change, the one that needs the fewest arguments
+    /// Tool to call [default: a tool that is read-only by its annotations or name, with the fewest arguments]
     #[arg(long, value_name = "TOOL")]
     call: Option<String>,
 
-    /// Its arguments; else they are made up from its schema
+    /// Arguments of that tool [default: made up from its schema]
     #[arg(long, value_name = "JSON", requires = "call", value_parser = json)]
     args: Option<Value>,
 
-    /// A tool that takes a few seconds, for what happens to calls in flight
+    /// Tool that takes a few seconds, to test calls in flight
     #[arg(long, value_name = "TOOL")]
     slow_tool: Option<String>,
 
-    /// Its arguments
+    /// Arguments of the slow tool
     #[arg(long, value_name = "JSON", requires = "slow_tool", value_parser = json)]
     slow_args: Option<Value>,
 
-    /// A tool that asks the host something (elicitation, sampling, roots)
+    /// Tool that asks the host something (elicitation, sampling, roots)
     #[arg(long, value_name = "TOOL")]
     asking_tool: Option<String>,
 
-    /// Its arguments
+    /// Arguments of the asking tool
     #[arg(long, value_name = "JSON", requires = "asking_tool", value_parser = json)]
     asking_args: Option<Value>,
 
-    /// The era to play in where the scenario is about neither; else the server's older one
+    /// Protocol era for scenarios that fit both [default: the older one that the server speaks]
     #[arg(long, value_enum)]
     era: Option<Spoken>,
 }
