@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::error::Names;
+use crate::words::words;
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,6 +167,45 @@ pub struct Cause {
     pub stderr_tail: Arc<[String]>,
 }
 
+words! {
+    /// What kind of end a [`Cause`] is.
+    #[non_exhaustive]
+    pub enum CauseKind {
+        /// [`Reason::Unmade`].
+        SpawnFailed => "spawn_failed",
+        /// [`Reason::Exited`].
+        Exited => "exited",
+        /// [`Reason::Eof`].
+        Eof => "eof",
+        /// [`Reason::WriteFailed`].
+        WriteError => "write_error",
+        /// [`Reason::Disconnected`].
+        Disconnected => "disconnected",
+        /// [`Reason::Unreachable`].
+        Unreachable => "unreachable",
+        /// [`Reason::Unauthorized`].
+        Unauthorized => "unauthorized",
+        /// [`Reason::SessionExpired`].
+        SessionExpired => "session_expired",
+        /// [`Reason::Unanswered`].
+        Unanswered => "unanswered",
+        /// [`Reason::SlowHandshake`].
+        StartTimeout => "start_timeout",
+        /// [`Reason::Unresponsive`].
+        Unresponsive => "unresponsive",
+        /// [`Reason::Stopped`].
+        Stopped => "stopped",
+        /// [`Reason::HandshakeRefused`].
+        HandshakeRefused => "handshake_refused",
+        /// [`Reason::VersionChanged`].
+        VersionChanged => "version_changed",
+        /// [`Reason::Requested`].
+        Requested => "requested",
+        /// [`Reason::Closing`].
+        Closing => "closing",
+    }
+}
+
 impl Cause {
     /// This reason, without last words.
     pub fn new(reason: Reason, phase: Phase, label: impl Into<Arc<str>>) -> Cause {
@@ -186,23 +226,28 @@ impl Cause {
 
     /// The word for the reason in logs, metrics and on the wire.
     pub fn kind(&self) -> &'static str {
+        self.cause_kind().as_str()
+    }
+
+    /// Its kind, to be matched on.
+    pub fn cause_kind(&self) -> CauseKind {
         match self.reason {
-            Reason::Unmade(_) => "spawn_failed",
-            Reason::Exited(_) => "exited",
-            Reason::Eof => "eof",
-            Reason::WriteFailed(_) => "write_error",
-            Reason::Disconnected(_) => "disconnected",
-            Reason::Unreachable(_) => "unreachable",
-            Reason::Unauthorized(_) => "unauthorized",
-            Reason::SessionExpired => "session_expired",
-            Reason::Unanswered(_) => "unanswered",
-            Reason::SlowHandshake(_) => "start_timeout",
-            Reason::Unresponsive(_) => "unresponsive",
-            Reason::Stopped => "stopped",
-            Reason::HandshakeRefused(_) => "handshake_refused",
-            Reason::VersionChanged { .. } => "version_changed",
-            Reason::Requested => "requested",
-            Reason::Closing => "closing",
+            Reason::Unmade(_) => CauseKind::SpawnFailed,
+            Reason::Exited(_) => CauseKind::Exited,
+            Reason::Eof => CauseKind::Eof,
+            Reason::WriteFailed(_) => CauseKind::WriteError,
+            Reason::Disconnected(_) => CauseKind::Disconnected,
+            Reason::Unreachable(_) => CauseKind::Unreachable,
+            Reason::Unauthorized(_) => CauseKind::Unauthorized,
+            Reason::SessionExpired => CauseKind::SessionExpired,
+            Reason::Unanswered(_) => CauseKind::Unanswered,
+            Reason::SlowHandshake(_) => CauseKind::StartTimeout,
+            Reason::Unresponsive(_) => CauseKind::Unresponsive,
+            Reason::Stopped => CauseKind::Stopped,
+            Reason::HandshakeRefused(_) => CauseKind::HandshakeRefused,
+            Reason::VersionChanged { .. } => CauseKind::VersionChanged,
+            Reason::Requested => CauseKind::Requested,
+            Reason::Closing => CauseKind::Closing,
         }
     }
 

@@ -28,9 +28,44 @@ use crate::cause::{Cause, Phase, Reason, seconds};
 use crate::link::Generation;
 use crate::message::Message;
 use crate::protocol::code;
+use crate::words::words;
 
-/// The kind of [`Error::TokenWithdrawn`].
-pub(crate) const TOKEN_WITHDRAWN: &str = "token_withdrawn";
+words! {
+    /// What kind of failure an [`Error`] is.
+    #[non_exhaustive]
+    pub enum ErrorKind {
+        /// [`Error::ConnectionLost`].
+        ConnectionLost => "connection_lost",
+        /// [`Error::Unavailable`] and [`Error::Overloaded`].
+        Unavailable => "unavailable",
+        /// [`Error::Timeout`].
+        Timeout => "timeout",
+        /// [`Error::CancelledByCaller`].
+        CancelledByCaller => "cancelled_by_caller",
+        /// [`Error::CancelledByPeer`].
+        CancelledByPeer => "cancelled_by_peer",
+        /// [`Error::ShuttingDown`].
+        ShuttingDown => "shutting_down",
+        /// [`Error::TokenWithdrawn`].
+        TokenWithdrawn => "token_withdrawn",
+        /// [`Error::SessionExpired`].
+        SessionExpired => "session_expired",
+        /// [`Error::Rejected`].
+        Rejected => "rejected",
+        /// [`Error::TooLarge`].
+        TooLarge => "too_large",
+        /// [`Error::Protocol`].
+        Protocol => "protocol",
+        /// [`Error::Unsupported`].
+        Unsupported => "unsupported",
+        /// [`Error::Misconfigured`].
+        Misconfigured => "misconfigured",
+        /// [`Error::HandlerFailed`].
+        HandlerFailed => "handler_failed",
+        /// [`Error::Remote`].
+        Remote => "remote",
+    }
+}
 
 /// What is known about the execution of a request. Retry is decided on this, never on a guess.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -325,24 +360,29 @@ impl Error {
         }
     }
 
-    /// The word for it on the wire, in logs and in metrics.
+    /// The word for its kind on the wire, in logs and in metrics.
     pub fn kind(&self) -> &'static str {
+        self.error_kind().as_str()
+    }
+
+    /// Its kind, to be matched on.
+    pub fn error_kind(&self) -> ErrorKind {
         match self {
-            Error::ConnectionLost { .. } => "connection_lost",
-            Error::Unavailable { .. } | Error::Overloaded { .. } => "unavailable",
-            Error::Timeout { .. } => "timeout",
-            Error::CancelledByCaller => "cancelled_by_caller",
-            Error::CancelledByPeer { .. } => "cancelled_by_peer",
-            Error::ShuttingDown { .. } => "shutting_down",
-            Error::TokenWithdrawn { .. } => TOKEN_WITHDRAWN,
-            Error::SessionExpired => "session_expired",
-            Error::Rejected { .. } => "rejected",
-            Error::TooLarge { .. } => "too_large",
-            Error::Protocol { .. } => "protocol",
-            Error::Unsupported { .. } => "unsupported",
-            Error::Misconfigured { .. } => "misconfigured",
-            Error::HandlerFailed { .. } => "handler_failed",
-            Error::Remote { .. } => "remote",
+            Error::ConnectionLost { .. } => ErrorKind::ConnectionLost,
+            Error::Unavailable { .. } | Error::Overloaded { .. } => ErrorKind::Unavailable,
+            Error::Timeout { .. } => ErrorKind::Timeout,
+            Error::CancelledByCaller => ErrorKind::CancelledByCaller,
+            Error::CancelledByPeer { .. } => ErrorKind::CancelledByPeer,
+            Error::ShuttingDown { .. } => ErrorKind::ShuttingDown,
+            Error::TokenWithdrawn { .. } => ErrorKind::TokenWithdrawn,
+            Error::SessionExpired => ErrorKind::SessionExpired,
+            Error::Rejected { .. } => ErrorKind::Rejected,
+            Error::TooLarge { .. } => ErrorKind::TooLarge,
+            Error::Protocol { .. } => ErrorKind::Protocol,
+            Error::Unsupported { .. } => ErrorKind::Unsupported,
+            Error::Misconfigured { .. } => ErrorKind::Misconfigured,
+            Error::HandlerFailed { .. } => ErrorKind::HandlerFailed,
+            Error::Remote { .. } => ErrorKind::Remote,
         }
     }
 

@@ -9,6 +9,7 @@ use crate::cause::{Cause, Phase};
 use crate::link::Generation;
 use crate::protocol::List;
 use crate::time::Time;
+use crate::words::words;
 
 /// Where a session stands. There is no second flag that could disagree with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,68 +46,72 @@ pub enum State {
 impl State {
     /// The word for it in logs and metrics.
     pub fn name(&self) -> &'static str {
+        self.kind().as_str()
+    }
+
+    /// Which state it is, without the particulars.
+    pub fn kind(&self) -> StateKind {
         match self {
-            State::Connecting { .. } => "connecting",
-            State::Ready { .. } => "ready",
-            State::Down { .. } => "down",
-            State::Failed { .. } => "failed",
-            State::Closed => "closed",
+            State::Connecting { .. } => StateKind::Connecting,
+            State::Ready { .. } => StateKind::Ready,
+            State::Down { .. } => StateKind::Down,
+            State::Failed { .. } => StateKind::Failed,
+            State::Closed => StateKind::Closed,
         }
     }
 }
 
-/// Which way a message was going.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// From the host to the server.
-    ToServer,
-    /// From the server to the host.
-    ToHost,
+words! {
+    /// A [`State`] without the particulars.
+    pub enum StateKind {
+        /// [`State::Connecting`].
+        Connecting => "connecting",
+        /// [`State::Ready`].
+        Ready => "ready",
+        /// [`State::Down`].
+        Down => "down",
+        /// [`State::Failed`].
+        Failed => "failed",
+        /// [`State::Closed`].
+        Closed => "closed",
+    }
 }
 
-/// Why a message was not passed on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DropReason {
-    /// The line is not a JSON-RPC message.
-    NotAMessage,
-    /// It is longer than the limit.
-    TooLarge,
-    /// It comes from a link that has been replaced.
-    StaleGeneration,
-    /// The answer to a request that was cancelled or had expired.
-    LateAnswer,
-    /// The answer to a request that nobody made, or that was answered before.
-    UnknownAnswer,
-    /// A cancellation of a request that is unknown, finished or must not be cancelled.
-    UselessCancel,
-    /// A cancellation kept from a server that dies of them.
-    AbsorbedCancel,
-    /// Progress for a request that is not in flight, or that was further before it was sent again.
-    LateProgress,
-    /// The server a notification was for is gone.
-    NoServer,
-    /// The session is closing.
-    Closing,
-    /// The acknowledgement of a subscription that was replayed.
-    ReplayedAcknowledgement,
+words! {
+    /// Which way a message was going.
+    pub enum Direction {
+        /// From the host to the server.
+        ToServer => "to_server",
+        /// From the server to the host.
+        ToHost => "to_host",
+    }
 }
 
-impl DropReason {
-    /// The word for it in logs and metrics.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            DropReason::NotAMessage => "not_a_message",
-            DropReason::TooLarge => "too_large",
-            DropReason::StaleGeneration => "stale_generation",
-            DropReason::LateAnswer => "late_answer",
-            DropReason::UnknownAnswer => "unknown_answer",
-            DropReason::UselessCancel => "useless_cancel",
-            DropReason::AbsorbedCancel => "absorbed_cancel",
-            DropReason::LateProgress => "late_progress",
-            DropReason::NoServer => "no_server",
-            DropReason::Closing => "closing",
-            DropReason::ReplayedAcknowledgement => "replayed_acknowledgement",
-        }
+words! {
+    /// Why a message was not passed on.
+    pub enum DropReason {
+        /// The line is not a JSON-RPC message.
+        NotAMessage => "not_a_message",
+        /// It is longer than the limit.
+        TooLarge => "too_large",
+        /// It comes from a link that has been replaced.
+        StaleGeneration => "stale_generation",
+        /// The answer to a request that was cancelled or had expired.
+        LateAnswer => "late_answer",
+        /// The answer to a request that nobody made, or that was answered before.
+        UnknownAnswer => "unknown_answer",
+        /// A cancellation of a request that is unknown, finished or must not be cancelled.
+        UselessCancel => "useless_cancel",
+        /// A cancellation kept from a server that dies of them.
+        AbsorbedCancel => "absorbed_cancel",
+        /// Progress for a request that is not in flight, or that was further before it was sent again.
+        LateProgress => "late_progress",
+        /// The server a notification was for is gone.
+        NoServer => "no_server",
+        /// The session is closing.
+        Closing => "closing",
+        /// The acknowledgement of a subscription that was replayed.
+        ReplayedAcknowledgement => "replayed_acknowledgement",
     }
 }
 
@@ -138,25 +143,13 @@ impl fmt::Display for Software {
     }
 }
 
-/// How it is known that a server has not executed a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unexecuted {
-    /// The server ended before it had read it.
-    Unread,
-    /// The server refused it.
-    Refused,
-}
-
-impl Unexecuted {
-    /// Both of them.
-    pub const ALL: [Unexecuted; 2] = [Unexecuted::Unread, Unexecuted::Refused];
-
-    /// The word for it in logs and metrics.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Unexecuted::Unread => "unread",
-            Unexecuted::Refused => "refused",
-        }
+words! {
+    /// How it is known that a server has not executed a request.
+    pub enum Unexecuted {
+        /// The server ended before it had read it.
+        Unread => "unread",
+        /// The server refused it.
+        Refused => "refused",
     }
 }
 
@@ -346,10 +339,7 @@ impl Event {
                 reason,
                 detail,
             } => {
-                line["direction"] = json!(match direction {
-                    Direction::ToServer => "to_server",
-                    Direction::ToHost => "to_host",
-                });
+                line["direction"] = json!(direction.as_str());
                 line["reason"] = json!(reason.as_str());
                 line["detail"] = json!(detail);
             }

@@ -13,6 +13,7 @@ use crate::event::Unexecuted;
 use crate::link::Generation;
 use crate::message::{Id, Message};
 use crate::policy::Terms;
+use crate::request::Request;
 use crate::time::Time;
 
 /// The order in which requests were accepted.
@@ -104,6 +105,11 @@ impl Entry {
             true => is_subscription(&other.message) && self.message.uri() == other.message.uri(),
             false => self.message.method() == other.message.method(),
         }
+    }
+
+    /// The request, as its observers see it.
+    pub(crate) fn observed(&self) -> Request<'_> {
+        Request::new(Some(self.ticket.0), &self.message)
     }
 
     /// The request in words, for error messages.

@@ -31,6 +31,7 @@ pub mod meter;
 pub mod policy;
 pub mod protocol;
 pub mod reconnect;
+pub mod request;
 mod rng;
 pub mod server;
 pub mod session;
@@ -39,6 +40,7 @@ pub mod sse;
 mod supervisor;
 pub mod switch;
 pub mod time;
+mod words;
 
 pub use cause::Cause;
 pub use error::Error;

@@ -13,101 +13,67 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use crate::error::TOKEN_WITHDRAWN;
-use crate::event::{Direction, DropReason, Event, State, Unexecuted};
+use crate::cause::CauseKind;
+use crate::event::{Direction, DropReason, Event, State, StateKind, Unexecuted};
+use crate::request::{Again, Ending, Observer, Request, Step};
+use crate::time::Time;
+use crate::words::words;
 
-/// The methods that are told apart, the most frequent first.
-const METHODS: [&str; 21] = [
-    "tools/call",
-    "tools/list",
-    "resources/read",
-    "prompts/get",
-    "ping",
-    "completion/complete",
-    "initialize",
-    "server/discover",
-    "subscriptions/listen",
-    "resources/list",
-    "resources/templates/list",
-    "resources/subscribe",
-    "resources/unsubscribe",
-    "prompts/list",
-    "logging/setLevel",
-    "tasks/get",
-    "tasks/list",
-    "tasks/result",
-    "tasks/update",
-    "tasks/cancel",
-    OTHER,
-];
+words! {
+    /// The methods that are told apart, the most frequent first.
+    pub enum Method {
+        /// `tools/call`.
+        ToolsCall => "tools/call",
+        /// `tools/list`.
+        ToolsList => "tools/list",
+        /// `resources/read`.
+        ResourcesRead => "resources/read",
+        /// `prompts/get`.
+        PromptsGet => "prompts/get",
+        /// `ping`.
+        Ping => "ping",
+        /// `completion/complete`.
+        CompletionComplete => "completion/complete",
+        /// `initialize`.
+        Initialize => "initialize",
+        /// `server/discover`.
+        ServerDiscover => "server/discover",
+        /// `subscriptions/listen`.
+        SubscriptionsListen => "subscriptions/listen",
+        /// `resources/list`.
+        ResourcesList => "resources/list",
+        /// `resources/templates/list`.
+        ResourcesTemplatesList => "resources/templates/list",
+        /// `resources/subscribe`.
+        ResourcesSubscribe => "resources/subscribe",
+        /// `resources/unsubscribe`.
+        ResourcesUnsubscribe => "resources/unsubscribe",
+        /// `prompts/list`.
+        PromptsList => "prompts/list",
+        /// `logging/setLevel`.
+        LoggingSetLevel => "logging/setLevel",
+        /// `tasks/get`.
+        TasksGet => "tasks/get",
+        /// `tasks/list`.
+        TasksList => "tasks/list",
+        /// `tasks/result`.
+        TasksResult => "tasks/result",
+        /// `tasks/update`.
+        TasksUpdate => "tasks/update",
+        /// `tasks/cancel`.
+        TasksCancel => "tasks/cancel",
+        /// Any other.
+        Other => "other",
+    }
+}
 
-/// Whatever is not told apart.
-const OTHER: &str = "other";
-
-/// How a request can end: the server's answer, the client's cancellation, or one of our
-/// [kinds](crate::Error::kind).
-const RESULTS: [&str; 15] = [
-    OK,
-    "error",
-    CANCELLED,
-    ABANDONED,
-    "connection_lost",
-    "unavailable",
-    "timeout",
-    "cancelled_by_peer",
-    "shutting_down",
-    TOKEN_WITHDRAWN,
-    "session_expired",
-    "rejected",
-    "too_large",
-    "protocol",
-    "unsupported",
-];
-
-/// The server has answered with a result.
-const OK: &str = "ok";
-
-/// The client has cancelled it.
-pub(crate) const CANCELLED: &str = "cancelled_by_caller";
-
-/// The client has left before it was answered.
-pub(crate) const ABANDONED: &str = "abandoned";
-
-/// Why links end: the [kinds](crate::Cause::kind) of causes.
-const CAUSES: [&str; 16] = [
-    "exited",
-    "eof",
-    "write_error",
-    "disconnected",
-    "unreachable",
-    "unauthorized",
-    "session_expired",
-    "unanswered",
-    "start_timeout",
-    "unresponsive",
-    "stopped",
-    "handshake_refused",
-    "version_changed",
-    "requested",
-    "closing",
-    "spawn_failed",
-];
-
-const STATES: [&str; 5] = ["connecting", "ready", "down", "failed", "closed"];
-
-const DROPS: [DropReason; 11] = [
-    DropReason::NotAMessage,
-    DropReason::TooLarge,
-    DropReason::StaleGeneration,
-    DropReason::LateAnswer,
-    DropReason::UnknownAnswer,
-    DropReason::UselessCancel,
-    DropReason::AbsorbedCancel,
-    DropReason::LateProgress,
-    DropReason::NoServer,
-    DropReason::Closing,
-    DropReason::ReplayedAcknowledgement,
-];
+impl Method {
+    /// The label for this method.
+    fn of(method: &str) -> Method {
+        let known = Method::ALL.into_iter().find(|it| it.as_str() == method);
+        known.unwrap_or(Method::Other)
+    }
+}
 
 /// The upper bounds of the latency's buckets. Above the last there is one more.
 pub const BUCKETS: [Duration; 16] = [
@@ -132,15 +98,15 @@ pub const BUCKETS: [Duration; 16] = [
 /// What several sessions have counted.
 #[derive(Debug, Default)]
 pub struct Meter {
-    requests: [[AtomicU64; RESULTS.len()]; METHODS.len()],
-    latency: [Latency; METHODS.len()],
-    lost: [AtomicU64; CAUSES.len()],
-    dropped: [[AtomicU64; 2]; DROPS.len()],
+    requests: [[AtomicU64; Ending::COUNT]; Method::ALL.len()],
+    latency: [Latency; Method::ALL.len()],
+    lost: [AtomicU64; CauseKind::ALL.len()],
+    dropped: [[AtomicU64; Direction::ALL.len()]; DropReason::ALL.len()],
     connected: AtomicU64,
     retried: AtomicU64,
     resent: [AtomicU64; Unexecuted::ALL.len()],
-    bytes: [AtomicU64; 2],
-    states: [AtomicU64; STATES.len()],
+    bytes: [AtomicU64; Direction::ALL.len()],
+    states: [AtomicU64; StateKind::ALL.len()],
     in_flight: AtomicU64,
     held: AtomicU64,
 }
@@ -168,37 +134,37 @@ impl Meter {
     }
 
     /// Requests that have ended: by method, how, and how many. Those that never happened are left out.
-    pub fn requests(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
-        let cells = METHODS.iter().zip(&self.requests);
+    pub fn requests(&self) -> impl Iterator<Item = (Method, Ending, u64)> {
+        let cells = Method::ALL.into_iter().zip(&self.requests);
         cells
             .flat_map(|(method, row)| {
-                let row = RESULTS.iter().zip(row);
-                row.map(|(result, count)| (*method, *result, count.load(Relaxed)))
+                let row = Ending::all().zip(row);
+                row.map(move |(ending, count)| (method, ending, count.load(Relaxed)))
             })
             .filter(|(.., count)| *count > 0)
     }
 
     /// How long the server took to answer, from our taking the request to our passing on the answer, by
     /// method.
-    pub fn latency(&self) -> impl Iterator<Item = (&'static str, Histogram)> {
-        let all = METHODS.iter().zip(&self.latency);
-        all.map(|(method, latency)| (*method, latency.read()))
+    pub fn latency(&self) -> impl Iterator<Item = (Method, Histogram)> {
+        let all = Method::ALL.into_iter().zip(&self.latency);
+        all.map(|(method, latency)| (method, latency.read()))
             .filter(|(_, latency)| latency.up_to[BUCKETS.len()] > 0)
     }
 
     /// Links that were lost, by the kind of the cause.
-    pub fn lost(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let all = CAUSES.iter().zip(&self.lost);
-        all.map(|(cause, count)| (*cause, count.load(Relaxed)))
+    pub fn lost(&self) -> impl Iterator<Item = (CauseKind, u64)> {
+        let all = CauseKind::ALL.into_iter().zip(&self.lost);
+        all.map(|(cause, count)| (cause, count.load(Relaxed)))
             .filter(|(_, count)| *count > 0)
     }
 
     /// Messages that were not passed on: which way they went, why not, and how many.
-    pub fn dropped(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
-        let all = DROPS.iter().zip(&self.dropped);
+    pub fn dropped(&self) -> impl Iterator<Item = (Direction, DropReason, u64)> {
+        let all = DropReason::ALL.into_iter().zip(&self.dropped);
         all.flat_map(|(reason, counts)| {
-            let ways = DIRECTIONS.iter().zip(counts);
-            ways.map(|(way, count)| (*way, reason.as_str(), count.load(Relaxed)))
+            let ways = Direction::ALL.into_iter().zip(counts);
+            ways.map(move |(way, count)| (way, reason, count.load(Relaxed)))
         })
         .filter(|(.., count)| *count > 0)
     }
@@ -214,24 +180,21 @@ impl Meter {
     }
 
     /// Requests that were sent again because they had not been executed: how that was known, and how many.
-    pub fn resent(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let all = Unexecuted::ALL.iter().zip(&self.resent);
-        all.map(|(why, count)| (why.as_str(), count.load(Relaxed)))
+    pub fn resent(&self) -> impl Iterator<Item = (Unexecuted, u64)> {
+        let all = Unexecuted::ALL.into_iter().zip(&self.resent);
+        all.map(|(why, count)| (why, count.load(Relaxed)))
     }
 
     /// Bytes of messages that were passed on, to servers and to hosts.
-    pub fn bytes(&self) -> [(&'static str, u64); 2] {
-        let [to_server, to_host] = &self.bytes;
-        [
-            (DIRECTIONS[0], to_server.load(Relaxed)),
-            (DIRECTIONS[1], to_host.load(Relaxed)),
-        ]
+    pub fn bytes(&self) -> impl Iterator<Item = (Direction, u64)> {
+        let all = Direction::ALL.into_iter().zip(&self.bytes);
+        all.map(|(direction, bytes)| (direction, bytes.load(Relaxed)))
     }
 
     /// How many sessions are in each state.
-    pub fn states(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let all = STATES.iter().zip(&self.states);
-        all.map(|(state, count)| (*state, count.load(Relaxed)))
+    pub fn states(&self) -> impl Iterator<Item = (StateKind, u64)> {
+        let all = StateKind::ALL.into_iter().zip(&self.states);
+        all.map(|(state, count)| (state, count.load(Relaxed)))
     }
 
     /// Requests that were sent and are waited for.
@@ -243,10 +206,30 @@ impl Meter {
     pub fn held(&self) -> u64 {
         self.held.load(Relaxed)
     }
+}
 
-    fn request(&self, method: &str, result: &str) {
-        if let Some(result) = RESULTS.iter().position(|known| *known == result) {
-            self.requests[index_of(method)][result].fetch_add(1, Relaxed);
+/// Requests are counted where they end, and where they are sent again.
+impl Observer for Meter {
+    #[inline]
+    fn request(&self, _now: Time, request: Request<'_>, step: Step<'_>) {
+        match step {
+            Step::Accepted | Step::Sent { again: None, .. } => {}
+            Step::Sent {
+                again: Some(again), ..
+            } => {
+                let counter = match again {
+                    Again::Safe => &self.retried,
+                    Again::Unexecuted(why) => &self.resent[why as usize],
+                };
+                counter.fetch_add(1, Relaxed);
+            }
+            Step::Settled { how, took } => {
+                let (method, ending) = (Method::of(request.method) as usize, how.ending());
+                self.requests[method][ending.index()].fetch_add(1, Relaxed);
+                if matches!(ending, Ending::Ok | Ending::Error) {
+                    self.latency[method].note(took);
+                }
+            }
         }
     }
 }
@@ -272,67 +255,45 @@ impl Latency {
     }
 }
 
-const DIRECTIONS: [&str; 2] = ["to_server", "to_host"];
-
-fn way(direction: Direction) -> usize {
-    match direction {
-        Direction::ToServer => 0,
-        Direction::ToHost => 1,
-    }
-}
-
-fn index_of(method: &str) -> usize {
-    let known = METHODS.iter().position(|known| *known == method);
-    known.unwrap_or(METHODS.len() - 1)
-}
-
-fn state_index(state: &State) -> usize {
-    let name = state.name();
-    STATES.iter().position(|known| *known == name).unwrap_or(0)
-}
-
-/// One session's part in a meter, if it has one.
+/// One session's part in a meter, if it has one, and its observer.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     meter: Option<Arc<Meter>>,
+    /// Who else is told of the steps of requests.
+    observer: Option<Arc<dyn Observer>>,
+    /// Where it stands among the states.
     state: usize,
     in_flight: u64,
     held: u64,
 }
 
 impl Tally {
-    pub(crate) fn new(meter: Arc<Meter>, state: &State) -> Tally {
-        let state = state_index(state);
-        meter.states[state].fetch_add(1, Relaxed);
-        Tally {
-            meter: Some(meter),
-            state,
-            in_flight: 0,
-            held: 0,
-        }
+    /// Counts into this meter, which knows nothing of the session yet.
+    pub(crate) fn count_into(&mut self, meter: Arc<Meter>, state: &State) {
+        self.state = state.kind() as usize;
+        meter.states[self.state].fetch_add(1, Relaxed);
+        self.meter = Some(meter);
     }
 
-    /// The server has answered a request.
+    pub(crate) fn observe(&mut self, observer: Arc<dyn Observer>) {
+        self.observer = Some(observer);
+    }
+
+    /// A request has come one step further.
     #[inline]
-    pub(crate) fn answered(&self, method: &str, is_error: bool, took: Duration) {
+    pub(crate) fn request(&self, now: Time, request: Request<'_>, step: Step<'_>) {
         if let Some(meter) = &self.meter {
-            let index = index_of(method);
-            meter.requests[index][usize::from(is_error)].fetch_add(1, Relaxed);
-            meter.latency[index].note(took);
+            meter.request(now, request, step);
         }
-    }
-
-    /// A request has ended without an answer.
-    pub(crate) fn ended(&self, method: &str, result: &str) {
-        if let Some(meter) = &self.meter {
-            meter.request(method, result);
+        if let Some(observer) = &self.observer {
+            observer.request(now, request, step);
         }
     }
 
     #[inline]
     pub(crate) fn passed(&self, direction: Direction, bytes: usize) {
         if let Some(meter) = &self.meter {
-            meter.bytes[way(direction)].fetch_add(bytes as u64, Relaxed);
+            meter.bytes[direction as usize].fetch_add(bytes as u64, Relaxed);
         }
     }
 
@@ -358,29 +319,17 @@ impl Tally {
         match event {
             Event::State(state) => {
                 meter.states[self.state].fetch_sub(1, Relaxed);
-                self.state = state_index(state);
+                self.state = state.kind() as usize;
                 meter.states[self.state].fetch_add(1, Relaxed);
             }
             Event::Connected { .. } => drop(meter.connected.fetch_add(1, Relaxed)),
             Event::Lost { cause, .. } => {
-                let kind = cause.kind();
-                if let Some(index) = CAUSES.iter().position(|known| *known == kind) {
-                    meter.lost[index].fetch_add(1, Relaxed);
-                }
+                meter.lost[cause.cause_kind() as usize].fetch_add(1, Relaxed);
             }
-            Event::Retried { .. } => drop(meter.retried.fetch_add(1, Relaxed)),
-            Event::Resent { why, .. } => {
-                if let Some(index) = Unexecuted::ALL.iter().position(|known| known == why) {
-                    meter.resent[index].fetch_add(1, Relaxed);
-                }
-            }
-            Event::Refused { method, kind, .. } => meter.request(method, kind),
             Event::Dropped {
                 direction, reason, ..
             } => {
-                if let Some(index) = DROPS.iter().position(|known| known == reason) {
-                    meter.dropped[index][way(*direction)].fetch_add(1, Relaxed);
-                }
+                meter.dropped[*reason as usize][*direction as usize].fetch_add(1, Relaxed);
             }
             _ => {}
         }
@@ -408,35 +357,35 @@ impl Clone for Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Error;
-    use crate::cause::{Cause, Phase, Reason};
+    use crate::error::ErrorKind;
+    use crate::request::Settled;
+
+    const NOW: Time = Time::ZERO;
+
+    fn tally(meter: &Arc<Meter>, state: &State) -> Tally {
+        let mut tally = Tally::default();
+        tally.count_into(meter.clone(), state);
+        tally
+    }
+
+    fn request(method: &str) -> Request<'_> {
+        Request {
+            number: None,
+            id: b"1",
+            method,
+            message: None,
+        }
+    }
+
+    fn settled(how: Settled<'_>) -> Step<'_> {
+        let took = Duration::from_millis(3);
+        Step::Settled { how, took }
+    }
 
     #[test]
-    fn every_cause_and_kind_has_its_place() {
-        let cause = |reason| Cause {
-            reason,
-            phase: Phase::Service,
-            label: "x".into(),
-            stderr_tail: Default::default(),
-        };
-        for reason in [
-            Reason::Eof,
-            Reason::Stopped,
-            Reason::Requested,
-            Reason::Closing,
-        ] {
-            assert!(CAUSES.contains(&cause(reason).kind()));
-        }
-        for error in [
-            Error::Overloaded {
-                limit: crate::error::Limit::held(1),
-            },
-            Error::SessionExpired,
-            Error::Rejected { status: 429 },
-            Error::CancelledByCaller,
-        ] {
-            assert!(RESULTS.contains(&error.kind()), "{}", error.kind());
-        }
+    fn every_ending_has_a_place_of_its_own() {
+        let places: Vec<usize> = Ending::all().map(Ending::index).collect();
+        assert_eq!(places, (0..Ending::COUNT).collect::<Vec<_>>());
     }
 
     #[test]
@@ -450,17 +399,23 @@ mod tests {
     #[test]
     fn methods_of_no_protocol_are_one() {
         let meter = Arc::new(Meter::new());
-        let tally = Tally::new(meter.clone(), &State::Closed);
+        let tally = tally(&meter, &State::Closed);
         for method in ["tools/call", "evil{}\"\n", "", "x/y"] {
-            tally.answered(method, false, Duration::from_millis(3));
+            let step = settled(Settled::Answered { is_error: false });
+            tally.request(NOW, request(method), step);
         }
-        tally.ended("tools/call", "nonsense");
         let requests: Vec<_> = meter.requests().collect();
-        assert_eq!(requests, [("tools/call", OK, 1), (OTHER, OK, 3)]);
+        assert_eq!(
+            requests,
+            [
+                (Method::ToolsCall, Ending::Ok, 1),
+                (Method::Other, Ending::Ok, 3)
+            ]
+        );
         let (method, latency) = meter.latency().next().expect("a histogram");
         assert_eq!(
             (method, latency.total),
-            ("tools/call", Duration::from_millis(3))
+            (Method::ToolsCall, Duration::from_millis(3))
         );
         assert_eq!(latency.up_to[2..4], [0, 1]);
         assert_eq!(latency.up_to[BUCKETS.len()], 1);
@@ -469,14 +424,14 @@ mod tests {
     #[test]
     fn gauges_go_with_their_session_and_counters_stay() {
         let meter = Arc::new(Meter::new());
-        let mut first = Tally::new(meter.clone(), &State::Connecting { attempt: 1 });
-        let mut second = Tally::new(meter.clone(), &State::Connecting { attempt: 1 });
+        let mut first = tally(&meter, &State::Connecting { attempt: 1 });
+        let mut second = tally(&meter, &State::Connecting { attempt: 1 });
         first.level(|| (3, 1));
         second.level(|| (2, 0));
         first.level(|| (1, 0));
         assert_eq!((meter.in_flight(), meter.held()), (3, 0));
         first.event(&Event::State(State::Closed));
-        first.ended("ping", CANCELLED);
+        first.request(NOW, request("ping"), settled(Settled::Cancelled));
         drop(first.clone());
         drop(first);
         assert_eq!(meter.in_flight(), 2);
@@ -484,6 +439,13 @@ mod tests {
         assert_eq!(states, [1, 0, 0, 0, 0]);
         drop(second);
         assert_eq!(meter.in_flight(), 0);
-        assert_eq!(meter.requests().next(), Some(("ping", CANCELLED, 1)));
+        assert_eq!(
+            meter.requests().next(),
+            Some((
+                Method::Ping,
+                Ending::Failed(ErrorKind::CancelledByCaller),
+                1
+            ))
+        );
     }
 }

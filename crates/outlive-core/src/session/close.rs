@@ -8,7 +8,7 @@ use crate::event::{Event, State};
 use crate::ledger::Entry;
 use crate::link::{Generation, LinkInput, LinkOrder};
 use crate::message::Id;
-use crate::meter;
+use crate::request::Settled;
 use crate::time::Time;
 
 use super::death::{KILL_PATIENCE, cancelled_by_us};
@@ -114,7 +114,7 @@ impl Session {
             };
             // A host that has left waits for nothing, and some break on being told (mcp 1.x).
             if self.host_gone {
-                self.tally.ended(entry.message.method(), meter::ABANDONED);
+                self.observed_end(&entry, Settled::Abandoned);
             } else {
                 let outcome = match entry.is_held() && entry.deaths == 0 {
                     true => entry.outcome(),
@@ -181,7 +181,7 @@ impl Session {
         self.link = None;
         for id in self.ledger.in_order(|_| true) {
             if let Some(entry) = self.ledger.settle(&id) {
-                self.tally.ended(entry.message.method(), meter::ABANDONED);
+                self.observed_end(&entry, Settled::Abandoned);
                 self.over(&id);
             }
         }

@@ -33,7 +33,7 @@ impl Session {
             return None;
         };
         if entry.superseded {
-            self.answer_superseded(now, id);
+            self.answer_superseded(id);
             return None;
         }
         let sent = frame < link.taken && !link.rejected.contains(id);

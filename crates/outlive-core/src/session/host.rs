@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::cause::seconds;
-use crate::error::{Bound, Error, Limit, Outcome, TOKEN_WITHDRAWN};
+use crate::error::{Bound, Error, Limit, Outcome};
 use crate::event::{Direction, DropReason, State};
 use crate::frame::Frame;
 use crate::ledger::{Entry, Place, sooner};
 use crate::link::Generation;
 use crate::message::{Defect, DefectKind, Id, Kind, Message};
-use crate::meter;
 use crate::policy::{Cancel, Terms};
+use crate::request::{Again, Request, Settled, Step};
 use crate::time::Time;
 
 use crate::event::Event;
@@ -56,7 +56,11 @@ impl Session {
                         limit: self.policy.limits.message,
                         answer: false,
                     };
-                    self.refuse_message(&line.id_json, "", "the request".into(), error);
+                    self.refuse_at_once(
+                        Request::unread(&line.id_json),
+                        "the request".into(),
+                        error,
+                    );
                 } else {
                     let detail = format!("{} bytes", line.len);
                     self.dropped(Direction::ToServer, DropReason::TooLarge, detail);
@@ -83,7 +87,11 @@ impl Session {
             unreadable: defect.what != DefectKind::Ambiguous,
             outcome: Outcome::NotSent,
         };
-        self.refuse_message(&defect.id_json, "", "the request".into(), error);
+        self.refuse_at_once(
+            Request::unread(&defect.id_json),
+            "the request".into(),
+            error,
+        );
     }
 
     fn host_message(&mut self, now: Time, message: Message, terms: Terms) {
@@ -105,11 +113,14 @@ impl Session {
         let refusal = self.refusal(now, &message);
         if let Some(error) = refusal {
             let what = message.method().to_string();
-            self.refuse_message(message.id_json(), message.method(), what, error);
+            self.refuse_at_once(Request::new(None, &message), what, error);
             return;
         }
         self.memory.note_meta(&message);
         let id = self.ledger.accept(message, terms, now);
+        if let Some(entry) = self.ledger.get(&id) {
+            self.observed(entry.observed(), Step::Accepted);
+        }
         if self.queue.is_empty() && self.can_send(now) {
             self.send(now, &id);
             return;
@@ -291,23 +302,31 @@ impl Session {
         if entry.acknowledged {
             link.reissued.insert(id.clone());
         }
-        let (name, method) = (|| id.to_string(), || entry.message.method().to_string());
         let again = match entry.unexecuted {
-            _ if entry.deaths > 0 => Some(Event::Retried {
-                id: name(),
-                method: method(),
-                generation,
-            }),
-            Some(why) => Some(Event::Resent {
-                id: name(),
-                method: method(),
-                generation,
-                why,
-            }),
-            None => None,
+            _ if entry.deaths > 0 => Some(Again::Safe),
+            why => why.map(Again::Unexecuted),
         };
+        let request = || (id.to_string(), entry.message.method().to_string());
+        let event = again.map(|again| {
+            let (id, method) = request();
+            match again {
+                Again::Safe => Event::Retried {
+                    id,
+                    method,
+                    generation,
+                },
+                Again::Unexecuted(why) => Event::Resent {
+                    id,
+                    method,
+                    generation,
+                    why,
+                },
+            }
+        });
+        let step = Step::Sent { generation, again };
         let opens = entry.message.is("initialize") && self.memory.initialize.is_none();
         let due = self.flight_due(entry, now);
+        self.observed(entry.observed(), step);
         self.ledger.place(
             id,
             Place::InFlight {
@@ -321,7 +340,7 @@ impl Session {
         if self.pause.is_some() {
             self.ledger.freeze(id, now);
         }
-        if let Some(event) = again {
+        if let Some(event) = event {
             self.emit(event);
         }
         self.tell_link(now, message);
@@ -397,15 +416,23 @@ impl Session {
         let Some(entry) = self.ledger.settle(&id) else {
             return;
         };
-        let method = entry.message.method();
         match reason {
-            AbandonReason::Cancelled => self.tally.ended(method, meter::CANCELLED),
-            AbandonReason::ClientLeft => self.tally.ended(method, meter::ABANDONED),
-            AbandonReason::TokenWithdrawn => self.emit(Event::Refused {
-                id: String::from_utf8_lossy(entry.message.id_json()).into_owned(),
-                method: method.to_string(),
-                kind: TOKEN_WITHDRAWN,
-            }),
+            AbandonReason::Cancelled => self.observed_end(&entry, Settled::Cancelled),
+            AbandonReason::ClientLeft => self.observed_end(&entry, Settled::Abandoned),
+            AbandonReason::TokenWithdrawn => {
+                // It is answered by whoever has withdrawn the token.
+                let outcome = match entry.is_held() {
+                    true => entry.outcome(),
+                    false => Outcome::Unknown,
+                };
+                let error = Error::TokenWithdrawn { outcome };
+                self.observed_end(&entry, Settled::Failed(&error));
+                self.emit(Event::Refused {
+                    id: String::from_utf8_lossy(entry.message.id_json()).into_owned(),
+                    method: entry.message.method().to_string(),
+                    kind: error.kind(),
+                });
+            }
         }
         self.unqueue(&entry);
         self.abandon(now, &id, &entry, Some(message));

@@ -41,6 +41,7 @@ mod start;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -55,6 +56,7 @@ use crate::memory::Memory;
 use crate::message::{Id, Message};
 use crate::meter::{Meter, Tally};
 use crate::policy::{Policy, Terms};
+use crate::request::{Observer, Request, Settled, Step};
 use crate::supervisor::Supervisor;
 use crate::time::{Clock, Time};
 
@@ -242,7 +244,12 @@ impl Session {
 
     /// Counts into this meter from now on.
     pub fn count_into(&mut self, meter: Arc<Meter>) {
-        self.tally = Tally::new(meter, &self.state);
+        self.tally.count_into(meter, &self.state);
+    }
+
+    /// Tells this observer of every step of every request from now on.
+    pub fn observe(&mut self, observer: Arc<dyn Observer>) {
+        self.tally.observe(observer);
     }
 
     /// Takes note of what happened at `now`.
@@ -382,6 +389,20 @@ impl Session {
         self.out.push_back(Output::Event(event));
     }
 
+    /// Tells of one step of a request.
+    #[inline]
+    fn observed(&self, request: Request<'_>, step: Step<'_>) {
+        let now = self.clock.now();
+        self.tally.request(now, request, step);
+    }
+
+    /// Tells that a request of the ledger has ended.
+    #[inline]
+    fn observed_end(&self, entry: &Entry, how: Settled<'_>) {
+        let took = self.clock.now() - entry.accepted;
+        self.observed(entry.observed(), Step::Settled { how, took });
+    }
+
     fn set_state(&mut self, state: State) {
         if self.state != state {
             self.state = state.clone();
@@ -448,22 +469,26 @@ impl Session {
             let uri = entry.message.uri().unwrap_or_default();
             self.memory.subscriptions.remove(&*uri);
         }
-        self.refuse_message(
-            entry.message.id_json(),
-            entry.message.method(),
-            entry.what(),
-            error.clone(),
-        );
+        let (request, what) = (entry.observed(), entry.what());
+        let took = self.clock.now() - entry.accepted;
+        self.refuse_request(request, took, what, error.clone());
     }
 
-    fn refuse_message(&mut self, id_json: &[u8], method: &str, what: String, error: Error) {
+    /// Answers a request that never was in the ledger with an error.
+    fn refuse_at_once(&mut self, request: Request<'_>, what: String, error: Error) {
+        self.refuse_request(request, Duration::ZERO, what, error);
+    }
+
+    fn refuse_request(&mut self, request: Request<'_>, took: Duration, what: String, error: Error) {
+        let how = Settled::Failed(&error);
+        self.observed(request, Step::Settled { how, took });
         self.emit(Event::Refused {
-            id: String::from_utf8_lossy(id_json).into_owned(),
-            method: method.to_string(),
+            id: String::from_utf8_lossy(request.id).into_owned(),
+            method: request.method.to_string(),
             kind: error.kind(),
         });
         self.out.push_back(Output::Refuse(Box::new(Refusal {
-            id_json: Bytes::copy_from_slice(id_json),
+            id_json: Bytes::copy_from_slice(request.id),
             what,
             error,
             generation: self.current_generation(),

@@ -235,7 +235,7 @@ impl Session {
         if entry.superseded {
             let entry = entry.clone();
             self.forget_on_link(&host_id, &entry);
-            return self.answer_superseded(now, &host_id);
+            return self.answer_superseded(&host_id);
         }
         let cause = self.unanswered_cause(why);
         let deaths = entry.deaths + 1;

@@ -10,6 +10,7 @@ use crate::ledger::{Entry, Place};
 use crate::link::Generation;
 use crate::memory::promise_list_changed;
 use crate::message::{Defect, DefectKind, Id, Kind, Message, salvage};
+use crate::request::Settled;
 use crate::time::Time;
 
 use super::Session;
@@ -165,9 +166,8 @@ impl Session {
         let Some(entry) = self.take_answered(host_id) else {
             return;
         };
-        let took = now - entry.accepted;
-        self.tally
-            .answered(entry.message.method(), message.is_error(), took);
+        let is_error = message.is_error();
+        self.observed_end(&entry, Settled::Answered { is_error });
         if message.id() != entry.message.id() {
             message = message.with_id(entry.message.id_json());
         }
@@ -182,7 +182,7 @@ impl Session {
                 torn = self
                     .memory
                     .learn(entry.ticket, &entry.message, result, most);
-                self.supersede(now, &entry);
+                self.supersede(&entry);
             }
             self.note_service(now);
         }
@@ -201,25 +201,24 @@ impl Session {
     /// The server has done what a request says, so it has done what earlier ones said about the same thing: their
     /// answers may come later, and tell nothing about what the server has now. The next server is told what the host
     /// asked for last.
-    fn supersede(&mut self, now: Time, by: &Entry) {
+    fn supersede(&mut self, by: &Entry) {
         if !by.is_state() {
             return;
         }
         self.ledger.supersede(by);
         // One that waits to be sent again would undo the later one.
         for id in self.ledger.in_order(|e| e.superseded && e.is_held()) {
-            self.answer_superseded(now, &id);
+            self.answer_superseded(&id);
         }
     }
 
     /// Answers a request that a later one has overtaken, and that would be sent again.
-    pub(super) fn answer_superseded(&mut self, now: Time, id: &Id) {
+    pub(super) fn answer_superseded(&mut self, id: &Id) {
         let Some(entry) = self.ledger.settle(id) else {
             return;
         };
         self.unqueue(&entry);
-        let method = entry.message.method();
-        self.tally.answered(method, false, now - entry.accepted);
+        self.observed_end(&entry, Settled::Answered { is_error: false });
         self.tell_host(Message::response(entry.message.id_json(), b"{}"));
     }
 

@@ -18,6 +18,7 @@ mod last_words;
 mod liveness;
 mod meter;
 mod modern;
+mod observer;
 mod orphans;
 mod pair;
 mod refusals;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outlive_core::cause::Exit;
+use outlive_core::cause::{CauseKind, Exit};
+
+use outlive_core::event::{Direction, DropReason, StateKind};
 use outlive_core::meter::BUCKETS;
 use outlive_core::{AbandonReason, Input, Message, Meter};
 
@@ -18,7 +20,9 @@ fn metered() -> (Pair, Arc<Meter>) {
 }
 
 fn ended(meter: &Meter) -> Vec<(&'static str, &'static str, u64)> {
-    meter.requests().collect()
+    let all = meter.requests();
+    all.map(|(method, ending, count)| (method.as_str(), ending.as_str(), count))
+        .collect()
 }
 
 #[test]
@@ -53,8 +57,9 @@ fn answers_are_counted_with_the_time_they_took() {
         };
         assert_eq!(count, expected, "{bound:?}");
     }
-    let bytes = meter.bytes();
-    assert_eq!(bytes.map(|(way, _)| way), ["to_server", "to_host"]);
+    let bytes: Vec<_> = meter.bytes().collect();
+    let ways: Vec<_> = bytes.iter().map(|(way, _)| *way).collect();
+    assert_eq!(ways, [Direction::ToServer, Direction::ToHost]);
     assert!(bytes.iter().all(|(_, count)| *count > 0), "{bytes:?}");
 }
 
@@ -76,8 +81,8 @@ fn what_is_abandoned_is_counted_by_its_reason() {
     assert_eq!(
         ended(&meter),
         [
-            ("tools/call", "cancelled_by_caller", 1),
             ("tools/call", "abandoned", 1),
+            ("tools/call", "cancelled_by_caller", 1),
             ("tools/call", "token_withdrawn", 1),
         ]
     );
@@ -92,18 +97,18 @@ fn a_death_is_counted_by_its_cause_and_so_is_what_it_did() {
     p.request(8, "resources/read");
     p.die(Exit::Code(1));
     assert_eq!(ended(&meter), [("tools/call", "connection_lost", 1)]);
-    assert_eq!(meter.lost().collect::<Vec<_>>(), [("exited", 1)]);
+    assert_eq!(meter.lost().collect::<Vec<_>>(), [(CauseKind::Exited, 1)]);
     assert_eq!((meter.in_flight(), meter.held()), (0, 1));
-    assert!(meter.states().all(|state| state != ("ready", 1)));
+    assert!(meter.states().all(|state| state != (StateKind::Ready, 1)));
     p.revive();
     assert_eq!((meter.in_flight(), meter.held()), (1, 0));
     assert_eq!((meter.retried(), meter.connected()), (1, 1));
     let states: Vec<_> = meter.states().filter(|(_, count)| *count > 0).collect();
-    assert_eq!(states, [("ready", 1)]);
+    assert_eq!(states, [(StateKind::Ready, 1)]);
     p.server("this is no message");
     assert_eq!(
         meter.dropped().collect::<Vec<_>>(),
-        [("to_host", "not_a_message", 1)]
+        [(Direction::ToHost, DropReason::NotAMessage, 1)]
     );
     // What it counted stays, what there is goes.
     drop(p);

@@ -3,6 +3,8 @@
 use std::fmt::{Display, Write};
 use std::time::UNIX_EPOCH;
 
+use outlive_core::cause::CauseKind;
+use outlive_core::event::StateKind;
 use outlive_core::meter::{BUCKETS, Meter};
 
 use super::upstreams::Upstreams;
@@ -60,8 +62,11 @@ pub(super) fn page(upstreams: &Upstreams, census: &Census, is_ready: bool) -> St
 fn servers(page: &mut Page, meter: &Meter) {
     let name = "outlive_upstreams";
     page.family(name, "gauge", "Sessions with servers, by state.");
-    for (state, count) in meter.states().filter(|(state, _)| *state != "closed") {
-        page.sample(name, &[("state", state)], count);
+    for (state, count) in meter
+        .states()
+        .filter(|(state, _)| *state != StateKind::Closed)
+    {
+        page.sample(name, &[("state", state.as_str())], count);
     }
     let name = "outlive_connects_total";
     page.family(name, "counter", "Servers that have come into service.");
@@ -69,8 +74,11 @@ fn servers(page: &mut Page, meter: &Meter) {
     let name = "outlive_restarts_total";
     let help = "Servers that were lost and replaced under their session, by cause.";
     page.family(name, "counter", help);
-    for (cause, count) in meter.lost().filter(|(cause, _)| *cause != "closing") {
-        page.sample(name, &[("cause", cause)], count);
+    for (cause, count) in meter
+        .lost()
+        .filter(|(cause, _)| *cause != CauseKind::Closing)
+    {
+        page.sample(name, &[("cause", cause.as_str())], count);
     }
 }
 
@@ -78,8 +86,9 @@ fn requests(page: &mut Page, meter: &Meter) {
     let name = "outlive_requests_total";
     let help = "Requests that have ended, by method and how: ok, error (the server's), or an error kind of ours.";
     page.family(name, "counter", help);
-    for (method, result, count) in meter.requests() {
-        page.sample(name, &[("method", method), ("result", result)], count);
+    for (method, ending, count) in meter.requests() {
+        let labels = [("method", method.as_str()), ("result", ending.as_str())];
+        page.sample(name, &labels, count);
     }
     let help = "Requests that were sent to a server and not answered.";
     page.gauge("outlive_requests_in_flight", help, meter.in_flight());
@@ -99,7 +108,7 @@ fn requests(page: &mut Page, meter: &Meter) {
         "Requests that were sent again because they had not been executed, and how that was known.",
     );
     for (why, count) in meter.resent() {
-        page.sample(name, &[("why", why)], count);
+        page.sample(name, &[("why", why.as_str())], count);
     }
     latency(page, meter);
     let name = "outlive_messages_dropped_total";
@@ -109,12 +118,19 @@ fn requests(page: &mut Page, meter: &Meter) {
         "Messages that were not passed on, and why.",
     );
     for (direction, reason, count) in meter.dropped() {
-        page.sample(name, &[("direction", direction), ("reason", reason)], count);
+        page.sample(
+            name,
+            &[
+                ("direction", direction.as_str()),
+                ("reason", reason.as_str()),
+            ],
+            count,
+        );
     }
     let name = "outlive_message_bytes_total";
     page.family(name, "counter", "Bytes of messages that were passed on.");
     for (direction, count) in meter.bytes() {
-        page.sample(name, &[("direction", direction)], count);
+        page.sample(name, &[("direction", direction.as_str())], count);
     }
 }
 
@@ -126,10 +142,10 @@ fn latency(page: &mut Page, meter: &Meter) {
     for (method, latency) in meter.latency() {
         let bounds = BUCKETS.iter().map(|bound| bound.as_secs_f64().to_string());
         for (bound, count) in bounds.chain(["+Inf".into()]).zip(latency.up_to) {
-            let labels = [("method", method), ("le", bound.as_str())];
+            let labels = [("method", method.as_str()), ("le", bound.as_str())];
             page.sample("outlive_request_duration_seconds_bucket", &labels, count);
         }
-        let labels = [("method", method)];
+        let labels = [("method", method.as_str())];
         let total = latency.total.as_secs_f64();
         page.sample("outlive_request_duration_seconds_sum", &labels, total);
         let count = latency.up_to[BUCKETS.len()];

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::time::Duration;
 
+use outlive_core::cause::CauseKind;
 use outlive_core::cause::{Phase, Reason};
 use outlive_core::gateway::{Loss, ServerId, Standing, TargetId, Unready};
 use outlive_core::{Cause, State, Time};
@@ -228,7 +229,8 @@ impl Upstreams {
         }
         page.push_str("</table>");
         let _ = write!(page, "<p>Sent again: {}.", self.meter.retried());
-        for (cause, count) in self.meter.lost().filter(|(cause, _)| *cause != "closing") {
+        let lost = self.meter.lost();
+        for (cause, count) in lost.filter(|(cause, _)| *cause != CauseKind::Closing) {
             let _ = write!(page, " Lost, {cause}: {count}.");
         }
         for (_, reason, count) in self.meter.dropped() {

@@ -422,7 +422,7 @@ impl World {
                 sizes.ledger.0
             ));
         }
-        Ok(())
+        self.observed.check(open)
     }
 }
 

@@ -10,6 +10,7 @@ use outlive_core::{Event, Generation, Input, LinkOrder, Output, Session, State, 
 
 use crate::schedule::{Dice, Method};
 use fragile::Fragile;
+use observed::Observed;
 
 mod absent;
 mod books;
@@ -18,6 +19,7 @@ mod fragile;
 mod leaving;
 mod lists;
 mod notes;
+mod observed;
 mod reading;
 mod refusals;
 mod steps;
@@ -129,6 +131,8 @@ pub struct World {
     session: Session,
     now: Time,
     pub modern: bool,
+    /// What an observer was told.
+    observed: Observed,
     policy: Policy,
     asked: Vec<Asked>,
     /// Requests that are open, by id.
@@ -217,8 +221,10 @@ impl World {
     }
 
     pub fn with(policy: Policy, modern: bool, seed: u64) -> World {
+        let mut session = Session::new(policy.clone(), seed);
         World {
-            session: Session::new(policy.clone(), seed),
+            observed: Observed::of(&mut session),
+            session,
             now: Time::ZERO,
             modern,
             policy,
