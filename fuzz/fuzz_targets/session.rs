@@ -425,7 +425,7 @@ impl<'a> World<'a> {
             assert!(!self.closed, "after the end: {output:?}");
             match output {
                 Output::ToHost(message) | Output::ToHostOf(_, message) => self.reaches_host(&message),
-                Output::Over(_) | Output::Initialized => {}
+                Output::Over(_) | Output::Initialized | Output::Resend { .. } => {}
                 Output::Refuse(refusal) => self.reaches_host(&refusal.to_response()),
                 Output::ToLink(generation, message) => {
                     assert_eq!(Some(generation), self.newest, "a message to an old link");

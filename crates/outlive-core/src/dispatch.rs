@@ -72,6 +72,11 @@ pub enum Input {
     Opened,
     /// The server has this message, or never will.
     Taken(u64),
+    /// The server does not have this request, which is kept to be sent again: if it is cancelled, neither it nor its
+    /// cancellation leaves.
+    Home(u64),
+    /// A request that was kept has left again.
+    Left(u64),
     /// The exchange of this request is over.
     Over(u64),
     /// The answer to the request of this id came on the stream of an HTTP+SSE server.
@@ -130,6 +135,8 @@ struct Request {
     modern: bool,
     left: Time,
     taken: bool,
+    /// It has left and come back, and the server does not have it.
+    home: bool,
     /// A cancellation that came before the server had the request; it leaves then, or at this moment.
     cancel: Option<(u64, Message, Time)>,
 }
@@ -208,6 +215,13 @@ impl Dispatch {
                 self.gate = Gate::Open;
             }
             Input::Taken(number) => self.taken(now, number),
+            Input::Home(number) => self.home(number),
+            Input::Left(number) => {
+                if let Some(request) = self.requests.get_mut(&number) {
+                    request.home = false;
+                    request.left = now;
+                }
+            }
             Input::Over(number) => self.over(number),
             Input::Answered(id) => {
                 if matches!(&self.gate, Gate::Handshake(_, awaited) if *awaited == id) {
@@ -332,8 +346,15 @@ impl Dispatch {
         let Some(running) = self.requests.get_mut(&request) else {
             return;
         };
+        if running.home {
+            self.forget(request);
+            return self.out.push_back(Output::Abort(request));
+        }
         // It may have left on a connection that is dead without our knowing; then so may the others be (FM-24).
-        let unheard = self.heard <= running.left && now - running.left >= self.timing.silence;
+        if self.heard <= running.left && now - running.left >= self.timing.silence {
+            // Before the cancellation leaves, which is to arrive.
+            self.out.push_back(Output::Renew);
+        }
         if running.modern {
             self.forget(request);
             self.out.push_back(Output::Abort(request));
@@ -343,9 +364,6 @@ impl Dispatch {
             self.bytes += message.bytes().len();
             self.attached += 1;
             running.cancel = Some((number, message, now + self.timing.order));
-        }
-        if unheard {
-            self.out.push_back(Output::Renew);
         }
     }
 
@@ -389,6 +407,18 @@ impl Dispatch {
         } else if self.aside {
             // Its answer is not this exchange's.
             self.forget(number);
+        }
+    }
+
+    fn home(&mut self, number: u64) {
+        let Some(request) = self.requests.get_mut(&number) else {
+            return;
+        };
+        request.home = true;
+        request.taken = false;
+        if request.cancel.is_some() {
+            self.forget(number);
+            self.out.push_back(Output::Abort(number));
         }
     }
 
@@ -473,6 +503,7 @@ impl Dispatch {
             modern: message.is_modern(),
             left: now,
             taken: false,
+            home: false,
             cancel: None,
         };
         self.requests.insert(number, request);

@@ -52,6 +52,8 @@ pub(crate) struct Entry {
     pub(crate) refused: Option<u16>,
     /// … so often in a row because it was too busy.
     pub(crate) refusals: u32,
+    /// How often it was sent again on its link, because the server would take it in another way.
+    pub(crate) resends: u32,
     /// A session has refused it as if that session were forgotten.
     pub(crate) disowned: bool,
     /// It was sent before and certainly not executed, for this reason.
@@ -281,6 +283,7 @@ impl Ledger {
             terms,
             deaths: 0,
             refusals: 0,
+            resends: 0,
             refused: None,
             disowned: false,
             unexecuted: None,
@@ -375,6 +378,13 @@ impl Ledger {
         self.refused(id, status);
         if let Some(entry) = self.entries.get_mut(id) {
             entry.refusals = times;
+        }
+    }
+
+    /// Notes that a request is sent again on its link, as the server would take it.
+    pub(crate) fn resent(&mut self, id: &Id) {
+        if let Some(entry) = self.entries.get_mut(id) {
+            entry.resends += 1;
         }
     }
 

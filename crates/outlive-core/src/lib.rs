@@ -23,6 +23,7 @@ pub mod event;
 pub mod frame;
 pub mod framer;
 pub mod gateway;
+pub mod http_upstream;
 mod ledger;
 pub mod link;
 mod memory;

@@ -63,6 +63,19 @@ pub enum RequestFailure {
     },
 }
 
+/// How a server would take a request that it has not executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resend {
+    /// At another address of the same origin.
+    Redirected,
+    /// With other credentials, which there are now.
+    Credentials,
+    /// With other headers, which are known now.
+    Headers,
+    /// By the older transport, if at all.
+    OlderTransport,
+}
+
 /// What a driver reports about a link.
 #[derive(Clone, Debug)]
 pub enum LinkInput {
@@ -121,6 +134,14 @@ pub enum LinkInput {
         id: Id,
         /// What became of it.
         failure: RequestFailure,
+    },
+    /// The server has not executed this request and would take it in another way. It is sent again if the session says
+    /// so ([`Output::Resend`](crate::Output::Resend)), and otherwise not answered.
+    Unexecuted {
+        /// Which request.
+        id: Id,
+        /// How it would be taken.
+        why: Resend,
     },
     /// The server refused a message unexecuted, and its status says that it has forgotten the session.
     Expired {

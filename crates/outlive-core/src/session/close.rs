@@ -172,6 +172,7 @@ impl Session {
                 self.forget_rest();
                 self.on_old_link(generation, input);
             }
+            LinkInput::Unexecuted { id, .. } => self.decide_resend(generation, id, false),
             _ => {}
         }
     }

@@ -89,6 +89,7 @@ impl Session {
                 self.lose(now, Reason::Disconnected(error));
             }
             LinkInput::Unanswered { id, failure } => self.unanswered(now, &id, failure),
+            LinkInput::Unexecuted { id, why } => self.unexecuted(now, id, why),
             LinkInput::Expired { id, status } => self.expired(now, id, status),
             LinkInput::MaybeExpired => self.check_session(now),
             LinkInput::Exited { exit, sent } => {
@@ -168,6 +169,7 @@ impl Session {
                 let detail = format!("generation {generation}");
                 self.dropped(Direction::ToHost, DropReason::StaleGeneration, detail);
             }
+            LinkInput::Unexecuted { id, .. } => self.decide_resend(generation, id, false),
             _ => {}
         }
     }

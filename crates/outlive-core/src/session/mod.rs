@@ -19,6 +19,7 @@
 //! | `request_failure` | a request is refused, or breaks off, by itself |
 //! | `expiry` | has the server forgotten the session? |
 //! | `credentials` | the server wants others |
+//! | `resend` | a server would take a request in another way |
 //! | `restore` | a new server learns what the old one knew |
 //! | `liveness` | is the server alive? |
 //! | `pause` | a person thinks, and the clocks wait |
@@ -35,6 +36,7 @@ mod link_lifecycle;
 mod liveness;
 mod pause;
 mod request_failure;
+mod resend;
 mod restore;
 mod server;
 mod start;
@@ -120,6 +122,16 @@ pub enum Output {
     Connect(Generation),
     /// Do this with that link.
     Link(Generation, LinkOrder),
+    /// Send this request, by its id on that link, again as the server would take it, or give it up: the answer to
+    /// [`LinkInput::Unexecuted`].
+    Resend {
+        /// The link that asks.
+        generation: Generation,
+        /// The request.
+        id: Id,
+        /// Whether it is sent again.
+        granted: bool,
+    },
     /// The server has taken the host's `notifications/initialized`, or the session has taken over to tell it to the
     /// next one. Only for hosts who wait for that.
     Initialized,

@@ -340,7 +340,7 @@ impl Session {
     }
 
     /// What the link knew of a request it no longer has.
-    fn forget_on_link(&mut self, host_id: &Id, entry: &Entry) {
+    pub(super) fn forget_on_link(&mut self, host_id: &Id, entry: &Entry) {
         let (Some(link), Place::InFlight { alias, .. }) = (&mut self.link, &entry.place) else {
             return;
         };

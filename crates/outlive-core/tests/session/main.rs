@@ -23,6 +23,7 @@ mod orphans;
 mod pair;
 mod refusals;
 mod request_failure;
+mod resend;
 mod restore;
 mod retry;
 mod start;

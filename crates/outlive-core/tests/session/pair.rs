@@ -337,6 +337,7 @@ impl Pair {
                 Output::Link(generation, order) => format!("{} {generation}", word(*order)),
                 Output::Closed => "closed".into(),
                 Output::Initialized => return None,
+                Output::Resend { id, granted, .. } => format!("resend {id}: {granted}"),
                 Output::Over(_) => return None,
                 Output::Event(Event::State(state)) => format!("state {}", state.name()),
                 Output::Event(event) => event.name().into(),

@@ -31,6 +31,11 @@ pub fn strew(seed: u64, schedule: &mut [Step]) {
         let at = BEGINNING + dice.below((schedule.len() - BEGINNING) as u64) as usize;
         schedule[at] = Step::Unanswered(dice.below(6) as u8, PERHAPS_EXECUTED);
     }
+    // And so was this, later.
+    for _ in 0..dice.below(4) {
+        let at = BEGINNING + dice.below((schedule.len() - BEGINNING) as u64) as usize;
+        schedule[at] = Step::Unexecuted(dice.below(6) as u8);
+    }
 }
 
 fn draw(dice: &mut Dice) -> Step {

@@ -73,6 +73,8 @@ pub enum Step {
     WriteFails(u8),
     /// The server leaves the n-th of what it was sent without an answer, in one of several ways.
     Unanswered(u8, u8),
+    /// The server has not executed the n-th newest request, and would take it in another way.
+    Unexecuted(u8),
     /// The server answers the n-th of what it was sent with an error of the tool's own that sounds like a lost
     /// session, in a response that says all is well.
     LyingWords(u8),

@@ -172,7 +172,10 @@ impl Whole {
                 self.session_says.push_back(Input::Lost(generation));
             }
             SessionOutput::Initialized => self.session_says.push_back(Input::Initialized),
-            SessionOutput::Link(..) | SessionOutput::Event(_) | SessionOutput::Closed => {}
+            SessionOutput::Link(..)
+            | SessionOutput::Resend { .. }
+            | SessionOutput::Event(_)
+            | SessionOutput::Closed => {}
         }
     }
 

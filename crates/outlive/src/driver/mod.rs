@@ -400,6 +400,15 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
                 }
                 Output::Connect(generation) => self.connect(generation),
                 Output::Link(generation, order) => self.order(generation, order),
+                Output::Resend {
+                    generation,
+                    id,
+                    granted,
+                } => {
+                    if let Some(link) = self.link(generation) {
+                        link.resend(id, granted);
+                    }
+                }
                 Output::Initialized => self.down.initialized(),
                 Output::Event(event) => self.tell(event),
                 Output::Closed => self.closed = Some(self.now),

@@ -4,7 +4,7 @@ use std::io;
 use std::task::{Context, Poll};
 
 use outlive_core::cause::{Exit, StartFailure};
-use outlive_core::{Frame, Generation, LinkInput, LinkOrder, Message};
+use outlive_core::{Frame, Generation, Id, LinkInput, LinkOrder, Message};
 
 /// How links to a server are made and ended.
 pub(crate) trait Upstream {
@@ -99,6 +99,9 @@ pub(crate) trait Link {
 
     /// Does as told. Tells what was asked.
     fn order(&mut self, order: LinkOrder) -> Option<LinkInput>;
+
+    /// Sends a request again, by its id here, or gives it up: where links ask.
+    fn resend(&mut self, _id: Id, _granted: bool) {}
 
     /// How its process has ended, told once; what that has started may not have.
     fn exit(&mut self) -> Option<Exit> {

@@ -6,40 +6,25 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use outlive_core::http_upstream::Attempt;
 
-use super::report::{Mark, Marks};
+use super::request::{Signal, Signals};
 
-/// Whom to tell that the body of a message was written to its connection: what follows then cannot overtake it but on
-/// the server's side.
-#[derive(Clone, Debug)]
-pub(super) struct Written(Option<(u64, Marks)>);
-
-impl Written {
-    /// The message of this number.
-    pub(super) fn new(number: u64, marks: &Marks) -> Written {
-        Written(Some((number, marks.clone())))
-    }
-
-    /// Nobody.
-    pub(super) fn unmarked() -> Written {
-        Written(None)
-    }
-
-    pub(super) fn body(self, bytes: Bytes) -> reqwest::Body {
-        match self.0 {
-            Some(mark) => reqwest::Body::wrap(Marked {
-                bytes: Some(bytes),
-                mark,
-            }),
-            None => bytes.into(),
-        }
-    }
+/// A body that tells when it was written to its connection: what follows then cannot overtake it but on the server's
+/// side.
+pub(super) fn marked(bytes: Bytes, attempt: Attempt, signals: &Signals) -> reqwest::Body {
+    reqwest::Body::wrap(Marked {
+        bytes: Some(bytes),
+        attempt,
+        signals: signals.clone(),
+    })
 }
 
 /// A body in one piece.
 struct Marked {
     bytes: Option<Bytes>,
-    mark: (u64, Marks),
+    attempt: Attempt,
+    signals: Signals,
 }
 
 impl Body for Marked {
@@ -53,9 +38,8 @@ impl Body for Marked {
         let Some(bytes) = self.bytes.take() else {
             return Poll::Ready(None);
         };
-        let (number, marks) = &self.mark;
         // Without a link there is nobody to tell.
-        let _ = marks.send(Mark::Taken(*number));
+        let _ = self.signals.send(Signal::Written(self.attempt));
         Poll::Ready(Some(Ok(Frame::data(bytes))))
     }
 

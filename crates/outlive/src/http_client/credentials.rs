@@ -1,15 +1,14 @@
 //! Credentials that a program obtains when a server wants others.
 //!
-//! How one comes by a token (a browser and a person, a vault, a file) is the program's business; when it is needed
-//! is known here. A request that was refused for want of it was not executed, so it is sent again. Of
-//! any number of requests that are refused alike one asks, and the others wait for what it gets.
+//! How one comes by a token (a browser and a person, a vault, a file) is the program's business. When it is needed, and
+//! what is sent again with it, is decided by [`outlive_core::http_upstream`]. All links to a server share what was
+//! obtained; of several links that want others one asks, and the others wait for what it gets.
 
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use reqwest::Response;
-use reqwest::header::{HeaderValue, WWW_AUTHENTICATE};
+use reqwest::header::HeaderValue;
 
 /// Obtains credentials for a server. A closure that returns a future is one.
 pub trait Credentials: Send + Sync + 'static {
@@ -35,20 +34,6 @@ pub struct Challenge {
     pub status: u16,
     /// Its `WWW-Authenticate` header, if it sent one.
     pub authenticate: Option<String>,
-}
-
-impl Challenge {
-    /// What this response asks for. One that merely forbids asks for nothing.
-    pub(super) fn of(response: &Response) -> Option<Challenge> {
-        let status = response.status().as_u16();
-        let authenticate = response.headers().get(WWW_AUTHENTICATE);
-        let authenticate = authenticate.and_then(|value| value.to_str().ok());
-        let asks = status == 401 || status == 403 && authenticate.is_some();
-        asks.then(|| Challenge {
-            status,
-            authenticate: authenticate.map(str::to_string),
-        })
-    }
 }
 
 type Obtained = Pin<Box<dyn Future<Output = Option<String>> + Send>>;

@@ -1,47 +1,26 @@
-//! What is known of a server, and outlives the links with it: the next one begins where this one ended.
+//! What is known of a server, and outlives the links to it: the next one begins where this one ended.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::Transport;
+use outlive_core::http_upstream::Known;
+
 use super::mirror::Mirror;
 
-/// What is known of a server.
+/// What is known of a server, shared by all links to it.
 #[derive(Debug, Default)]
-pub(super) struct Known {
-    /// How messages travel.
-    transport: Mutex<Option<Transport>>,
-    /// It was seen to speak the modern era.
-    modern: AtomicBool,
-    /// It has left the GET for its stream unanswered.
-    stream_unanswered: AtomicBool,
+pub(super) struct SharedKnown {
+    known: Mutex<Known>,
     /// What of its tools is mirrored into headers.
     mirror: Mutex<Mirror>,
 }
 
-impl Known {
-    pub(super) fn transport(&self) -> Option<Transport> {
-        *lock(&self.transport)
+impl SharedKnown {
+    pub(super) fn get(&self) -> Known {
+        *lock(&self.known)
     }
 
-    pub(super) fn set_transport(&self, transport: Option<Transport>) {
-        *lock(&self.transport) = transport;
-    }
-
-    pub(super) fn is_modern(&self) -> bool {
-        self.modern.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn set_modern(&self, modern: bool) {
-        self.modern.store(modern, Ordering::Relaxed);
-    }
-
-    pub(super) fn leaves_stream_unanswered(&self) -> bool {
-        self.stream_unanswered.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn note_stream_unanswered(&self) {
-        self.stream_unanswered.store(true, Ordering::Relaxed);
+    pub(super) fn set(&self, known: Known) {
+        *lock(&self.known) = known;
     }
 
     pub(super) fn mirror(&self) -> MutexGuard<'_, Mirror> {

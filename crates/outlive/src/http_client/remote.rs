@@ -17,25 +17,16 @@ use reqwest::header::{AUTHORIZATION, HeaderValue};
 
 use super::credentials::{Credentials, Keyring};
 use super::headers::Headers;
-use super::known::Known;
+use super::known::SharedKnown;
 use super::link::HttpLink;
 use super::session::{HttpSession, Wiring};
-use super::tls;
+use super::{Transport, tls};
 use crate::client::Era;
 use crate::driver::upstream::{Link, Upstream};
 use crate::secrets::Secrets;
 
 /// Longer than any network stops that still goes on.
 const STALL: Duration = Duration::from_secs(60);
-
-/// How messages travel over HTTP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// One address for everything (2025-03-26 and later).
-    Streamable,
-    /// A stream to read and an address to write to (2024-11-05).
-    Sse,
-}
 
 /// A server that is reached over HTTP, by its address.
 ///
@@ -176,7 +167,7 @@ impl Remote {
     }
 
     /// A session to be opened with it.
-    fn session(&self, known: Arc<Known>, limit: usize) -> Result<HttpSession, String> {
+    fn session(&self, known: Arc<SharedKnown>, limit: usize) -> Result<HttpSession, String> {
         let mut url = self.url.clone()?;
         let mut headers = self.headers.read()?;
         if let Some(credentials) = take_credentials(&mut url) {
@@ -281,7 +272,7 @@ pub(crate) struct Sessions {
     remote: Remote,
     secrets: Secrets,
     message_limit: usize,
-    known: Arc<Known>,
+    known: Arc<SharedKnown>,
 }
 
 impl Sessions {
@@ -306,11 +297,13 @@ impl Upstream for Sessions {
         remote.check().map_err(failed)?;
         let session = remote.session(self.known.clone(), self.message_limit);
         let session = session.map_err(StartFailure::Other)?;
-        let link = HttpLink::new(generation, session, remote.transport);
-        Ok(match remote.era {
-            Some(Era::Modern) => link.modern_only(),
-            Some(Era::Legacy) | None => link,
-        })
+        let handshake = remote.era != Some(Era::Modern);
+        Ok(HttpLink::new(
+            generation,
+            session,
+            remote.transport,
+            handshake,
+        ))
     }
 
     /// A link has no end but that of its session, which is read.

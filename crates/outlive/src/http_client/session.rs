@@ -1,24 +1,24 @@
-//! One session on a server: what all its exchanges share.
+//! One session on a server: what all its HTTP requests share.
 //!
-//! A session has connections of its own. They are thrown away with it, and also when one of them broke:
-//! the others may be as dead without our knowing (FM-24).
+//! A session has connections of its own. They are thrown away with it, and when it is told so.
 
 use std::error::Error as _;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use outlive_core::Message;
+use outlive_core::http_upstream::{Attempt, FAREWELL, Failure};
 use outlive_core::protocol::header;
-use reqwest::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
-};
-use reqwest::{Client, Method, Request, Response, Url};
-use tokio::time::{sleep_until, timeout};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, Method, Request, Url};
+use tokio::time::timeout;
 
-pub(super) use super::body::Written;
-use super::credentials::{Challenge, Keyring};
-use super::known::Known;
-use super::verdict::changes_nothing;
+use super::body::marked;
+use super::credentials::Keyring;
+use super::known::SharedKnown;
+use super::request::{Pieces, Signal, Signals, read};
+use super::response::head;
 
 const SESSION: HeaderName = HeaderName::from_static(header::SESSION_ID);
 const VERSION: HeaderName = HeaderName::from_static(header::PROTOCOL_VERSION);
@@ -33,37 +33,6 @@ const POOL_IDLE: Duration = Duration::from_secs(4);
 const KEEPALIVE: Duration = Duration::from_secs(15);
 /// … and given up when what was sent is not acknowledged for this long.
 const USER_TIMEOUT: Duration = Duration::from_secs(45);
-/// After a connection broke, nothing is sent for this long. A server that died takes a moment to
-/// close its port, and what it is sent meanwhile is lost; afterwards it is merely refused.
-const QUIET: Duration = Duration::from_millis(100);
-/// How many times in a row a server may say that its endpoint is elsewhere.
-const MOST_REDIRECTS: usize = 5;
-/// How many times in a row a server may want other credentials.
-const MOST_CHALLENGES: usize = 3;
-/// How long a server may take to hear that its session is not needed any more.
-const FAREWELL: Duration = Duration::from_secs(2);
-
-/// Why there is no response.
-#[derive(Debug)]
-pub(super) enum Failure {
-    /// No byte of the request left us.
-    Unsent(String),
-    /// The connection broke; the request may have arrived.
-    Broken(String),
-    /// The server did not execute it and names an address that we do not go to; with which status, and why not.
-    Elsewhere(u16, String),
-}
-
-/// What is sent with a request.
-#[derive(Clone)]
-struct Body {
-    bytes: bytes::Bytes,
-    written: Written,
-    /// It may reach a server twice.
-    harmless: bool,
-    /// A session begins with it.
-    begins: bool,
-}
 
 /// How connections are made.
 #[derive(Clone, Debug)]
@@ -88,7 +57,7 @@ impl Wiring {
             .tcp_keepalive_interval(KEEPALIVE)
             .tcp_keepalive_retries(2)
             .tls_backend_preconfigured(self.tls.clone())
-            // Followed by `HttpSession::send`, which knows the method and the origin.
+            // Both are decided elsewhere: nothing is sent twice here.
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never());
         #[cfg(target_os = "linux")]
@@ -112,8 +81,6 @@ struct State {
     id: Option<HeaderValue>,
     /// The version that was agreed on.
     version: Option<HeaderValue>,
-    /// When a connection last broke.
-    broke: Option<Instant>,
 }
 
 /// One session on a server.
@@ -125,10 +92,19 @@ pub(super) struct HttpSession {
     /// The longest message.
     pub(super) limit: usize,
     /// What is known of the server.
-    pub(super) known: Arc<Known>,
-    /// Held while its tools are listed again.
-    pub(super) listing: tokio::sync::Mutex<()>,
+    pub(super) known: Arc<SharedKnown>,
     state: Mutex<State>,
+}
+
+/// An HTTP request that is to be made.
+pub(super) struct Prepared {
+    attempt: Attempt,
+    request: Request,
+    client: Client,
+    /// Which credentials it has.
+    turn: u64,
+    /// Which mirrored headers it has.
+    mirrored: u64,
 }
 
 impl HttpSession {
@@ -136,7 +112,7 @@ impl HttpSession {
         url: Url,
         headers: HeaderMap,
         wiring: Wiring,
-        known: Arc<Known>,
+        known: Arc<SharedKnown>,
         limit: usize,
     ) -> Result<HttpSession, String> {
         let client = wiring.client().map_err(|error| words(&error))?;
@@ -145,14 +121,12 @@ impl HttpSession {
             url,
             id: None,
             version: None,
-            broke: None,
         };
         Ok(HttpSession {
             wiring,
             headers,
             limit,
             known,
-            listing: tokio::sync::Mutex::default(),
             state: Mutex::new(state),
         })
     }
@@ -161,42 +135,42 @@ impl HttpSession {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn url(&self) -> Url {
-        self.state().url.clone()
-    }
-
     /// How long an answer may stop in the middle.
     pub(super) fn stall(&self) -> Duration {
         self.wiring.stall
     }
 
-    /// From now on messages go there (HTTP+SSE).
-    pub(super) fn set_url(&self, url: Url) {
-        self.state().url = url;
+    pub(super) fn keyring(&self) -> Option<&Keyring> {
+        self.wiring.keyring.as_ref()
     }
 
-    /// Whether the server knows the session by a name.
-    pub(super) fn is_named(&self) -> bool {
-        self.state().id.is_some()
+    /// From now on messages go to this address, which an HTTP+SSE server names.
+    pub(super) fn locate(&self, address: &str) -> Result<(), String> {
+        let mut state = self.state();
+        let endpoint = state.url.join(address).map_err(|error| error.to_string())?;
+        // Whoever names another origin may only want our credentials.
+        if endpoint.origin() != state.url.origin() {
+            return Err("the `endpoint` is at another origin".into());
+        }
+        state.url = endpoint;
+        Ok(())
     }
 
-    /// Takes note of the name the server gives the session with its answer to `initialize`.
-    pub(super) fn note_name(&self, response: &Response) {
-        // An `initialize` within a session need not name it again.
-        if let Some(mut id) = response.headers().get(&SESSION).cloned() {
-            id.set_sensitive(true);
-            self.state().id = Some(id);
+    /// From now on messages go to this address.
+    pub(super) fn settle(&self, address: &str) {
+        if let Ok(url) = Url::parse(address) {
+            self.state().url = url;
         }
     }
 
-    /// Whether an `initialize` was answered.
-    pub(super) fn has_begun(&self) -> bool {
-        let state = self.state();
-        state.id.is_some() || state.version.is_some()
+    /// The server knows the session by this name.
+    pub(super) fn set_name(&self, mut name: HeaderValue) {
+        name.set_sensitive(true);
+        self.state().id = Some(name);
     }
 
-    /// Takes note of the version that was agreed on.
-    pub(super) fn note_version(&self, version: &str) {
+    /// This version was agreed on.
+    pub(super) fn set_version(&self, version: &str) {
         self.state().version = HeaderValue::from_str(version).ok();
     }
 
@@ -207,63 +181,67 @@ impl HttpSession {
         }
     }
 
-    /// A connection broke.
-    pub(super) fn note_break(&self) {
-        self.renew();
-        self.state().broke = Some(Instant::now());
-    }
-
-    /// Waits until it is clear what a break meant.
-    async fn quiet(&self) {
-        let broke = self.state().broke;
-        if let Some(broke) = broke {
-            sleep_until((broke + QUIET).into()).await;
+    /// What a modern message says in its headers.
+    pub(super) fn mirrored(&self, message: &Message) -> HeaderMap {
+        match message.is_modern() {
+            true => self.known.mirror().headers(message),
+            false => HeaderMap::new(),
         }
     }
 
     /// A POST with this message.
-    pub(super) async fn post(
+    pub(super) fn post(
         &self,
+        attempt: Attempt,
         message: &Message,
-        own: HeaderMap,
-        written: Written,
-    ) -> Result<Response, Failure> {
+        to: Option<String>,
+        signals: &Signals,
+    ) -> Prepared {
         let mut headers = self.common();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(
             ACCEPT,
             HeaderValue::from_static("application/json, text/event-stream"),
         );
+        let own = self.mirrored(message);
+        let mirrored = fingerprint(&own);
         headers.extend(own);
-        let body = Body {
-            bytes: message.bytes().clone(),
-            written,
-            harmless: changes_nothing(message),
-            begins: message.is("initialize"),
-        };
-        self.send(Method::POST, headers, Some(body)).await
+        let (mut request, turn) = self.request(Method::POST, headers, to);
+        let body = marked(message.bytes().clone(), attempt, signals);
+        *request.body_mut() = Some(body);
+        Prepared {
+            mirrored,
+            ..self.prepared(attempt, request, turn)
+        }
     }
 
     /// A GET for a stream of events, behind `cursor` if it is to go on.
-    pub(super) async fn get(&self, cursor: Option<&str>) -> Result<Response, Failure> {
+    pub(super) fn get(
+        &self,
+        attempt: Attempt,
+        cursor: Option<&str>,
+        to: Option<String>,
+    ) -> Prepared {
         let mut headers = self.common();
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         if let Some(cursor) = cursor.and_then(|id| HeaderValue::from_str(id).ok()) {
             headers.insert(LAST_EVENT, cursor);
         }
-        self.send(Method::GET, headers, None).await
+        let (request, turn) = self.request(Method::GET, headers, to);
+        self.prepared(attempt, request, turn)
+    }
+
+    /// A DELETE of the session.
+    pub(super) fn delete(&self, attempt: Attempt, to: Option<String>) -> Prepared {
+        let (request, turn) = self.request(Method::DELETE, self.common(), to);
+        self.prepared(attempt, request, turn)
     }
 
     /// Tells the server that the session is not needed any more. Whether it cares is its business.
-    pub(super) async fn delete(&self) {
-        if self.is_named() {
-            let mut headers = self.common();
-            // Nobody is asked for credentials only to leave.
-            if let Some((_, Some(value))) = self.wiring.keyring.as_ref().map(Keyring::now) {
-                headers.insert(AUTHORIZATION, value);
-            }
-            let _ = timeout(FAREWELL, self.send_once(Method::DELETE, headers, None)).await;
-        }
+    pub(super) async fn leave(&self, to: Option<String>) {
+        let (request, _) = self.request(Method::DELETE, self.common(), to);
+        let client = self.state().client.clone();
+        let _ = timeout(FAREWELL, client.execute(request)).await;
     }
 
     fn common(&self) -> HeaderMap {
@@ -278,105 +256,67 @@ impl HttpSession {
         headers
     }
 
-    /// Sends a request, and again with other credentials if the server wants them.
-    async fn send(
-        &self,
-        method: Method,
-        mut headers: HeaderMap,
-        body: Option<Body>,
-    ) -> Result<Response, Failure> {
-        let Some(keyring) = &self.wiring.keyring else {
-            return self.send_once(method, headers, body).await;
+    /// A request to this address, or that of the session, with the credentials there are; and which these are.
+    fn request(&self, method: Method, headers: HeaderMap, to: Option<String>) -> (Request, u64) {
+        let to = to.and_then(|to| Url::parse(&to).ok());
+        let url = to.unwrap_or_else(|| self.state().url.clone());
+        let mut request = Request::new(method, url);
+        *request.headers_mut() = headers;
+        let Some(keyring) = self.keyring() else {
+            return (request, 0);
         };
-        let mut tries = 0;
-        loop {
-            let (turn, value) = keyring.now();
-            if let Some(value) = value {
-                headers.insert(AUTHORIZATION, value);
+        let (turn, value) = keyring.now();
+        if let Some(value) = value {
+            request.headers_mut().insert(AUTHORIZATION, value);
+        }
+        (request, turn)
+    }
+
+    fn prepared(&self, attempt: Attempt, request: Request, turn: u64) -> Prepared {
+        Prepared {
+            attempt,
+            request,
+            client: self.state().client.clone(),
+            turn,
+            mirrored: 0,
+        }
+    }
+}
+
+impl Prepared {
+    /// Makes the request and tells what comes back.
+    pub(super) async fn run(self, signals: Signals, pieces: Pieces) {
+        let attempt = self.attempt;
+        let sent = self.request.url().clone();
+        match self.client.execute(self.request).await {
+            Ok(response) => {
+                let name = response.headers().get(&SESSION).cloned();
+                let head = head(&response, &sent, self.turn, self.mirrored, name.is_some());
+                // Without a link there is nobody to tell.
+                let _ = signals.send(Signal::Response(attempt, Box::new(head), name));
+                read(attempt, response, pieces).await;
             }
-            let sent = self.send_once(method.clone(), headers.clone(), body.clone());
-            let response = sent.await?;
-            let Some(challenge) = Challenge::of(&response).filter(|_| tries < MOST_CHALLENGES)
-            else {
-                return Ok(response);
-            };
-            tries += 1;
-            if !keyring.renew(turn, challenge).await {
-                return Ok(response);
+            Err(error) => {
+                let failure = match error.is_connect() {
+                    true => Failure::Unsent(words(&error)),
+                    false => Failure::Broken(words(&error)),
+                };
+                let _ = signals.send(Signal::Failed(attempt, failure));
             }
         }
     }
+}
 
-    /// Sends a request, and again where the server says its endpoint has moved, as long as that is the
-    /// same origin: nobody else gets our credentials.
-    ///
-    /// 307 and 308 mean that nothing was done here. 301 and 302 are also said of what was done (as 303 is, always), so
-    /// they are followed only by what does no harm twice. A session that begins so stays at the address it was led to.
-    async fn send_once(
-        &self,
-        method: Method,
-        headers: HeaderMap,
-        body: Option<Body>,
-    ) -> Result<Response, Failure> {
-        self.quiet().await;
-        let mut url = self.url();
-        let harmless = body.as_ref().is_none_or(|body| body.harmless);
-        let begins = body.as_ref().is_some_and(|body| body.begins);
-        let mut last = 0;
-        for _ in 0..=MOST_REDIRECTS {
-            let mut request = Request::new(method.clone(), url.clone());
-            *request.headers_mut() = headers.clone();
-            *request.body_mut() = body.clone().map(|body| body.written.body(body.bytes));
-            let client = self.state().client.clone();
-            let response = match client.execute(request).await {
-                Ok(response) => response,
-                Err(error) if error.is_connect() => return Err(Failure::Unsent(words(&error))),
-                Err(error) => {
-                    self.note_break();
-                    return Err(Failure::Broken(words(&error)));
-                }
-            };
-            let status = response.status().as_u16();
-            let moved = matches!(status, 307 | 308) || matches!(status, 301 | 302) && harmless;
-            let location = response.headers().get(LOCATION).filter(|_| moved);
-            let location = location.and_then(|to| to.to_str().ok());
-            let Some(to) = location.and_then(|to| url.join(to).ok()) else {
-                if begins && last != 0 && last != 307 && response.status().is_success() {
-                    self.set_url(url);
-                }
-                return Ok(response);
-            };
-            if to.origin() != url.origin() {
-                let origin = to.origin().ascii_serialization();
-                return Err(Failure::Elsewhere(
-                    status,
-                    format!(
-                        "it redirects to {origin}, which is another origin and is not given our credentials; \
-                         if that is right, use that address"
-                    ),
-                ));
-            }
-            url = to;
-            last = status;
-        }
-        Err(Failure::Elsewhere(
-            last,
-            format!(
-                "it redirects from one of its addresses to the next, more than {MOST_REDIRECTS} times in a row"
-            ),
-        ))
-    }
-
-    /// The next piece of a response; an error in words.
-    pub(super) async fn chunk(
-        &self,
-        response: &mut Response,
-    ) -> Result<Option<bytes::Bytes>, String> {
-        response.chunk().await.map_err(|error| {
-            self.note_break();
-            words(&error)
-        })
-    }
+/// Tells mirrored headers from others.
+pub(super) fn fingerprint(headers: &HeaderMap) -> u64 {
+    let mut pairs: Vec<_> = headers
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_bytes()))
+        .collect();
+    pairs.sort_unstable();
+    let mut hasher = DefaultHasher::new();
+    pairs.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// What went wrong, in the words of whoever noticed it, without the address: that may hold secrets.

@@ -152,6 +152,8 @@ pub struct World {
     stop_asked: bool,
     /// The server that was to be replaced last, and since when.
     restarting: Option<(Generation, Time)>,
+    /// What the session has said about sending something again, and to which link.
+    resend: Option<(Generation, bool)>,
     /// What the host believes to have.
     greeted: bool,
     initialized: bool,
@@ -241,6 +243,7 @@ impl World {
             left: Time::ZERO,
             stop_asked: false,
             restarting: None,
+            resend: None,
             greeted: false,
             initialized: false,
             level: false,
@@ -321,6 +324,14 @@ impl World {
                 Ok(())
             }
             Output::Initialized => Ok(()),
+            Output::Resend {
+                generation,
+                granted,
+                ..
+            } => {
+                self.resend = Some((generation, granted));
+                Ok(())
+            }
             Output::Event(event) => {
                 self.note(|| format!("event  = {event}"));
                 if matches!(event, Event::Dropped { .. }) {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use outlive_core::Frame;
 use outlive_core::cause::{Exit, StartFailure};
 use outlive_core::framer::TooLong;
-use outlive_core::link::RequestFailure;
+use outlive_core::link::{RequestFailure, Resend};
 use outlive_core::{Id, Input, LinkInput};
 
 use super::{Asked, Broken, Server, TOO_LONG, Todo, World};
@@ -110,6 +110,7 @@ impl World {
             Step::ReadsOn => self.reads_on(),
             Step::WrapperExits(lost, read) => self.wrapper_exits(lost, read),
             Step::Unanswered(n, way) => self.unanswered(n, way),
+            Step::Unexecuted(n) => self.unexecuted(n),
             Step::LyingWords(n) => self.lying_words(n),
             Step::LinkRefused(lost) => self.link_refused(lost),
             Step::RefusedEverywhere(n) => self.refused_everywhere(n),
@@ -508,6 +509,35 @@ impl World {
         }
         self.note(|| format!("link {generation} dies, {sent} frames taken, exits: {exits}"));
         self.feed(Input::Link(generation, input(sent)))
+    }
+
+    /// The server would take one request in another way: the session says at once whether it gets it again. If not, the
+    /// request fails for what the server said.
+    fn unexecuted(&mut self, n: u8) -> Result<(), Broken> {
+        let Some(server) = self.live().filter(|s| !s.has_died_unseen()) else {
+            return Ok(());
+        };
+        let generation = server.generation;
+        let Some(todo) = pick(&server.todo, n).cloned() else {
+            return Ok(());
+        };
+        let id = Id::read(todo.id.as_bytes()).expect("an id");
+        let wanted = |asked: &Asked| asked.open && !asked.cancelled;
+        let wanted = todo.asked.is_none_or(|index| wanted(&self.asked[index]));
+        let why = Resend::Credentials;
+        self.feed(Input::Link(generation, LinkInput::Unexecuted { id, why }))?;
+        match self.resend.take() {
+            None => Err(format!("3: nobody says whether {} is sent again", todo.id)),
+            Some((on, _)) if on != generation => {
+                Err(format!("6: {on} is told what {generation} asked"))
+            }
+            Some((_, true)) if !wanted => Err(format!(
+                "2: nobody waits for {}, and it is sent again",
+                todo.id
+            )),
+            Some((_, true)) => Ok(()),
+            Some((_, false)) => self.unanswered(n, 3),
+        }
     }
 
     /// One request will not be answered, and the link may live on.

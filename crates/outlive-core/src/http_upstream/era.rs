@@ -4,12 +4,12 @@
 //! or in none; the specification tells how to know (2026-07-28, Backward Compatibility), and what is known is
 //! said. A host that speaks both then goes on in the other way.
 
-use outlive_core::Message;
-use outlive_core::link::RequestFailure;
-use outlive_core::protocol::code;
 use serde_json::Value;
 
-use super::verdict::Refusal;
+use super::refusal::Refusal;
+use crate::link::RequestFailure;
+use crate::message::Message;
+use crate::protocol::code;
 
 /// How much of a server's words is repeated.
 const WORDS: usize = 200;

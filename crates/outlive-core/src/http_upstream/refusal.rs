@@ -1,14 +1,14 @@
 //! What a response without an answer means for its request.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::Bytes;
-use outlive_core::link::RequestFailure;
-use outlive_core::message::Kind;
-use outlive_core::protocol::code;
-use outlive_core::protocol::method;
-use outlive_core::{Frame, Id, LinkInput, Message};
 use serde_json::Value;
+
+use crate::frame::Frame;
+use crate::link::{LinkInput, RequestFailure};
+use crate::message::{Id, Kind, Message};
+use crate::protocol::{code, method};
 
 /// What is said where a session is lost, beside 404 (FM-04).
 const LOST: [&str; 10] = [
@@ -165,16 +165,6 @@ pub(super) fn sounds_lost(answer: &Message) -> bool {
     let message = error["message"].as_str().unwrap_or_default().to_lowercase();
     matches!(error["code"].as_i64(), Some(-32001 | -32600 | -32602))
         && LOST.iter().any(|words| message.contains(words))
-}
-
-/// `Retry-After`: seconds, or a date.
-pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
-    let value = value.trim();
-    if let Ok(seconds) = value.parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let at = httpdate::parse_http_date(value).ok()?;
-    Some(at.duration_since(now).unwrap_or_default())
 }
 
 /// A JSON text on one line: there are no line ends within its strings.
@@ -346,16 +336,5 @@ mod tests {
         for status in [401, 403, 408, 413, 429, 500, 503] {
             assert!(!refusal(status, "", false).is_of_legacy(), "{status}");
         }
-    }
-
-    #[test]
-    fn retry_after_is_a_number_or_a_date() {
-        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
-        assert_eq!(retry_after(" 3 ", now), Some(Duration::from_secs(3)));
-        let date = "Sun, 06 Nov 1994 08:49:47 GMT";
-        assert_eq!(retry_after(date, now), Some(Duration::from_secs(10)));
-        let past = "Sun, 06 Nov 1994 08:49:27 GMT";
-        assert_eq!(retry_after(past, now), Some(Duration::ZERO));
-        assert_eq!(retry_after("soon", now), None);
     }
 }

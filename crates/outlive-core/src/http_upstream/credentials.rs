@@ -1,0 +1,81 @@
+//! Other credentials: one asks for them, and the others wait for what it gets.
+//!
+//! How one comes by a token (a browser and a person, a vault, a file) is the program's business; when it is needed is
+//! known here. A request that was refused for want of it was not executed, so it can be sent again. The credentials of
+//! a server are counted in turns; what was refused with those of an earlier turn than the last asks for none.
+
+use super::exchange::State;
+use super::{Head, HttpUpstream, Output, Slot};
+use crate::link::Resend;
+use crate::time::Time;
+
+/// Who waits for other credentials.
+#[derive(Debug, Default)]
+pub(super) struct Login {
+    /// Others than those of this turn have been asked for.
+    asked: Option<u64>,
+    /// There are credentials of this turn.
+    turn: u64,
+    waiting: Vec<Slot>,
+}
+
+impl Login {
+    /// This does not wait any more: it was cancelled.
+    pub(super) fn forget(&mut self, slot: Slot) {
+        self.waiting.retain(|waiting| *waiting != slot);
+    }
+}
+
+impl HttpUpstream {
+    /// Something was refused for its credentials.
+    pub(super) fn challenged(&mut self, now: Time, slot: Slot, head: &Head) {
+        if head.turn < self.login.turn {
+            return self.login_over(now, slot, true);
+        }
+        self.login.waiting.push(slot);
+        if self.login.asked.is_none() {
+            self.login.asked = Some(head.turn);
+            self.out.push_back(Output::Authenticate {
+                turn: head.turn,
+                status: head.status,
+                authenticate: head.authenticate.clone(),
+            });
+        }
+    }
+
+    /// There are other credentials, or there are none to be had.
+    pub(super) fn authenticated(&mut self, now: Time, renewed: bool) {
+        let Some(turn) = self.login.asked.take() else {
+            return;
+        };
+        if renewed {
+            self.login.turn = self.login.turn.max(turn + 1);
+        }
+        for slot in std::mem::take(&mut self.login.waiting) {
+            self.login_over(now, slot, renewed);
+        }
+    }
+
+    fn login_over(&mut self, now: Time, slot: Slot, renewed: bool) {
+        match slot {
+            Slot::Message(_) | Slot::Listing => self.exchange_login(now, slot, renewed),
+            Slot::ServerStream => self.server_stream_login(now, renewed),
+            Slot::Channel => self.channel_login(now, renewed),
+            Slot::Delete => {}
+        }
+    }
+
+    fn exchange_login(&mut self, now: Time, slot: Slot, renewed: bool) {
+        let Some(it) = self.take(slot) else { return };
+        match (&it.state, renewed) {
+            (State::Challenged, true) => {
+                let otherwise = it.rejected(it.refused_with());
+                self.ask(now, slot, it, Resend::Credentials, otherwise);
+            }
+            (State::Challenged, false) => self.read_refusal(now, slot, it),
+            (State::Barred(_), true) => self.resume(now, slot, it),
+            (State::Barred(_), false) => self.resume_given_up(now, slot, &it, "status 401"),
+            _ => self.keep(slot, it, None),
+        }
+    }
+}
