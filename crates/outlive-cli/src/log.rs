@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use outlive::gateway::Watcher;
 use outlive::{Observer, Secrets};
 use outlive_core::cause::Phase;
+use outlive_core::request::{Request, Step};
 use outlive_core::{Event, State, Time};
 use serde_json::{Value, json};
 
@@ -150,6 +150,33 @@ impl Lines {
         self.events.line(&self.secrets.mask(&line));
     }
 
+    /// Writes one step of a request.
+    fn write_step(&self, session: Option<u64>, request: Request<'_>, step: Step<'_>) {
+        let id = String::from_utf8_lossy(request.id);
+        let (sentence, mut data) = match step {
+            Step::Accepted => ("accepted".to_owned(), json!({ "step": "accepted" })),
+            Step::Sent { generation, .. } => (
+                format!("sent on generation {generation}"),
+                json!({ "step": "sent", "generation": generation.number() }),
+            ),
+            Step::Settled { how, took } => {
+                let (ending, ms) = (how.ending(), took.as_secs_f64() * 1e3);
+                let data = json!({ "step": "settled", "ending": ending.as_str(), "took_ms": ms });
+                (format!("{ending} after {ms:.1} ms"), data)
+            }
+            // Steps there are none of yet.
+            _ => return,
+        };
+        data["id"] = json!(id);
+        data["method"] = json!(request.method);
+        if let Some(session) = session {
+            data["upstream"] = json!(session);
+        }
+        let whose = session.map_or(String::new(), |number| format!("[{number}] "));
+        let sentence = format!("{whose}{} (id {id}): {sentence}", request.method);
+        self.note(&sentence, "request", data);
+    }
+
     /// Says how many lines were not written.
     fn tell(&self, sums: Vec<Untold>) {
         for sum in sums {
@@ -243,21 +270,17 @@ fn kind(event: &Event) -> Option<Kind> {
 }
 
 impl Observer for Log {
-    fn event(&mut self, now: Time, event: &Event) {
-        self.write(None, now, event);
+    fn event(&self, session: Option<u64>, now: Time, event: &Event) {
+        self.write(session, now, event);
     }
 
-    fn stderr(&mut self, line: &str) {
-        self.stderr_line(line);
-    }
-}
-
-impl Watcher for Log {
-    fn event(&self, upstream: u64, now: Time, event: &Event) {
-        self.write(Some(upstream), now, event);
+    fn request(&self, session: Option<u64>, _now: Time, request: Request<'_>, step: Step<'_>) {
+        if self.lines.level == LogLevel::Debug {
+            self.lines.write_step(session, request, step);
+        }
     }
 
-    fn stderr(&self, _upstream: u64, line: &str) {
+    fn stderr(&self, _session: Option<u64>, line: &str) {
         self.stderr_line(line);
     }
 }

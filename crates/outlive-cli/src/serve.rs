@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use outlive::gateway::{self, Builder, Watcher};
-use outlive::{Gateway, OrphanReaper, Secrets};
+use outlive::gateway::{self, Builder};
+use outlive::{Gateway, Observer, OrphanReaper, Secrets};
 use outlive_core::cause::StartFailure;
+use outlive_core::request::{Request, Step};
 use outlive_core::{Event, State, Time};
 use serde_json::json;
 
@@ -47,7 +48,7 @@ pub fn run(settings: &ServeSettings) -> Result<ExitCode, String> {
         gateway: OnceLock::new(),
     });
     let gateway = shared(builder.policy(policy), settings)
-        .watcher(Watching(watch.clone()))
+        .observer(Watching(watch.clone()))
         .build();
     // It is set once.
     let _ = watch.gateway.set(gateway.clone());
@@ -142,10 +143,10 @@ struct Watch {
 /// The gateway's part of it.
 struct Watching(Arc<Watch>);
 
-impl Watcher for Watching {
-    fn event(&self, upstream: u64, now: Time, event: &Event) {
+impl Observer for Watching {
+    fn event(&self, session: Option<u64>, now: Time, event: &Event) {
         let watch = &self.0;
-        Watcher::event(&watch.log, upstream, now, event);
+        watch.log.event(session, now, event);
         if watch.exit_on_failed
             && matches!(event, Event::State(State::Failed { .. }))
             && !watch.failed.swap(true, Ordering::AcqRel)
@@ -155,7 +156,11 @@ impl Watcher for Watching {
         }
     }
 
-    fn stderr(&self, upstream: u64, line: &str) {
-        Watcher::stderr(&self.0.log, upstream, line);
+    fn request(&self, session: Option<u64>, now: Time, request: Request<'_>, step: Step<'_>) {
+        self.0.log.request(session, now, request, step);
+    }
+
+    fn stderr(&self, session: Option<u64>, line: &str) {
+        self.0.log.stderr(session, line);
     }
 }

@@ -236,6 +236,7 @@ mod http_server;
 mod io;
 pub mod memory;
 pub mod model;
+mod observer;
 mod process;
 #[cfg(feature = "rmcp")]
 pub mod rmcp;
@@ -251,15 +252,16 @@ pub use driver::connector::Connector;
 pub use gateway::Gateway;
 #[cfg(feature = "http")]
 pub use http_client::{Challenge, Credentials, Remote, RemoteError, Transport};
+pub use observer::Observer;
 pub use outlive_core::{
-    Cause, Error, Generation, Id, Policy, Time, cause, error, event, policy, protocol,
+    Cause, Error, Generation, Id, Policy, Time, cause, error, event, policy, protocol, request,
 };
 #[cfg(feature = "macros")]
 pub use outlive_macros::{tool, tools};
 pub use process::command::Command;
 #[cfg(feature = "http")]
 pub use run::run_remote;
-pub use run::{Ended, Observer, Run, run};
+pub use run::{Ended, Run, run};
 // What public signatures name, so that one dependency will do.
 pub use process::orphan_reaper::OrphanReaper;
 /// Where the schemas of tools come from.

@@ -3,26 +3,18 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 
-use outlive_core::{Event, Policy, Time};
+use outlive_core::Policy;
 
 use crate::driver;
 use crate::driver::stdio::Stdio;
 use crate::driver::upstream::Upstream;
 #[cfg(feature = "http")]
 use crate::http_client::{Remote, Sessions};
+use crate::observer::Observer;
 use crate::process::children::Children;
 use crate::process::command::Command;
 use crate::process::orphan_reaper::OrphanReaper;
 use crate::secrets::Secrets;
-
-/// Whoever watches a session.
-pub trait Observer {
-    /// The session did or noticed something.
-    fn event(&mut self, now: Time, event: &Event);
-
-    /// The server wrote a line to its standard error; secrets are masked.
-    fn stderr(&mut self, line: &str);
-}
 
 /// A session to run: [`Run::new`] makes one, and its fields change it.
 #[derive(Debug)]

@@ -204,6 +204,32 @@ fn quiet_is_quiet() {
     assert_eq!(host.last_stderr(), "farewell\n");
 }
 
+/// `--log-level debug`: every step of every request, with how it ended and how long it took.
+#[test]
+fn debug_tells_each_step_of_a_request() {
+    let mut host = Host::ready(Setup::new().flags(&["--log-level", "debug"]));
+    let crash = host.call("crash", json!({ "code": 4 }));
+    host.answer(crash).refused("connection_lost");
+    let steps = |id: i64| -> Vec<(Value, Value)> {
+        let id = id.to_string();
+        let of_it = |e: &&Value| e["event"] == "request" && e["id"] == id.as_str();
+        let events = host.events();
+        let steps = events.iter().filter(of_it);
+        steps
+            .map(|e| (e["step"].clone(), e["ending"].clone()))
+            .collect()
+    };
+    let told = until("the last step", || {
+        Some(steps(crash)).filter(|steps| steps.len() == 3)
+    });
+    let expected = [
+        (json!("accepted"), Value::Null),
+        (json!("sent"), Value::Null),
+        (json!("settled"), json!("connection_lost")),
+    ];
+    assert_eq!(told, expected);
+}
+
 /// `--stderr FILE`: the server's standard error goes there, from all generations, and the last
 /// words are kept all the same.
 #[test]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use outlive_core::error::Refusal;
+use outlive_core::request::Observer;
 use outlive_core::{Event, Id, Input, Message, Meter, Time};
 
 /// Who else may want the thread a driver runs on.
@@ -21,6 +22,11 @@ pub enum Thread {
 pub trait Downstream {
     /// Where the session counts what it does, if anywhere.
     fn meter(&self) -> Option<Arc<Meter>> {
+        None
+    }
+
+    /// Who is told of the steps of requests, if anybody.
+    fn observer(&self) -> Option<Arc<dyn Observer>> {
         None
     }
 

@@ -66,6 +66,9 @@ pub(crate) async fn drive<D: Downstream, U: Upstream>(
     if let Some(meter) = driver.down.meter() {
         driver.session.count_into(meter);
     }
+    if let Some(observer) = driver.down.observer() {
+        driver.session.observe(observer);
+    }
     driver.feed(Input::Start);
     // The budget tokio gives to tasks would only add wake-ups: this one bounds its turns itself.
     tokio::task::unconstrained(poll_fn(|cx| driver.poll(cx))).await;

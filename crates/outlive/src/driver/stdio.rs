@@ -1,16 +1,18 @@
 //! Standard input and output as the host's side of a driver.
 
 use std::io;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use outlive_core::error::Refusal;
+use outlive_core::request;
 use outlive_core::{Event, Framer, Input, Message, State, Time};
 
-use crate::Observer;
 use crate::driver::downstream::{Downstream, Thread};
 use crate::driver::{FAREWELL, READS};
 use crate::io::host::Host;
 use crate::io::outbox::Outbox;
+use crate::observer::{Numbered, Observer};
 use crate::process::signals::{Signal, Signals};
 
 /// Above this many bytes for the host, the server is not read …
@@ -20,7 +22,7 @@ const LOW: usize = HIGH / 2;
 
 /// A host behind the standard streams of this process, and a user who sends it signals.
 pub(crate) struct Stdio<O> {
-    observer: O,
+    observer: Arc<O>,
     exit_on_failed: bool,
     /// The breaker opened and the session was told to stop for it.
     pub(crate) failed: bool,
@@ -57,7 +59,7 @@ impl<O: Observer> Stdio<O> {
     /// A host behind any two streams.
     pub(crate) fn of(host: Host, observer: O, message_limit: usize) -> Stdio<O> {
         Stdio {
-            observer,
+            observer: Arc::new(observer),
             exit_on_failed: false,
             failed: false,
             host,
@@ -89,6 +91,13 @@ impl<O: Observer> Stdio<O> {
 }
 
 impl<O: Observer> Downstream for Stdio<O> {
+    fn observer(&self) -> Option<Arc<dyn request::Observer>> {
+        Some(Arc::new(Numbered {
+            session: None,
+            observer: self.observer.clone(),
+        }))
+    }
+
     fn begin(&mut self) {
         self.reads = READS;
     }
@@ -146,7 +155,7 @@ impl<O: Observer> Downstream for Stdio<O> {
     }
 
     fn event(&mut self, now: Time, event: &Event) -> Option<Input> {
-        self.observer.event(now, event);
+        self.observer.event(None, now, event);
         let failed = matches!(event, Event::State(State::Failed { .. }));
         if self.exit_on_failed && failed && !self.failed {
             self.failed = true;
@@ -156,7 +165,7 @@ impl<O: Observer> Downstream for Stdio<O> {
     }
 
     fn stderr(&mut self, line: &str) {
-        self.observer.stderr(line);
+        self.observer.stderr(None, line);
     }
 
     fn flush(&mut self, cx: &mut Context<'_>) -> Option<Input> {

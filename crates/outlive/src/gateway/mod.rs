@@ -46,13 +46,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use outlive_core::State;
 use outlive_core::cause::StartFailure;
 use outlive_core::gateway::TargetLimits;
 use outlive_core::policy::Policy;
-use outlive_core::{Event, State, Time};
 
 use crate::http_client::Remote;
 use crate::http_server::Backend;
+use crate::observer::Observer;
 use crate::process::command::Command;
 use crate::process::orphan_reaper::OrphanReaper;
 use crate::secrets::Secrets;
@@ -84,7 +85,7 @@ const NAME: &str = "server";
 /// ```
 ///
 /// It is a handle: clones are the same gateway, and [`shutdown`](Gateway::shutdown) ends `serve`. A gateway is
-/// served once. What happens to its servers is told to a [`Watcher`]; where they stand now is told by
+/// served once. What happens to its servers is told to a [`Observer`]; where they stand now is told by
 /// [`upstreams`](Gateway::upstreams).
 #[derive(Clone)]
 pub struct Gateway {
@@ -108,10 +109,10 @@ impl Gateway {
     fn over(
         targets: Vec<Target>,
         reaper: Option<OrphanReaper>,
-        watcher: Box<dyn Watcher>,
+        observer: Arc<dyn Observer>,
     ) -> Gateway {
         Gateway {
-            upstreams: Arc::new(Upstreams::new(targets, reaper, watcher)),
+            upstreams: Arc::new(Upstreams::new(targets, reaper, observer)),
         }
     }
 
@@ -177,7 +178,7 @@ pub struct Builder {
     policy: Policy,
     limits: TargetLimits,
     orphan_reaper: Option<OrphanReaper>,
-    watcher: Box<dyn Watcher>,
+    observer: Arc<dyn Observer>,
 }
 
 impl Builder {
@@ -188,7 +189,7 @@ impl Builder {
             policy: Policy::default(),
             limits: TargetLimits::default(),
             orphan_reaper: None,
-            watcher: Box::new(()),
+            observer: Arc::new(()),
         }
     }
 
@@ -240,8 +241,8 @@ impl Builder {
 
     /// Who is told what happens to its servers.
     #[must_use]
-    pub fn watcher(mut self, watcher: impl Watcher) -> Builder {
-        self.watcher = Box::new(watcher);
+    pub fn observer(mut self, observer: impl Observer) -> Builder {
+        self.observer = Arc::new(observer);
         self
     }
 
@@ -250,7 +251,7 @@ impl Builder {
         let mut policy = self.policy;
         policy.label = self.label.into();
         let target = Target::new(NAME.into(), self.source, policy, self.limits);
-        Gateway::over(vec![target], self.orphan_reaper, self.watcher)
+        Gateway::over(vec![target], self.orphan_reaper, self.observer)
     }
 }
 
@@ -261,21 +262,6 @@ impl fmt::Debug for Builder {
             .field("limits", &self.limits)
             .finish_non_exhaustive()
     }
-}
-
-/// Whoever watches the servers of a gateway. Called from several threads, and waited for.
-pub trait Watcher: Send + Sync + 'static {
-    /// The session with the server of this number did or noticed something. Its last event is that its
-    /// state is [closed](State::Closed).
-    fn event(&self, upstream: u64, now: Time, event: &Event);
-
-    /// The server of this number wrote a line to its standard error; secrets are masked.
-    fn stderr(&self, _upstream: u64, _line: &str) {}
-}
-
-/// Nobody.
-impl Watcher for () {
-    fn event(&self, _upstream: u64, _now: Time, _event: &Event) {}
 }
 
 /// One server of a gateway, as it was when it was looked at.

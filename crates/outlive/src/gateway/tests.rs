@@ -1,6 +1,7 @@
 //! Several targets behind one front.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use outlive_core::gateway::TargetLimits;
 use outlive_core::policy::Policy;
@@ -59,7 +60,7 @@ async fn initialize(to: SocketAddr, path: &str, session: Option<&str>) -> String
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_target_has_a_path_servers_and_sessions_of_its_own() {
-    let gateway = Gateway::over(vec![target("a"), target("b")], None, Box::new(()));
+    let gateway = Gateway::over(vec![target("a"), target("b")], None, Arc::new(()));
     let server = gateway.http().bind("127.0.0.1:0").await.expect("a port");
     let to = server.local_addr();
     let serving = tokio::spawn(server.serve());

@@ -13,6 +13,7 @@ use outlive_core::error::{Error, Refusal};
 use outlive_core::gateway::{ServerId, TargetId, Urgency, Usage, Used};
 use outlive_core::link::Generation;
 use outlive_core::policy::Limits;
+use outlive_core::request;
 use outlive_core::server::Channel;
 use outlive_core::switch::{self, Client, Input, Output, Sharing, Switch};
 use outlive_core::{
@@ -24,6 +25,7 @@ use super::upstreams::Upstreams;
 use crate::client::mailbox::{self, Mailbox, Rank};
 use crate::driver::downstream::Downstream;
 use crate::http_server::ReplayBuffer;
+use crate::observer::Numbered;
 
 /// Wishes that are seen to in one turn.
 const TURN: usize = 1024;
@@ -409,6 +411,13 @@ impl Downstream for GatewayDownstream {
         }
     }
 
+    fn observer(&self) -> Option<Arc<dyn request::Observer>> {
+        Some(Arc::new(Numbered {
+            session: Some(self.upstream.id.0),
+            observer: self.upstreams.upgrade()?.observer.clone(),
+        }))
+    }
+
     fn send(&mut self, message: Message) {
         let upstream = &self.upstream;
         if upstream.sharing == Sharing::Pooled
@@ -452,14 +461,16 @@ impl Downstream for GatewayDownstream {
             if matches!(event, Event::State(_) | Event::Lost { .. }) {
                 upstreams.observe(self.upstream.id, event);
             }
-            upstreams.watcher.event(self.upstream.id.0, now, event);
+            upstreams
+                .observer
+                .event(Some(self.upstream.id.0), now, event);
         }
         None
     }
 
     fn stderr(&mut self, line: &str) {
         if let Some(upstreams) = self.upstreams.upgrade() {
-            upstreams.watcher.stderr(self.upstream.id.0, line);
+            upstreams.observer.stderr(Some(self.upstream.id.0), line);
         }
     }
 

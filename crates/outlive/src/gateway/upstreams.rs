@@ -15,10 +15,11 @@ use outlive_core::{Event, Meter, Time};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
+use super::Upstream;
 use super::target::Target;
 use super::upstream_session::{EVERYBODY, GatewayDownstream, UpstreamSession};
-use super::{Upstream, Watcher};
 use crate::http_server::{ReplayBuffer, Room};
+use crate::observer::Observer;
 use crate::process::orphan_reaper::OrphanReaper;
 
 /// The rules, and the sessions they are about.
@@ -27,7 +28,7 @@ pub(super) type Machine = Gateway<Arc<UpstreamSession>>;
 /// All servers of a gateway.
 pub(crate) struct Upstreams {
     pub(super) targets: Vec<Target>,
-    pub(super) watcher: Box<dyn Watcher>,
+    pub(super) observer: Arc<dyn Observer>,
     /// What all sessions count.
     pub(super) meter: Arc<Meter>,
     pub(super) begun: SystemTime,
@@ -45,12 +46,12 @@ impl Upstreams {
     pub(super) fn new(
         targets: Vec<Target>,
         reaper: Option<OrphanReaper>,
-        watcher: Box<dyn Watcher>,
+        observer: Arc<dyn Observer>,
     ) -> Upstreams {
         let limits: Vec<TargetLimits> = targets.iter().map(|target| target.limits).collect();
         Upstreams {
             targets,
-            watcher,
+            observer,
             meter: Arc::default(),
             begun: SystemTime::now(),
             clock: Instant::now(),

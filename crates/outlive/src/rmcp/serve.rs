@@ -10,7 +10,7 @@ use rmcp::{RoleServer, Service};
 use super::handler::Handlers;
 use crate::driver;
 use crate::driver::stdio::Stdio;
-use crate::run::Observer;
+use crate::observer::Observer;
 use crate::server::stdio::Guarded;
 
 /// Serves the client at the other end of this process's standard streams with an rmcp handler, until
@@ -45,9 +45,7 @@ fn policy() -> Policy {
 struct Log;
 
 impl Observer for Log {
-    fn event(&mut self, _now: Time, event: &Event) {
+    fn event(&self, _session: Option<u64>, _now: Time, event: &Event) {
         tracing::debug!("{event}");
     }
-
-    fn stderr(&mut self, _line: &str) {}
 }

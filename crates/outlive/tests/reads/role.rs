@@ -124,9 +124,9 @@ fn wait_for_end() {
 struct Nobody;
 
 impl Observer for Nobody {
-    fn event(&mut self, _: Time, _: &Event) {}
+    fn event(&self, _: Option<u64>, _: Time, _: &Event) {}
 
-    fn stderr(&mut self, line: &str) {
+    fn stderr(&self, _: Option<u64>, line: &str) {
         eprintln!("{line}");
     }
 }
