@@ -89,7 +89,7 @@ impl Session {
                 self.lose(now, Reason::Disconnected(error));
             }
             LinkInput::Unanswered { id, failure } => self.unanswered(now, &id, failure),
-            LinkInput::Unexecuted { id, why } => self.unexecuted(now, id, why),
+            LinkInput::Unexecuted { id, why } => self.unexecuted(id, why),
             LinkInput::Expired { id, status } => self.expired(now, id, status),
             LinkInput::MaybeExpired => self.check_session(now),
             LinkInput::Exited { exit, sent } => {

@@ -9,7 +9,7 @@
 use crate::event::{Event, Unexecuted};
 use crate::link::{Generation, Resend};
 use crate::message::Id;
-use crate::time::Time;
+use crate::request::{Again, Step};
 
 use super::{Output, Session};
 
@@ -19,11 +19,10 @@ pub(super) const MOST_RESENDS: u32 = 10;
 
 impl Session {
     /// This request, by its id on the link in service, was not executed.
-    pub(super) fn unexecuted(&mut self, now: Time, id: Id, why: Resend) {
+    pub(super) fn unexecuted(&mut self, id: Id, why: Resend) {
         let Some(link) = &self.link else { return };
         let (generation, alive) = (link.generation, link.is_alive());
-        let granted =
-            alive && (link.own.contains_key(&id) || self.resend(now, generation, &id, why));
+        let granted = alive && (link.own.contains_key(&id) || self.resend(generation, &id, why));
         self.decide_resend(generation, id, granted);
     }
 
@@ -37,7 +36,7 @@ impl Session {
     }
 
     /// Whether a request of the host is sent again. One that was cancelled or has expired is not on the link any more.
-    fn resend(&mut self, now: Time, generation: Generation, id: &Id, why: Resend) -> bool {
+    fn resend(&mut self, generation: Generation, id: &Id, why: Resend) -> bool {
         let Some(host_id) = self.request_on_link(id) else {
             return false;
         };
@@ -47,7 +46,7 @@ impl Session {
         if entry.superseded {
             // It would undo a later one.
             self.forget_on_link(&host_id, &entry);
-            self.answer_superseded(now, &host_id);
+            self.answer_superseded(&host_id);
             return false;
         }
         if entry.resends == MOST_RESENDS {
@@ -56,6 +55,8 @@ impl Session {
         self.ledger.resent(&host_id);
         // Where a server's endpoint is, it says of every request.
         if why != Resend::Redirected {
+            let again = Some(Again::Unexecuted(Unexecuted::Refused));
+            self.observed(entry.observed(), Step::Sent { generation, again });
             self.emit(Event::Resent {
                 id: String::from_utf8_lossy(entry.message.id_json()).into_owned(),
                 method: entry.message.method().into(),
