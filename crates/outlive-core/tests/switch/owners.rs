@@ -305,7 +305,8 @@ fn a_notification_of_an_extension_reaches_a_modern_server_or_is_refused() {
     let mut rig = modern_desk();
     let (channel, outputs) = rig.post(EVERYBODY, &note);
     assert!(
-        matches!(&outputs[..], [Output::Notify(_, _, line), Output::Done(_, at)] if line.bytes() == &note.to_string() && *at == channel)
+        matches!(&outputs[..], [Output::Notify(_, _, line), Output::Done(_, at)]
+            if line.bytes() == &note.to_string() && *at == channel)
     );
     // Whether it is a modern one is found out first.
     for (answer, passes) in [

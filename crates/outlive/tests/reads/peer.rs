@@ -94,7 +94,8 @@ fn count(file: PathBuf) -> u64 {
 }
 
 fn initialize() -> Value {
-    let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+    let info = json!({"name": "t", "version": "1"});
+    let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info});
     json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
 }
 
