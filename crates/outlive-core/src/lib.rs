@@ -32,6 +32,7 @@ pub mod meter;
 pub mod policy;
 pub mod protocol;
 pub mod reconnect;
+pub mod replay_buffer;
 pub mod request;
 mod rng;
 pub mod server;

@@ -147,7 +147,7 @@ impl Route for LegacyClient {
             return;
         }
         let upstream = self.lock().clone();
-        self.replay.hush(None);
+        self.replay.withdraw(None);
         if let Some(upstream) = upstream {
             upstream.withdraw(self.client, Channel::MAIN);
         }
@@ -200,7 +200,7 @@ impl Route for ModernClients {
     }
 
     fn withdraw(&self, channel: Channel) {
-        self.replay.hush(Some(channel));
+        self.replay.withdraw(Some(channel));
         for upstream in self.upstreams.pooled(self.target) {
             upstream.withdraw(EVERYBODY, channel);
         }

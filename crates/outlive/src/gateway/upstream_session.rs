@@ -522,6 +522,7 @@ mod tests {
     use std::task::Waker;
 
     use outlive_core::policy::Policy;
+    use outlive_core::replay_buffer::Delivery;
 
     use crate::http_server::Beginning;
 
@@ -545,7 +546,7 @@ mod tests {
             limits.held = 0;
             let upstream =
                 UpstreamSession::new(ServerId(1), sharing, &limits, false, Instant::now());
-            let replay = Arc::new(ReplayBuffer::new(true));
+            let replay = Arc::new(ReplayBuffer::new(Delivery::Resumable));
             upstream.join(Client(1), &replay);
             let room = switch::Limits::default().calls as u64;
             for channel in 1..=room {

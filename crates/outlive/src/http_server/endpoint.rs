@@ -11,6 +11,7 @@ use memchr::memmem;
 use outlive_core::message::{Defect, Kind as MessageKind};
 use outlive_core::protocol::header::LAST_EVENT_ID;
 use outlive_core::protocol::{Era, code, version};
+use outlive_core::replay_buffer::Delivery;
 use outlive_core::session_table::Principal;
 use outlive_core::sse::EventId;
 use outlive_core::{Error, Frame, Id, Message};
@@ -297,7 +298,11 @@ impl Front {
     /// A legacy client shakes hands.
     async fn begin(&self, opening: Message, caller: &Caller<'_>) -> Refused<Reply> {
         let session = self
-            .open_session(ReplayBuffer::new(true), Some(&opening), caller)
+            .open_session(
+                ReplayBuffer::new(Delivery::Resumable),
+                Some(&opening),
+                caller,
+            )
             .await?;
         let _use = Use::of(&session);
         let exchange = Exchange {
@@ -342,18 +347,18 @@ impl Front {
         }
         let place = self.stream_place()?;
         let cursor = header(headers, LAST_EVENT_ID).filter(|id| !id.is_empty());
-        let turn = match cursor {
-            None => session.replay.listen(),
+        let lease = match cursor {
+            None => Some(session.replay.listen()),
             Some(id) => {
-                EventId::read(id).and_then(|id| session.replay.resume(id.channel, id.number))
+                EventId::read(id).and_then(|id| session.replay.resume(id.channel, id.number).ok())
             }
         };
-        let Some(turn) = turn else {
+        let Some(lease) = lease else {
             let sentence = "What followed this Last-Event-ID is no longer kept.";
             return Ok(reply::refusal(StatusCode::BAD_REQUEST, sentence));
         };
         let (replay, route) = (session.replay.clone(), session.route.clone());
-        let reader = Reader::new(replay, route, turn, self.limits.keep_alive).binding(place);
+        let reader = Reader::new(replay, route, lease, self.limits.keep_alive).binding(place);
         let reader = reader.until(caller.credential.as_ref());
         Ok(reply::stream(
             match cursor.is_none() && is_primed(headers) {
@@ -390,7 +395,8 @@ impl Front {
     ) -> Refused<Arc<ClientSession>> {
         let session = self.sessions.get(id, caller.principal());
         let session = session.filter(|session| session.endpoint == caller.endpoint.number);
-        let session = session.filter(|session| session.replay.single == sse);
+        let session =
+            session.filter(|session| (session.replay.delivery == Delivery::OneStream) == sse);
         session.ok_or_else(|| {
             let sentence = "Session not found: it has ended. Send `initialize` to begin another.";
             reply::error(
@@ -448,7 +454,7 @@ impl Exchange<'_> {
             },
             Beginning::Answer(answer) => {
                 let refused = told.then(|| refused_notification(&answer)).flatten();
-                let status = match (refused, self.replay.resumable) {
+                let status = match (refused, self.replay.is_resumable()) {
                     (Some(code::INVALID_REQUEST), _) => StatusCode::BAD_REQUEST,
                     (Some(_), _) => return reply::later(answer.into_bytes()),
                     (None, true) if defect.is_some() => StatusCode::BAD_REQUEST,
@@ -489,9 +495,9 @@ impl Exchange<'_> {
     /// Hands a frame on. True if the route was done with it at once.
     fn hear(&self, frame: Frame) -> (Reader, bool) {
         let channel = self.front.fresh_channel();
-        let turn = self.replay.open(channel);
+        let lease = self.replay.open(channel);
         let keep_alive = self.front.limits.keep_alive;
-        let reader = Reader::new(self.replay.clone(), self.route.clone(), turn, keep_alive)
+        let reader = Reader::new(self.replay.clone(), self.route.clone(), lease, keep_alive)
             .until(self.caller.credential.as_ref());
         let at_once = self.route.hear(channel, frame);
         (reader, at_once)

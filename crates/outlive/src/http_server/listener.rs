@@ -11,6 +11,7 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use outlive_core::replay_buffer::Delivery;
 use outlive_core::server::Channel;
 use outlive_core::session_table::TableLimits;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -70,7 +71,7 @@ pub(super) struct Endpoint {
 
 impl Endpoint {
     fn new(number: usize, path: String, backend: &dyn Backend) -> Endpoint {
-        let replay = Arc::new(ReplayBuffer::new(false));
+        let replay = Arc::new(ReplayBuffer::new(Delivery::Once));
         Endpoint {
             number,
             path,

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use outlive_core::error::Outcome;
+use outlive_core::replay_buffer::Lease;
 use outlive_core::sse::{self, EventId};
 use outlive_core::{Error, Generation, Message};
 use tokio::time::{Instant, Sleep};
 
 use super::Route;
 use super::deadline::DeadlineTimer;
-use super::replay_buffer::{Beginning, Next, ReplayBuffer, Turn};
+use super::replay_buffer::{Beginning, Next, ReplayBuffer};
 use super::token::Credential;
 
 /// How long a client is told to wait before it comes back for the rest of a stream.
@@ -27,7 +28,7 @@ const PIECE: usize = 64 << 10;
 pub(crate) struct Reader {
     replay: Arc<ReplayBuffer>,
     route: Arc<dyn Route>,
-    turn: Turn,
+    lease: Lease,
     /// What is still to be sent before the first message.
     priming: Option<Bytes>,
     keep_alive: Duration,
@@ -46,13 +47,13 @@ impl Reader {
     pub(crate) fn new(
         replay: Arc<ReplayBuffer>,
         route: Arc<dyn Route>,
-        turn: Turn,
+        lease: Lease,
         keep_alive: Duration,
     ) -> Reader {
         Reader {
             replay,
             route,
-            turn,
+            lease,
             priming: None,
             keep_alive,
             alarm: None,
@@ -98,7 +99,7 @@ impl Reader {
         {
             self.ends = None;
             self.withdrawn = true;
-            self.route.withdraw(self.turn.channel);
+            self.route.withdraw(self.lease.channel);
         }
     }
 
@@ -117,13 +118,14 @@ impl Reader {
     /// Begins the stream with an event that has an id and no message, so that the client knows
     /// where to go on before there is one (2025-11-25, transports).
     pub(crate) fn primed(mut self) -> Reader {
-        self.priming = Some(sse::primer(self.event(self.turn.after), RETRY).into());
+        self.replay.prime(self.lease);
+        self.priming = Some(sse::primer(self.event(self.lease.after), RETRY).into());
         self
     }
 
     fn event(&self, number: u64) -> EventId {
         EventId {
-            channel: self.turn.channel,
+            channel: self.lease.channel,
             number,
         }
     }
@@ -142,7 +144,7 @@ impl Reader {
         let mut waiting = bound.map(|(deadline, bound)| deadline.wait(bound));
         poll_fn(|cx| {
             self.poll_withdrawal(cx);
-            if let Some(beginning) = self.replay.beginning(self.turn, cx.waker()) {
+            if let Some(beginning) = self.replay.beginning(self.lease, cx.waker()) {
                 return Poll::Ready(beginning);
             }
             match &mut waiting {
@@ -161,15 +163,15 @@ impl Reader {
             piece.put(priming);
         }
         let cut = loop {
-            match self.replay.next(self.turn, cx.waker()) {
-                Next::Message(number, message) => {
-                    let id = self.replay.resumable.then(|| self.event(number));
+            match self.replay.next(self.lease, cx.waker()) {
+                Next::Event(number, message) => {
+                    let id = self.replay.is_resumable().then(|| self.event(number));
                     sse::message(&mut piece, id, message.bytes());
                     if piece.len() >= PIECE {
                         break false;
                     }
                 }
-                Next::Nothing if piece.is_empty() => return self.poll_silence(cx),
+                Next::Pending if piece.is_empty() => return self.poll_silence(cx),
                 Next::CutShort => match self.asked.take() {
                     Some(asked) => {
                         let answer = self.unfinished(&asked);
@@ -179,14 +181,14 @@ impl Reader {
                     None if piece.is_empty() => return Poll::Ready(None),
                     None => break false,
                 },
-                Next::All if piece.is_empty() => return Poll::Ready(None),
+                Next::Complete if piece.is_empty() => return Poll::Ready(None),
                 Next::Cut if piece.is_empty() => break true,
-                Next::Nothing | Next::All | Next::Cut => break false,
+                Next::Pending | Next::Complete | Next::Cut => break false,
             }
         };
         self.alarm = None;
         match cut {
-            true if self.replay.resumable => Poll::Ready(None),
+            true if self.replay.is_resumable() => Poll::Ready(None),
             true => Poll::Ready(Some(Err(Cut))),
             false => Poll::Ready(Some(Ok(piece.freeze()))),
         }
@@ -211,9 +213,8 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        let unfinished = self.replay.detach(self.turn);
-        if unfinished && !self.replay.resumable && self.bound.is_none() {
-            self.route.left(self.turn.channel);
+        if self.replay.detach(self.lease) {
+            self.route.left(self.lease.channel);
         }
     }
 }

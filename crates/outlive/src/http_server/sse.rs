@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use hyper::{Method, Request, StatusCode};
+use outlive_core::replay_buffer::Delivery;
 
 use super::body::Unread;
 use super::endpoint::{Caller, Refused, accepts, malformed, must_be_json};
@@ -42,15 +43,13 @@ impl Front {
         }
         let place = self.stream_place()?;
         let session = self
-            .open_session(ReplayBuffer::single(), None, caller)
+            .open_session(ReplayBuffer::new(Delivery::OneStream), None, caller)
             .await?;
         let bound = (Bound(self.clone(), session.clone()), place);
-        let Some(turn) = session.replay.listen() else {
-            return Ok(reply::busy("The server is shutting down."));
-        };
+        let lease = session.replay.listen();
         let (replay, route) = (session.replay.clone(), session.route.clone());
         let address = format!("{MESSAGES}?{SESSION}={}", session.id);
-        let reader = Reader::new(replay, route, turn, self.limits.keep_alive);
+        let reader = Reader::new(replay, route, lease, self.limits.keep_alive);
         let reader = reader.until(caller.credential.as_ref());
         Ok(reply::stream(reader.endpoint(&address).binding(bound)))
     }

@@ -12,6 +12,7 @@ use std::task::{Context, Wake};
 use std::thread;
 use std::time::Duration;
 
+use outlive_core::replay_buffer::Delivery;
 use outlive_core::server::{Channel, CloseKind, Input};
 use outlive_core::{Frame, Message, Time};
 use tokio::net::{TcpListener, ToSocketAddrs};
@@ -345,14 +346,14 @@ impl Route for Machine {
 
     fn withdraw(&self, channel: Channel) {
         let Machine { replay, .. } = self;
-        if replay.resumable || replay.single {
-            replay.hush(None);
+        if replay.delivery != Delivery::Once {
+            replay.withdraw(None);
             self.end();
             return replay.seal();
         }
-        replay.hush(Some(channel));
+        replay.withdraw(Some(channel));
         self.left(channel);
-        replay.break_off(channel);
+        replay.end_early(channel);
     }
 
     fn mirrored(&self, call: &Message) -> Vec<Mirrored> {

@@ -1,0 +1,183 @@
+//! One channel of a replay buffer: its events, its reader, and its end.
+
+use std::collections::VecDeque;
+
+use super::{Payload, ReaderId, ReplayLimits};
+
+/// How a channel has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Everything has been sent.
+    Complete,
+    /// Whoever sent on it has ended.
+    CutShort,
+}
+
+/// What is sent on one channel.
+#[derive(Clone, Debug)]
+pub(super) struct ChannelBuffer<M> {
+    /// What is kept, oldest first, with the place of each event among all of the buffer.
+    events: VecDeque<(u64, M)>,
+    /// The number of the first of them.
+    first: u64,
+    /// The number the reader reads next.
+    next: u64,
+    /// Bytes from there on.
+    backlog: usize,
+    end: Option<End>,
+    reader: Option<ReaderId>,
+    /// The reader was told that there is nothing yet.
+    pub(super) waits: bool,
+    /// The reader is to be woken at the next flush.
+    pub(super) dirty: bool,
+    /// Its client was told the id of an event of it, and can come back.
+    pub(super) known: bool,
+    /// Its reader is to go as soon as its client can come back.
+    pub(super) hangs_up: bool,
+    /// The reader is too far behind, and cannot come back.
+    pub(super) overrun: bool,
+}
+
+impl<M> Default for ChannelBuffer<M> {
+    fn default() -> ChannelBuffer<M> {
+        ChannelBuffer {
+            events: VecDeque::new(),
+            first: 1,
+            next: 1,
+            backlog: 0,
+            end: None,
+            reader: None,
+            waits: false,
+            dirty: false,
+            known: false,
+            hangs_up: false,
+            overrun: false,
+        }
+    }
+}
+
+impl<M: Payload> ChannelBuffer<M> {
+    /// Gives the channel to this reader. Returns the one that is to be woken because it has lost it.
+    pub(super) fn attach(&mut self, reader: ReaderId) -> Option<ReaderId> {
+        let fenced = self.wake();
+        self.reader = Some(reader);
+        self.hangs_up = false;
+        fenced
+    }
+
+    pub(super) fn detach(&mut self) {
+        self.reader = None;
+        self.waits = false;
+    }
+
+    pub(super) fn reader(&self) -> Option<ReaderId> {
+        self.reader
+    }
+
+    /// The reader that is to be woken, if it waits. It is then woken once.
+    pub(super) fn wake(&mut self) -> Option<ReaderId> {
+        let waits = std::mem::take(&mut self.waits);
+        self.reader.filter(|_| waits)
+    }
+
+    /// Ends the channel. The first end counts.
+    pub(super) fn end(&mut self, end: End) {
+        self.end.get_or_insert(end);
+    }
+
+    pub(super) fn ended(&self) -> Option<End> {
+        self.end
+    }
+
+    pub(super) fn takes_more(&self) -> bool {
+        self.end.is_none() && !self.overrun
+    }
+
+    /// Events that are kept.
+    pub(super) fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Their bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.events.iter().map(|(_, message)| message.size()).sum()
+    }
+
+    /// Events that wait for a reader.
+    pub(super) fn unread(&self) -> usize {
+        self.events.len() - self.read()
+    }
+
+    /// Events that are kept and were read.
+    fn read(&self) -> usize {
+        (self.next - self.first) as usize
+    }
+
+    /// The number of the last event before the one that is read next.
+    pub(super) fn position(&self) -> u64 {
+        self.next - 1
+    }
+
+    pub(super) fn is_behind(&self, limits: &ReplayLimits) -> bool {
+        self.backlog > limits.backlog_bytes || self.unread() > limits.backlog
+    }
+
+    /// Adds an event, which has this place among all of the buffer.
+    pub(super) fn push(&mut self, place: u64, message: M) {
+        self.backlog += message.size();
+        self.events.push_back((place, message));
+    }
+
+    /// The next event and its number.
+    pub(super) fn take(&mut self) -> Option<(u64, M)> {
+        let (_, message) = self.events.get(self.read())?;
+        let (number, message) = (self.next, message.clone());
+        self.next += 1;
+        self.backlog -= message.size();
+        Some((number, message))
+    }
+
+    /// Goes back, or forward, to behind this event. False if what follows it is not kept.
+    pub(super) fn rewind(&mut self, after: u64) -> bool {
+        let end = self.first + self.events.len() as u64;
+        // In this order: a client may name any number.
+        if after >= end || after + 1 < self.first {
+            return false;
+        }
+        self.next = after + 1;
+        let unread = self.events.iter().skip(self.read());
+        self.backlog = unread.map(|(_, message)| message.size()).sum();
+        true
+    }
+
+    /// The place of the first event, if it may be forgotten. The newest of all has this place.
+    pub(super) fn spare(&self, newest: u64) -> Option<u64> {
+        let place = self.events.front()?.0;
+        let may_be = match self.reader {
+            Some(_) => self.read() > 0,
+            None => self.events.len() > 1 || self.end.is_some() && place != newest,
+        };
+        may_be.then_some(place)
+    }
+
+    /// Forgets the first event.
+    pub(super) fn forget_first(&mut self) -> Option<M> {
+        let (_, message) = self.events.pop_front()?;
+        if self.next == self.first {
+            self.next += 1;
+            self.backlog -= message.size();
+        }
+        self.first += 1;
+        Some(message)
+    }
+
+    /// Forgets all events, and returns how many there were and their bytes.
+    pub(super) fn clear(&mut self) -> (usize, usize) {
+        let forgotten = (self.len(), self.bytes());
+        self.first += self.len() as u64;
+        self.next = self.first;
+        self.backlog = 0;
+        self.events.clear();
+        forgotten
+    }
+}

@@ -1,0 +1,608 @@
+//! The replay buffer of a listener: what is sent to clients over HTTP, channel by channel, until it is read.
+//!
+//! # Theory
+//!
+//! A route sends messages on [channels](Channel); HTTP responses read them. A message on a channel is an *event*: it
+//! has a number, counted from 1, and channel and number together are the event's id. One reader at a time reads a
+//! channel, and holds a [`Lease`] on it. A newer reader takes the lease over, because the older connection is most
+//! likely dead and nobody has noticed. How long events are kept depends on the [`Delivery`]:
+//!
+//! - [`Delivery::Resumable`]: a session of Streamable HTTP. A lost connection is not the end: events that were read are
+//!   kept for a while, and another reader may [resume](ReplayBuffer::resume) behind any of them. The main channel,
+//!   which no request opens, is always there.
+//! - [`Delivery::Once`]: requests without a session. An event is read once; the reader that goes abandons the channel.
+//! - [`Delivery::OneStream`]: a session of HTTP+SSE. All channels are sent on the main one, to one reader, once; while
+//!   nobody reads it, nothing is kept.
+//!
+//! The rules:
+//!
+//! - **A reader reads every event behind the one it begins at, once, in order**, or it is told that it cannot
+//!   ([`NotKept`], [`Next::Cut`]). What a reader is about to read is never dropped under it.
+//! - **A slow reader is cut off**, and not waited for, when more than [`ReplayLimits::backlog`] events or
+//!   [`ReplayLimits::backlog_bytes`] wait for it. Where it can come back, it may resume; else its channel is
+//!   [lost](ReplayBuffer::take_lost), and the route is told that nobody reads it.
+//! - **Kept events are bounded by count and bytes** over all channels ([`ReplayLimits::kept`],
+//!   [`ReplayLimits::kept_bytes`]). The oldest are forgotten first. The newest event of a channel that is not done
+//!   stays, whatever its size, and so does the newest of all: it may be the answer that a client comes back for.
+//! - **Nothing is kept for a channel that nobody can resume**: its client was told no id, or all of it is read and
+//!   forgotten, or the buffer is sealed.
+//! - **A done channel ends**, and takes nothing more. A sealed buffer ends every channel.
+//! - **A withdrawn channel forgets everything**, also what was not yet read; what is sent from then on is read.
+//!
+//! The buffer knows no time and wakes nobody itself. After every call the driver wakes the readers that
+//! [`ReplayBuffer::next_woken`] names; each has been told [`Next::Pending`], or `None` by
+//! [`ReplayBuffer::beginning`], and asks again.
+
+mod channel;
+
+use std::collections::BTreeMap;
+
+use crate::message::Message;
+use crate::server::Channel;
+
+use channel::{ChannelBuffer, End};
+
+/// How the events of a buffer reach their readers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// A reader that has lost its connection may come back for the rest.
+    Resumable,
+    /// Each event is read once, and a reader that goes does not come back.
+    Once,
+    /// As [`Delivery::Once`], and one reader reads what is sent on all channels.
+    OneStream,
+}
+
+/// What a buffer holds: something that can be written more than once and has a size.
+pub trait Payload: Clone {
+    /// Its bytes.
+    fn size(&self) -> usize;
+}
+
+impl Payload for Message {
+    fn size(&self) -> usize {
+        self.bytes().len()
+    }
+}
+
+/// The bounds of a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplayLimits {
+    /// Events that may wait for a reader. One that is further behind is cut off.
+    pub backlog: usize,
+    /// Their bytes. One event always fits.
+    pub backlog_bytes: usize,
+    /// Events kept for readers that may come back, over all channels.
+    pub kept: usize,
+    /// Their bytes.
+    pub kept_bytes: usize,
+}
+
+impl Default for ReplayLimits {
+    fn default() -> ReplayLimits {
+        ReplayLimits {
+            backlog: 65_536,
+            backlog_bytes: 4 << 20,
+            kept: 512,
+            kept_bytes: 1 << 20,
+        }
+    }
+}
+
+/// One reader of a channel. Numbers are never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReaderId(u64);
+
+/// The right to read a channel, until another reader takes it over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// The channel.
+    pub channel: Channel,
+    /// The number of the last event before those it reads.
+    pub after: u64,
+    /// Who holds it.
+    pub reader: ReaderId,
+}
+
+/// What follows the event that a reader wants to resume behind is not kept, or there is no such event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotKept;
+
+/// What a reader reads next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next<M> {
+    /// The event of this number.
+    Event(u64, M),
+    /// Nothing yet. The reader is [woken](ReplayBuffer::next_woken) when that changes.
+    Pending,
+    /// Nothing more: the channel is done.
+    Complete,
+    /// Nothing more, although the channel is not done: whoever sent on it has ended.
+    CutShort,
+    /// Nothing more: the reader was too slow, or another has taken its lease over.
+    Cut,
+}
+
+/// How a channel begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Beginning<M> {
+    /// It is done, and nothing was sent on it.
+    Silence,
+    /// It is done with this one message, which is taken out of the buffer.
+    Answer(M),
+    /// There is more, or may be.
+    Stream,
+}
+
+/// What is sent to the clients of one route. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct ReplayBuffer<M> {
+    delivery: Delivery,
+    limits: ReplayLimits,
+    channels: BTreeMap<Channel, ChannelBuffer<M>>,
+    /// Events in all channels, and their bytes.
+    kept: usize,
+    kept_bytes: usize,
+    /// Channels whose readers are to be woken at the next flush.
+    dirty: Vec<Channel>,
+    woken: Vec<ReaderId>,
+    lost: Vec<Channel>,
+    /// Leases that were not given back.
+    readers: usize,
+    /// Readers and events so far.
+    reader_ids: u64,
+    events: u64,
+    /// The main channel has had a reader.
+    was_listened_to: bool,
+    sealed: bool,
+}
+
+impl<M: Payload> ReplayBuffer<M> {
+    /// An empty buffer.
+    pub fn new(delivery: Delivery, limits: ReplayLimits) -> ReplayBuffer<M> {
+        ReplayBuffer {
+            delivery,
+            limits,
+            channels: BTreeMap::new(),
+            kept: 0,
+            kept_bytes: 0,
+            dirty: Vec::new(),
+            woken: Vec::new(),
+            lost: Vec::new(),
+            readers: 0,
+            reader_ids: 0,
+            events: 0,
+            was_listened_to: false,
+            sealed: false,
+        }
+    }
+
+    /// Opens a channel for the reader of an exchange. The driver chooses the channel and never uses it twice.
+    pub fn open(&mut self, channel: Channel) -> Lease {
+        let mut buffer = ChannelBuffer::default();
+        if self.sealed {
+            buffer.end(End::CutShort);
+        }
+        let reader = self.new_reader();
+        buffer.attach(reader);
+        if let Some(old) = self.channels.insert(channel, buffer) {
+            self.discount(&old);
+        }
+        Lease {
+            channel,
+            after: 0,
+            reader,
+        }
+    }
+
+    /// Reads the main channel from where its last reader ended, and takes the lease over from that one.
+    pub fn listen(&mut self) -> Lease {
+        self.was_listened_to = true;
+        let reader = self.new_reader();
+        let main = self.main();
+        let (after, fenced) = (main.position(), main.attach(reader));
+        self.woken.extend(fenced);
+        self.trim();
+        Lease {
+            channel: Channel::MAIN,
+            after,
+            reader,
+        }
+    }
+
+    /// Reads a channel from behind this event, and takes the lease over from its reader.
+    pub fn resume(&mut self, at: Channel, after: u64) -> Result<Lease, NotKept> {
+        if self.delivery != Delivery::Resumable || self.sealed {
+            return Err(NotKept);
+        }
+        if at == Channel::MAIN {
+            self.main();
+        }
+        let channel = self.channels.get_mut(&at).ok_or(NotKept)?;
+        if !channel.known || !channel.rewind(after) {
+            return Err(NotKept);
+        }
+        self.was_listened_to |= at == Channel::MAIN;
+        let reader = self.new_reader();
+        if let Some(channel) = self.channels.get_mut(&at) {
+            self.woken.extend(channel.attach(reader));
+        }
+        self.trim();
+        Ok(Lease {
+            channel: at,
+            after,
+            reader,
+        })
+    }
+
+    /// The reader tells its client the id of the event before the first one, so that the client can come back before
+    /// there is any.
+    pub fn prime(&mut self, lease: Lease) {
+        if let Some(channel) = self.leased(lease) {
+            channel.known = true;
+            if channel.hangs_up {
+                self.cut(lease.channel);
+            }
+        }
+    }
+
+    /// The reader is gone. True if its channel is abandoned with that, and the route was not yet told so.
+    pub fn detach(&mut self, lease: Lease) -> bool {
+        self.readers -= 1;
+        let delivery = self.delivery;
+        let Some(channel) = self.leased(lease) else {
+            return false;
+        };
+        channel.detach();
+        let abandoned = delivery == Delivery::Once && channel.ended().is_none();
+        let was_lost = channel.overrun;
+        self.settle(lease.channel);
+        self.trim();
+        if abandoned && was_lost {
+            let untold = self.lost.extract_if(.., |it| *it == lease.channel);
+            return untold.count() > 0;
+        }
+        abandoned
+    }
+
+    /// What comes next for this reader.
+    pub fn read(&mut self, lease: Lease) -> Next<M> {
+        let resumable = self.delivery == Delivery::Resumable;
+        let Some(channel) = self.leased(lease).filter(|it| !it.overrun) else {
+            return Next::Cut;
+        };
+        let Some((number, message)) = channel.take() else {
+            return match channel.ended() {
+                None => {
+                    channel.waits = true;
+                    Next::Pending
+                }
+                Some(End::Complete) => Next::Complete,
+                Some(End::CutShort) => Next::CutShort,
+            };
+        };
+        match resumable {
+            true => {
+                channel.known = true;
+                self.trim();
+            }
+            false => self.forget_first(lease.channel),
+        }
+        Next::Event(number, message)
+    }
+
+    /// How the channel of a new reader begins, as far as can be told now. If that is not yet, the reader is
+    /// [woken](ReplayBuffer::next_woken) when it is.
+    pub fn beginning(&mut self, lease: Lease) -> Option<Beginning<M>> {
+        if !self.channels.contains_key(&lease.channel) {
+            return Some(Beginning::Silence);
+        }
+        let Some(channel) = self.leased(lease).filter(|it| !it.overrun) else {
+            return Some(Beginning::Stream);
+        };
+        match (channel.ended(), channel.len()) {
+            (Some(_), 0) => Some(Beginning::Silence),
+            (Some(End::Complete), 1) => {
+                let answer = channel.take();
+                self.remove(lease.channel);
+                answer.map(|(_, message)| Beginning::Answer(message))
+            }
+            (None, 0) => {
+                channel.waits = true;
+                None
+            }
+            _ => Some(Beginning::Stream),
+        }
+    }
+
+    /// Sends a message on a channel. Its reader is woken at the next [flush](ReplayBuffer::flush), or when the channel
+    /// is done. Nothing is kept if nobody can read it.
+    pub fn send(&mut self, at: Channel, message: M) {
+        let at = match self.delivery {
+            Delivery::OneStream => Channel::MAIN,
+            Delivery::Resumable | Delivery::Once => at,
+        };
+        let (resumable, limits) = (self.delivery == Delivery::Resumable, self.limits);
+        if at == Channel::MAIN && resumable && !self.sealed {
+            self.main();
+        }
+        let Some(channel) = self.channels.get(&at).filter(|it| it.takes_more()) else {
+            return;
+        };
+        if channel.reader().is_some() && channel.is_behind(&limits) {
+            match resumable {
+                true => self.cut(at),
+                false => return self.overrun(at),
+            }
+        }
+        // A reader that was cut off may have been the only one there will be.
+        let Some(channel) = self.channels.get_mut(&at) else {
+            return;
+        };
+        self.kept += 1;
+        self.kept_bytes += message.size();
+        self.events += 1;
+        channel.push(self.events, message);
+        if !std::mem::replace(&mut channel.dirty, true) {
+            self.dirty.push(at);
+        }
+        self.trim();
+    }
+
+    /// Everything has been sent on this channel.
+    pub fn done(&mut self, at: Channel) {
+        if self.delivery == Delivery::OneStream {
+            // Its last message is what the reader of everything waits for.
+            return self.flush();
+        }
+        self.end(at, End::Complete);
+    }
+
+    /// Nothing more will be sent on this channel, whether it is done or not.
+    pub fn end_early(&mut self, at: Channel) {
+        self.end(at, End::CutShort);
+    }
+
+    /// Wakes whoever has something to read.
+    pub fn flush(&mut self) {
+        for at in std::mem::take(&mut self.dirty) {
+            if let Some(channel) = self.channels.get_mut(&at) {
+                channel.dirty = false;
+                self.woken.extend(channel.wake());
+            }
+        }
+    }
+
+    /// Ends the connection of a channel's reader, but not the channel: the client is to come back for the rest. One
+    /// that was told no id could not, and keeps its connection until it is [primed](ReplayBuffer::prime).
+    pub fn hang_up(&mut self, at: Channel) {
+        let can_return = self.delivery == Delivery::Resumable && !self.sealed;
+        let channel = self
+            .channels
+            .get_mut(&at)
+            .filter(|it| can_return && it.reader().is_some());
+        match channel {
+            Some(channel) if channel.known => self.cut(at),
+            Some(channel) => channel.hangs_up = true,
+            None => {}
+        }
+    }
+
+    /// Forgets what was sent on this channel, or on all of them: its client may not read it any more.
+    pub fn withdraw(&mut self, at: Option<Channel>) {
+        let all: Vec<Channel> = match at {
+            Some(at) => vec![at],
+            None => self.channels.keys().copied().collect(),
+        };
+        for at in all {
+            if let Some(channel) = self.channels.get_mut(&at) {
+                let (events, bytes) = channel.clear();
+                self.kept -= events;
+                self.kept_bytes -= bytes;
+            }
+            self.settle(at);
+        }
+    }
+
+    /// Ends every channel, and takes nothing more.
+    pub fn seal(&mut self) {
+        self.sealed = true;
+        for (at, channel) in &mut self.channels {
+            // Nobody waits for an answer on the main channel.
+            channel.end(match *at {
+                Channel::MAIN => End::Complete,
+                _ => End::CutShort,
+            });
+            self.woken.extend(channel.wake());
+        }
+        let all: Vec<Channel> = self.channels.keys().copied().collect();
+        all.into_iter().for_each(|at| self.settle(at));
+    }
+
+    /// The next reader that is to ask again.
+    pub fn next_woken(&mut self) -> Option<ReaderId> {
+        self.woken.pop()
+    }
+
+    /// The channels whose readers have fallen too far behind, and cannot come back, since the last time.
+    pub fn take_lost(&mut self) -> Vec<Channel> {
+        std::mem::take(&mut self.lost)
+    }
+
+    /// Whether there are any.
+    pub fn has_lost(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
+    /// Whether a [flush](ReplayBuffer::flush) may wake somebody.
+    pub fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    /// Whether everything has been sent on this channel.
+    pub fn is_done(&self, at: Channel) -> bool {
+        self.channels
+            .get(&at)
+            .is_some_and(|it| it.ended().is_some())
+    }
+
+    /// Whether nothing will be sent any more.
+    pub fn is_sealed(&self) -> bool {
+        self.sealed
+    }
+
+    /// Whether the one reader of everything has fallen too far behind.
+    pub fn is_overrun(&self) -> bool {
+        self.delivery == Delivery::OneStream
+            && self
+                .channels
+                .get(&Channel::MAIN)
+                .is_some_and(|it| it.overrun)
+    }
+
+    /// Whether somebody reads this channel.
+    pub fn is_read(&self, at: Channel) -> bool {
+        self.channels
+            .get(&at)
+            .is_some_and(|it| it.reader().is_some())
+    }
+
+    /// Whether the client has read the main channel, and does so no more.
+    pub fn was_left(&self) -> bool {
+        self.was_listened_to && !self.is_read(Channel::MAIN)
+    }
+
+    /// Whether somebody reads, or has not noticed yet that its lease is gone.
+    pub fn has_readers(&self) -> bool {
+        self.readers > 0
+    }
+
+    /// How the events reach their readers.
+    pub fn delivery(&self) -> Delivery {
+        self.delivery
+    }
+
+    /// Its bounds.
+    pub fn limits(&self) -> &ReplayLimits {
+        &self.limits
+    }
+
+    /// The events that are held, and their bytes.
+    pub fn held(&self) -> (usize, usize) {
+        (self.kept, self.kept_bytes)
+    }
+
+    /// The channels that are held, with the number of events on each and of those that wait for a reader.
+    pub fn channels(&self) -> impl Iterator<Item = (Channel, usize, usize)> {
+        self.channels
+            .iter()
+            .map(|(at, it)| (*at, it.len(), it.unread()))
+    }
+
+    fn new_reader(&mut self) -> ReaderId {
+        self.readers += 1;
+        self.reader_ids += 1;
+        ReaderId(self.reader_ids)
+    }
+
+    /// The main channel, which is there when it is needed.
+    fn main(&mut self) -> &mut ChannelBuffer<M> {
+        let (sealed, resumable) = (self.sealed, self.delivery == Delivery::Resumable);
+        self.channels.entry(Channel::MAIN).or_insert_with(|| {
+            let mut main = ChannelBuffer::default();
+            // Every client knows where it begins.
+            main.known = resumable;
+            if sealed {
+                main.end(End::Complete);
+            }
+            main
+        })
+    }
+
+    /// The channel of this lease, unless another reader has taken it over.
+    fn leased(&mut self, lease: Lease) -> Option<&mut ChannelBuffer<M>> {
+        let channel = self.channels.get_mut(&lease.channel);
+        channel.filter(|it| it.reader() == Some(lease.reader))
+    }
+
+    fn end(&mut self, at: Channel, end: End) {
+        if let Some(channel) = self.channels.get_mut(&at) {
+            channel.end(end);
+            self.woken.extend(channel.wake());
+            self.settle(at);
+            self.trim();
+        }
+    }
+
+    /// Takes the lease from the reader of a channel.
+    fn cut(&mut self, at: Channel) {
+        if let Some(channel) = self.channels.get_mut(&at) {
+            self.woken.extend(channel.wake());
+            channel.detach();
+            self.settle(at);
+            self.trim();
+        }
+    }
+
+    /// Sends nothing more to a reader that is too far behind and cannot come back.
+    fn overrun(&mut self, at: Channel) {
+        if let Some(channel) = self.channels.get_mut(&at) {
+            let (events, bytes) = channel.clear();
+            self.kept -= events;
+            self.kept_bytes -= bytes;
+            channel.overrun = true;
+            self.woken.extend(channel.wake());
+            self.lost.push(at);
+        }
+    }
+
+    /// Forgets the events that were kept longest until the rest is within the bounds, but nothing that a reader is
+    /// about to read.
+    fn trim(&mut self) {
+        if self.delivery != Delivery::Resumable {
+            return;
+        }
+        while self.kept > self.limits.kept || self.kept_bytes > self.limits.kept_bytes {
+            let newest = self.events;
+            let spare =
+                (self.channels.iter()).filter_map(|(at, it)| Some((it.spare(newest)?, *at)));
+            let Some((_, at)) = spare.min() else {
+                return;
+            };
+            self.forget_first(at);
+            self.settle(at);
+        }
+    }
+
+    fn forget_first(&mut self, at: Channel) {
+        let channel = self.channels.get_mut(&at);
+        if let Some(message) = channel.and_then(ChannelBuffer::forget_first) {
+            self.kept -= 1;
+            self.kept_bytes -= message.size();
+        }
+    }
+
+    /// Forgets a channel that nobody reads and nobody can come back to.
+    fn settle(&mut self, at: Channel) {
+        let Some(channel) = self.channels.get(&at) else {
+            return;
+        };
+        let resumable = self.delivery == Delivery::Resumable && !self.sealed;
+        let is_spent = channel.ended().is_some() && channel.len() == 0;
+        let can_return = resumable && channel.known && !is_spent;
+        if channel.reader().is_none() && !can_return {
+            self.remove(at);
+        }
+    }
+
+    fn remove(&mut self, at: Channel) {
+        if let Some(channel) = self.channels.remove(&at) {
+            self.discount(&channel);
+        }
+    }
+
+    fn discount(&mut self, channel: &ChannelBuffer<M>) {
+        self.kept -= channel.len();
+        self.kept_bytes -= channel.bytes();
+    }
+}

@@ -1,0 +1,100 @@
+//! What happens to a replay buffer, step by step, drawn from a seed.
+
+/// SplitMix64: small, fast, and the same everywhere.
+#[derive(Clone)]
+pub struct Dice(u64);
+
+impl Dice {
+    pub fn new(seed: u64) -> Dice {
+        Dice(seed)
+    }
+
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % n
+    }
+}
+
+/// Something that happens. The first number chooses among what is there at that moment.
+#[derive(Clone, Copy, Debug)]
+pub enum Step {
+    /// An exchange opens a channel and reads it.
+    Open,
+    /// The n-th newest reader asks how its channel begins, or reads what is there, up to so many events.
+    Read(u8, u8),
+    /// The n-th newest reader is told an id before there is an event.
+    Prime(u8),
+    /// The n-th newest reader goes.
+    Detach(u8),
+    /// A reader of the main channel comes.
+    Listen,
+    /// The client of the n-th newest channel resumes behind the last event it was told of, or one that many earlier.
+    Resume(u8, u8),
+    /// Somebody resumes where nobody was told to.
+    Guess(u8, u8),
+    /// A message of this size is sent on the n-th newest channel, or on the main one.
+    Send(u8, u8),
+    Done(u8),
+    EndEarly(u8),
+    Flush,
+    HangUp(u8),
+    /// The token of the n-th newest channel's client is withdrawn.
+    Withdraw(u8),
+    /// The token of all clients is.
+    WithdrawAll,
+    /// The route asks which channels are lost.
+    TakeLost,
+    Seal,
+}
+
+pub fn draw(dice: &mut Dice, steps: usize) -> Vec<Step> {
+    let mut schedule = Vec::new();
+    // Some have many channels at a time, some few; some send large messages.
+    let channels = 1 + dice.below(5);
+    let sizes = [8, 20, 60][dice.below(3) as usize];
+    while schedule.len() < steps {
+        let n = dice.below(channels) as u8;
+        let m = dice.below(4) as u8;
+        schedule.push(match dice.below(100) {
+            0..=8 => Step::Open,
+            9..=30 => Step::Read(n, 1 + m * 2),
+            31..=35 => Step::Prime(n),
+            36..=42 => Step::Detach(n),
+            43..=45 => Step::Listen,
+            46..=53 => Step::Resume(n, m.saturating_sub(1)),
+            54 => Step::Guess(n, m),
+            55..=80 => Step::Send(n, 1 + dice.below(sizes) as u8),
+            81..=85 => Step::Done(n),
+            86 if dice.below(3) == 0 => Step::EndEarly(n),
+            87..=92 => Step::Flush,
+            93..=94 => Step::HangUp(n),
+            95 => Step::Withdraw(n),
+            96 if dice.below(4) == 0 => Step::WithdrawAll,
+            97 => Step::TakeLost,
+            98 if dice.below(6) == 0 => Step::Seal,
+            _ => Step::Send(n, 1),
+        });
+    }
+    schedule
+}
+
+/// The smallest schedule found that still fails.
+pub fn shrink(mut schedule: Vec<Step>, fails: impl Fn(&[Step]) -> bool) -> Vec<Step> {
+    let mut run = schedule.len() / 2;
+    while run > 0 {
+        let mut at = 0;
+        while at + run <= schedule.len() {
+            let mut shorter = schedule.clone();
+            shorter.drain(at..at + run);
+            match fails(&shorter) {
+                true => schedule = shorter,
+                false => at += run,
+            }
+        }
+        run /= 2;
+    }
+    schedule
+}
