@@ -30,6 +30,7 @@ mod memory;
 pub mod message;
 pub mod meter;
 pub mod policy;
+pub mod principal;
 pub mod protocol;
 pub mod reconnect;
 pub mod replay_buffer;

@@ -23,14 +23,7 @@ use rustc_hash::FxHashMap;
 
 use crate::time::Time;
 
-/// Who a request comes from, as far as credentials tell. Two requests with the same token have the same principal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Principal(pub u64);
-
-impl Principal {
-    /// Whoever comes, where no credentials are asked for.
-    pub const ANYONE: Principal = Principal(0);
-}
+pub use crate::principal::Principal;
 
 /// The bounds of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -52,6 +52,11 @@ pub(super) fn page(upstreams: &Upstreams, census: &Census, is_ready: bool) -> St
     page.gauge("outlive_connections", help, census.connections);
     let help = "Sessions of clients that have shaken hands.";
     page.gauge("outlive_sessions", help, census.sessions);
+    let name = "outlive_principal_sessions";
+    page.family(name, "gauge", "Sessions by who has opened them.");
+    for (principal, count) in &census.sessions_of {
+        page.sample(name, &[("principal", &principal.to_string())], count);
+    }
     let help = "Streams of clients that listen.";
     page.gauge("outlive_streams", help, census.streams);
     servers(&mut page, &upstreams.meter);

@@ -84,6 +84,7 @@ impl Pages for Upstreams {
             sessions,
             streams,
             server_uses,
+            ..
         } = census;
         let mut page = String::from(HEAD);
         let _ = write!(

@@ -6,7 +6,6 @@
 //! be rebound. Refusals say what to add where, or people turn the admission off (FM-72).
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -14,7 +13,7 @@ use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderValue, ORIGIN, WWW_AUT
 use hyper::{StatusCode, Uri};
 
 use super::reply::{self, Reply, SESSION_ID};
-use super::token::{Credential, Tokens};
+use super::token::{Identity, Tokens};
 
 /// The rules for whoever wants to come in.
 #[derive(Clone, Debug, Default)]
@@ -112,13 +111,10 @@ impl Admission {
         }
     }
 
-    /// Whether a request shows a token, where one is needed; if not, the response to it.
-    pub(crate) fn check_token(
-        &self,
-        headers: &HeaderMap,
-    ) -> Result<Option<Arc<Credential>>, Box<Reply>> {
+    /// Who sends a request; if it shows no good token where one is needed, the response to it.
+    pub(crate) fn authenticate(&self, headers: &HeaderMap) -> Result<Identity, Box<Reply>> {
         let Some(tokens) = &self.tokens else {
-            return Ok(None);
+            return Ok(Identity::default());
         };
         let Some(shown) = header(headers, AUTHORIZATION.as_str()) else {
             let sentence = "A token is needed: send `Authorization: Bearer …`.";
@@ -128,7 +124,7 @@ impl Admission {
             .split_once(' ')
             .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
         match shown.and_then(|(_, shown)| tokens.admit(shown.trim())) {
-            Some(credential) => Ok(Some(credential)),
+            Some(credential) => Ok(credential.into()),
             None => Err(reply::unauthorized("The token is not the right one.").into()),
         }
     }
@@ -147,7 +143,7 @@ impl Admission {
         };
         match password() {
             Some(true) => Ok(()),
-            _ => self.check_token(headers).map(drop).map_err(|mut reply| {
+            _ => self.authenticate(headers).map(drop).map_err(|mut reply| {
                 let how = HeaderValue::from_static(
                     "Basic realm=\"outlive: any name, the token as password\"",
                 );
@@ -219,7 +215,7 @@ mod tests {
         }
         let checked = admission
             .check_names(&map, &Uri::from_static("/mcp"))
-            .and_then(|()| admission.check_token(&map).map(drop));
+            .and_then(|()| admission.authenticate(&map).map(drop));
         match checked {
             Ok(()) => 200,
             Err(reply) => reply.status().as_u16(),
@@ -350,7 +346,7 @@ mod tests {
             let mut map = HeaderMap::new();
             map.insert("authorization", HeaderValue::from_static(value));
             let basic = admission.check_visitor(&map).is_ok();
-            (basic, admission.check_token(&map).is_ok())
+            (basic, admission.authenticate(&map).is_ok())
         };
         assert_eq!(shown("Bearer secret"), (true, true));
         // me:secret, me:wrong, secret

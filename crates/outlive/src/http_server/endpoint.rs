@@ -9,10 +9,10 @@ use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, ORIGIN};
 use hyper::{Method, Request, StatusCode};
 use memchr::memmem;
 use outlive_core::message::{Defect, Kind as MessageKind};
+use outlive_core::principal::Principal;
 use outlive_core::protocol::header::LAST_EVENT_ID;
 use outlive_core::protocol::{Era, code, version};
 use outlive_core::replay_buffer::Delivery;
-use outlive_core::session_table::Principal;
 use outlive_core::sse::EventId;
 use outlive_core::{Error, Frame, Id, Message};
 use serde::Deserialize;
@@ -27,8 +27,8 @@ use super::reader::Reader;
 use super::replay_buffer::{Beginning, ReplayBuffer};
 use super::reply::{self, Reply, SESSION_ID};
 use super::request_metadata::{self, VERSION};
-use super::session::{ClientSession, Unopened, Use, principal};
-use super::token::Credential;
+use super::session::{ClientSession, Unopened, Use};
+use super::token::Identity;
 use super::{Kind, Room, Route, cors, sse};
 
 /// An answer that comes this soon is a plain response; for a later one a stream is opened, so
@@ -42,8 +42,8 @@ pub(super) type Refused<T> = Result<T, Box<Reply>>;
 pub(super) struct Caller<'a> {
     /// The alarm of its connection.
     deadline: &'a DeadlineTimer,
-    /// Proof of its token, where one is needed.
-    pub(super) credential: Option<Arc<Credential>>,
+    /// Who that is.
+    pub(super) identity: Identity,
     /// Where it sends it.
     pub(super) endpoint: &'a Endpoint,
 }
@@ -51,14 +51,14 @@ pub(super) struct Caller<'a> {
 impl Caller<'_> {
     /// Whether its token is still good.
     fn check(&self) -> Refused<()> {
-        match self.credential.as_ref().is_none_or(|it| it.is_good()) {
+        match self.identity.is_good() {
             true => Ok(()),
             false => Err(reply::unauthorized("The token is not the right one.").into()),
         }
     }
 
     fn principal(&self) -> Principal {
-        principal(self.credential.as_deref())
+        self.identity.principal()
     }
 }
 
@@ -101,12 +101,12 @@ impl Front {
         if let Some(page) = self.page(&request) {
             return page;
         }
-        let credential = self.admission.check_token(request.headers())?;
+        let identity = self.admission.authenticate(request.headers())?;
         let first = &self.endpoints[0];
         let named = self.endpoint_at(request.uri().path());
         let caller = &Caller {
             deadline,
-            credential,
+            identity,
             // The paths of HTTP+SSE are those of the first.
             endpoint: named.unwrap_or(first),
         };
@@ -240,7 +240,7 @@ impl Front {
             return Err(shutting_down());
         }
         if !self.sessions.make_room() {
-            return Err(self.full(TOO_MANY_SESSIONS));
+            return Err(self.full(caller, TOO_MANY_SESSIONS));
         }
         let (number, replay) = (caller.endpoint.number, Arc::new(replay));
         let kind = Kind::Session(caller.principal(), opening);
@@ -251,11 +251,11 @@ impl Front {
         self.wait_for_room(&*newcomer.route, caller).await?;
         caller.check()?;
         // Before the answer is out: the client may use it at once.
-        let credential = caller.credential.as_deref();
         let route = newcomer.route.clone();
-        let opened = self.sessions.open(number, credential, replay, route);
+        let principal = caller.principal();
+        let opened = self.sessions.open(number, principal, replay, route);
         let session = opened.map_err(|unopened| match unopened {
-            Unopened::Full => self.full(TOO_MANY_SESSIONS),
+            Unopened::Full => self.full(caller, TOO_MANY_SESSIONS),
             Unopened::NoRandomness => {
                 let sentence = "The server has no randomness for a session id.";
                 reply::refusal(StatusCode::INTERNAL_SERVER_ERROR, sentence).into()
@@ -281,17 +281,18 @@ impl Front {
                         true => "raise --max-servers, or let sessions --share one",
                         false => "raise `max_servers`, or let sessions `share` one",
                     };
-                    return Err(self.full(&format!(
+                    let sentence = format!(
                         "Each session has a server to itself, there are as many of them as there may be, and none has \
                          been unused for long. Try again later. Whoever runs this gateway can {how}."
-                    )));
+                    );
+                    return Err(self.full(caller, &sentence));
                 }
             }
         }
     }
 
-    fn full(&self, sentence: &str) -> Box<Reply> {
-        self.tell_full(sentence);
+    fn full(&self, caller: &Caller<'_>, sentence: &str) -> Box<Reply> {
+        self.tell_full(caller.principal(), sentence);
         reply::busy(sentence).into()
     }
 
@@ -359,7 +360,7 @@ impl Front {
         };
         let (replay, route) = (session.replay.clone(), session.route.clone());
         let reader = Reader::new(replay, route, lease, self.limits.keep_alive).binding(place);
-        let reader = reader.until(caller.credential.as_ref());
+        let reader = reader.until(&caller.identity);
         Ok(reply::stream(
             match cursor.is_none() && is_primed(headers) {
                 true => reader.primed(),
@@ -498,7 +499,7 @@ impl Exchange<'_> {
         let lease = self.replay.open(channel);
         let keep_alive = self.front.limits.keep_alive;
         let reader = Reader::new(self.replay.clone(), self.route.clone(), lease, keep_alive)
-            .until(self.caller.credential.as_ref());
+            .until(&self.caller.identity);
         let at_once = self.route.hear(channel, frame);
         (reader, at_once)
     }

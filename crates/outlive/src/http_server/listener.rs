@@ -11,6 +11,7 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use outlive_core::principal::Principal;
 use outlive_core::replay_buffer::Delivery;
 use outlive_core::server::Channel;
 use outlive_core::session_table::TableLimits;
@@ -113,13 +114,13 @@ impl Front {
     }
 
     /// A client was refused for want of room. Whoever runs this is told, now and then.
-    pub(super) fn tell_full(&self, sentence: &str) {
+    pub(super) fn tell_full(&self, principal: Principal, sentence: &str) {
         let told = self.full_told.lock();
         let mut told = told.unwrap_or_else(PoisonError::into_inner);
         if told.is_none_or(|at| at.elapsed() >= TELL_FULL) {
             *told = Some(Instant::now());
             drop(told);
-            (self.tell)(&format!("a client was refused: {sentence}"));
+            (self.tell)(&format!("a client was refused ({principal}): {sentence}"));
         }
     }
 

@@ -6,11 +6,12 @@
 //! yes or no and nothing else: such a request may come from a page that has rebound its name to us (FM-72).
 //! `/metrics` and the page for people need the token, if there is one.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::{Method, Request, StatusCode};
+use outlive_core::principal::Principal;
 use serde_json::{Value, json};
 
 use super::body::Unread;
@@ -62,6 +63,8 @@ pub(crate) struct ServerUse {
 pub(crate) struct Census {
     pub(crate) connections: usize,
     pub(crate) sessions: usize,
+    /// Of these, how many each principal has opened that has any.
+    pub(crate) sessions_of: BTreeMap<Principal, usize>,
     pub(crate) streams: usize,
     /// By the numbers of their servers.
     pub(crate) server_uses: HashMap<u64, ServerUse>,
@@ -73,6 +76,7 @@ impl Front {
         Census {
             connections: limits.connections - self.places.available_permits(),
             sessions: self.sessions.count(),
+            sessions_of: self.sessions.count_by_principal(),
             streams: limits.streams - self.streams.available_permits(),
             server_uses: self.sessions.server_uses(self.admission.tokens.as_ref()),
         }
@@ -94,7 +98,7 @@ impl Front {
             _ => {
                 let (headers, uri) = (request.headers(), request.uri());
                 let known = self.admission.check_names(headers, uri).is_ok();
-                let may_see_all = known && self.admission.check_token(headers).is_ok();
+                let may_see_all = known && self.admission.authenticate(headers).is_ok();
                 let Readiness { ready, mut data } = pages.ready(may_see_all);
                 if !known {
                     data = json!({ "ready": ready });

@@ -16,7 +16,7 @@ use tokio::time::{Instant, Sleep};
 use super::Route;
 use super::deadline::DeadlineTimer;
 use super::replay_buffer::{Beginning, Next, ReplayBuffer};
-use super::token::Credential;
+use super::token::Identity;
 
 /// How long a client is told to wait before it comes back for the rest of a stream.
 const RETRY: Duration = Duration::from_millis(500);
@@ -65,8 +65,8 @@ impl Reader {
     }
 
     /// Reads for as long as the token is good that the client has shown.
-    pub(crate) fn until(mut self, credential: Option<&Arc<Credential>>) -> Reader {
-        self.ends = credential.map(|credential| Box::pin(credential.clone().ends()) as _);
+    pub(crate) fn until(mut self, identity: &Identity) -> Reader {
+        self.ends = identity.withdrawal().map(|ends| Box::pin(ends) as _);
         self
     }
 

@@ -3,7 +3,7 @@
 //! The rules are those of the [session table](outlive_core::session_table). Here are the sessions, the clock, and
 //! who is told to end.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::Route;
 use super::pages::ServerUse;
 use super::replay_buffer::ReplayBuffer;
-use super::token::{Credential, Tokens};
+use super::token::Tokens;
 use outlive_core::Time;
 use outlive_core::server::Channel;
 use outlive_core::session_table::{Activity, Ends, Principal, SessionTable, TableLimits, Tracked};
@@ -147,7 +147,7 @@ impl Sessions {
     pub(crate) fn open(
         &self,
         endpoint: usize,
-        credential: Option<&Credential>,
+        principal: Principal,
         replay: Arc<ReplayBuffer>,
         route: Arc<dyn Route>,
     ) -> Result<Arc<ClientSession>, Unopened> {
@@ -162,7 +162,6 @@ impl Sessions {
             confirmed: AtomicBool::new(false),
             clock: self.clock,
         });
-        let principal = principal(credential);
         let opened = self.change(|table, now| table.open(id, principal, session.clone(), now));
         opened.map_err(|_| Unopened::Full)?;
         Ok(session)
@@ -204,6 +203,15 @@ impl Sessions {
         self.lock().len()
     }
 
+    /// How many sessions each principal has that has any.
+    pub(super) fn count_by_principal(&self) -> BTreeMap<Principal, usize> {
+        let mut counts = BTreeMap::new();
+        for (principal, ..) in self.lock().iter(self.clock.now()) {
+            *counts.entry(principal).or_default() += 1;
+        }
+        counts
+    }
+
     pub(crate) fn all(&self) -> Vec<Arc<ClientSession>> {
         let mut table = self.lock();
         let all = table.iter(self.clock.now());
@@ -237,11 +245,6 @@ pub(crate) enum Unopened {
     Full,
     /// There is no id that nobody can guess.
     NoRandomness,
-}
-
-/// Who a request comes from.
-pub(crate) fn principal(credential: Option<&Credential>) -> Principal {
-    credential.map_or(Principal::ANYONE, Credential::principal)
 }
 
 /// An id nobody can guess: 128 bits from the operating system, in visible letters.

@@ -50,7 +50,7 @@ impl Front {
         let (replay, route) = (session.replay.clone(), session.route.clone());
         let address = format!("{MESSAGES}?{SESSION}={}", session.id);
         let reader = Reader::new(replay, route, lease, self.limits.keep_alive);
-        let reader = reader.until(caller.credential.as_ref());
+        let reader = reader.until(&caller.identity);
         Ok(reply::stream(reader.endpoint(&address).binding(bound)))
     }
 

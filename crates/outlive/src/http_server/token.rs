@@ -73,6 +73,38 @@ impl Credential {
     }
 }
 
+/// Who sends a request: what [authentication](super::Admission::authenticate) returns.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Identity {
+    /// Proof of its token, where one is needed.
+    credential: Option<Arc<Credential>>,
+}
+
+impl Identity {
+    /// Who it is. There is no secret in it.
+    pub(crate) fn principal(&self) -> Principal {
+        let credential = self.credential.as_deref();
+        credential.map_or(Principal::ANYONE, Credential::principal)
+    }
+
+    /// Whether it may still do what it does.
+    pub(crate) fn is_good(&self) -> bool {
+        self.credential.as_deref().is_none_or(Credential::is_good)
+    }
+
+    /// Ready when it may not any more; `None` if that cannot happen.
+    pub(crate) fn withdrawal(&self) -> Option<impl Future<Output = ()> + Send + Sync + use<>> {
+        self.credential.clone().map(Credential::ends)
+    }
+}
+
+impl From<Arc<Credential>> for Identity {
+    fn from(credential: Arc<Credential>) -> Identity {
+        let credential = Some(credential);
+        Identity { credential }
+    }
+}
+
 impl Tokens {
     /// This one.
     pub(crate) fn word(token: String) -> Tokens {
@@ -286,5 +318,18 @@ mod tests {
         tokens.replace(vec!["one".into()]);
         let later = tokens.admit("one").expect("good");
         assert_ne!(one.principal(), later.principal());
+    }
+
+    #[test]
+    fn an_identity_says_who_it_is_and_no_secret() {
+        let anyone = Identity::default();
+        assert_eq!(anyone.principal(), Principal::ANYONE);
+        assert!(anyone.is_good() && anyone.withdrawal().is_none());
+        let tokens = Tokens::word("hunter22".into());
+        let known = Identity::from(tokens.admit("hunter22").expect("good"));
+        assert_eq!(known.principal().to_string(), "token-1");
+        assert!(!format!("{known:?}").contains("hunter22"));
+        tokens.replace(vec!["other".into()]);
+        assert!(!known.is_good() && known.withdrawal().is_some());
     }
 }

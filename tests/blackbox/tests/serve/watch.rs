@@ -130,6 +130,8 @@ fn everything_told_is_true_through_a_crash() {
     });
     // What was counted stays when the session goes; what is there goes with it.
     assert_eq!(gateway.metric("outlive_sessions")[0].1, 1.0);
+    let whose = [(r#"{principal="anyone"}"#.to_owned(), 1.0)];
+    assert_eq!(gateway.metric("outlive_principal_sessions"), whose);
     let left = crate::wire::send(
         gateway.address,
         "DELETE",
@@ -142,6 +144,7 @@ fn everything_told_is_true_through_a_crash() {
         states.iter().all(|(_, count)| *count == 0.0).then_some(())
     });
     assert_eq!(gateway.metric("outlive_sessions")[0].1, 0.0);
+    assert_eq!(gateway.metric("outlive_principal_sessions"), []);
     assert_eq!(calls("ok"), 1.0);
 }
 
