@@ -201,7 +201,13 @@ impl Events {
             b"data" if at != At::Data => self.begin_data(),
             b"event" => self.kind = value,
             b"id" if !value.contains(&0) => self.cursor = Some(text()).filter(|id| !id.is_empty()),
-            b"retry" => self.retry = text().parse().ok().map(Duration::from_millis),
+            b"retry" if value.iter().all(u8::is_ascii_digit) => {
+                self.retry = text()
+                    .parse()
+                    .map(Duration::from_millis)
+                    .ok()
+                    .or(self.retry);
+            }
             _ => {}
         }
         None
@@ -317,6 +323,9 @@ mod tests {
         assert_eq!(retry, Some(Duration::from_millis(250)));
         assert_eq!(read("id: 1\n\nid: 2\n\n").1.as_deref(), Some("2"));
         assert_eq!(read("id: 1\nretry: soon\ndata\n\n").1.as_deref(), Some("1"));
+        // What is no number changes nothing.
+        let (.., retry) = read("retry: 250\nretry: soon\nretry: +5\nretry\ndata: {}\n\n");
+        assert_eq!(retry, Some(Duration::from_millis(250)));
     }
 
     #[test]
