@@ -161,6 +161,6 @@ fn the_schedules_come_across_everything() {
         seen.add(&check(seed).unwrap_or_else(|(_, story)| panic!("{story}")));
     }
     for (what, n) in seen.all() {
-        assert!(*n > 0, "{what}: {n}");
+        assert!(*n >= 5, "{what}: {n}");
     }
 }

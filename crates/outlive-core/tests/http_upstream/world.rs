@@ -493,6 +493,14 @@ impl World {
         if let Some(body) = body {
             self.http(link, Input::Chunk(attempt, Bytes::from(body)))?;
         }
+        // The first event tells where to go on.
+        if reply == Reply::Stream(true) && stream {
+            let primer = format!(
+                "id: {}\ndata:\n\n",
+                String::from_utf8_lossy(message.bytes())
+            );
+            self.http(link, Input::Chunk(attempt, primer.into()))?;
+        }
         match stream || matches!(reply, Reply::Mumble(_)) {
             true => Ok(()),
             false => self.end(link, attempt, None),
