@@ -19,13 +19,11 @@
 //! tick and writes them itself.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::task::Waker;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tokio::runtime::Handle;
-
+use super::sync::{Condvar, Handle, Instant, Mutex, MutexGuard, thread};
 use super::task::Task;
 
 /// How long work may wait before a thread is added, and a handler may hold up the thread that

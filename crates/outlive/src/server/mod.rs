@@ -79,6 +79,7 @@ mod resource;
 mod responder;
 mod schema;
 pub(crate) mod stdio;
+mod sync;
 mod task;
 mod tool;
 mod tools;

@@ -1,16 +1,20 @@
 //! One running handler: a future, and what its wakers do.
 //!
-//! A task is in exactly one place at a time: waiting for a waker, in the pool's queue, or in the
+//! A task is in exactly one place at a time: waiting for a waker, in the executor's queue, or in the
 //! hands of one thread. Its state says which, so a wake-up is neither lost nor done twice, and a
-//! future is polled and dropped only by the pool's threads, never by whoever wakes it.
+//! future is polled and dropped only by the executor's threads, never by whoever wakes it.
+//!
+//! Whoever wakes it also publishes what it has written: a wake-up that changes nothing writes the state all the same,
+//! and a turn begins by reading what was written last. Without that, a task that is woken just before its turn may
+//! not see what it was woken for, and nobody wakes it again. `tests/loom` shows it for all interleavings.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use super::executor::Executor;
+use super::sync::{AtomicBool, AtomicU8, Mutex, Ordering};
 
 /// A handler at work.
 pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -55,7 +59,7 @@ impl Task {
 
     /// Polls it once, on a thread of the pool.
     pub(crate) fn run(self: Arc<Task>) {
-        self.state.store(RUNNING, Ordering::Release);
+        self.state.swap(RUNNING, Ordering::AcqRel);
         let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.given_up.load(Ordering::Acquire) && self.poll(&mut work).is_pending() {
             drop(work);
@@ -63,7 +67,7 @@ impl Task {
                 self.state
                     .compare_exchange(RUNNING, WAITING, Ordering::AcqRel, Ordering::Acquire);
             if waits.is_err() {
-                self.state.store(QUEUED, Ordering::Release);
+                self.state.swap(QUEUED, Ordering::AcqRel);
                 let pool = self.pool.clone();
                 pool.push(self);
             }
@@ -97,7 +101,8 @@ impl Wake for Task {
             let next = match state {
                 WAITING => QUEUED,
                 RUNNING => WOKEN,
-                _ => return,
+                DONE => return,
+                same => same,
             };
             match self
                 .state
