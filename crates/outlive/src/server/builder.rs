@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use super::ctx::Ctx;
+use super::layer::{Layers, Next};
 use super::prompt::{self, IntoCompletion, IntoPromptResult};
 use super::registry::{Declared, Registry, States, Tables};
 use super::resource::{self, IntoReadResult, ResourceUri};
@@ -29,6 +30,7 @@ pub struct Builder {
     instructions: Option<String>,
     tables: Tables,
     states: States,
+    layers: Layers,
     policy: ServerPolicy,
     declared: Declared,
     page: usize,
@@ -68,6 +70,7 @@ impl Builder {
             instructions: None,
             tables: Tables::default(),
             states: States::default(),
+            layers: Layers::default(),
             policy,
             declared: Declared::default(),
             page: 0,
@@ -124,6 +127,47 @@ impl Builder {
             let words = format!("there are two states of the type {}", type_name::<T>());
             self.wrong.get_or_insert(BuildError(words));
         }
+        self
+    }
+
+    /// Does something around every call of a tool: before it, after it, or in its place. The layer that was added
+    /// first is the outermost.
+    ///
+    /// ```
+    /// use std::time::Instant;
+    ///
+    /// use outlive::Server;
+    /// use outlive::server::{Ctx, Next, ToolResult};
+    ///
+    /// let server = Server::builder("safe", "1.0.0")
+    ///     .layer(|_: Ctx, next: Next| async move {
+    ///         let (tool, begun) = (next.tool().to_owned(), Instant::now());
+    ///         let result = next.run().await;
+    ///         eprintln!("{tool} took {:?}", begun.elapsed());
+    ///         result
+    ///     })
+    ///     .layer(|_: Ctx, next: Next| async move {
+    ///         match next.tool() {
+    ///             "open" => Ok(ToolResult::failure("Nobody may open it.")),
+    ///             _ => next.run().await,
+    ///         }
+    ///     })
+    ///     .tool("open", "Opens the safe.", |_, (): ()| async { "It is open." })
+    ///     .build();
+    /// # let _ = server;
+    /// ```
+    ///
+    /// Every tool is within, also those that are added later and those that answer through a [`Responder`], which are
+    /// then at work until they are answered. A call of a tool that does not exist is refused before. A layer that
+    /// panics is treated as a handler that does.
+    #[must_use]
+    pub fn layer<F, Fut, R>(mut self, layer: F) -> Builder
+    where
+        F: Fn(Ctx, Next) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = R> + Send + 'static,
+        R: IntoToolResult + 'static,
+    {
+        self.layers.push(layer);
         self
     }
 
@@ -196,7 +240,7 @@ impl Builder {
             &tool.name,
             self.tables.tools.get(&tool.name).is_some(),
         );
-        self.tables.tools.put(tool::of(tool, tool::loose(function)));
+        self.tables.tools.put(tool::loose_item(tool, function));
         self
     }
 
@@ -472,6 +516,7 @@ impl Builder {
         let mut registry = Registry::new(self.tables, self.policy, self.declared, self.page);
         registry.spins = self.spins;
         registry.states = self.states;
+        registry.layers = self.layers;
         Ok(Server {
             registry: Arc::new(registry),
         })

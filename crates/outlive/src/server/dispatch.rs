@@ -22,7 +22,7 @@ pub(crate) fn work(registry: &Registry, call: &Arc<Call>) -> Work {
     match message.method() {
         "tools/call" => match message.name() {
             Some(name) => match tables.tools.get(&name) {
-                Some(tool) => tool.handler.work(call, ()),
+                Some(tool) => registry.layers.around(&tool.handler, call),
                 None => refuse(call, unknown("tool", &name)),
             },
             None => refuse(call, missing("name")),

@@ -72,6 +72,7 @@ mod handle;
 mod http;
 #[cfg(feature = "http-server")]
 mod http_settings;
+mod layer;
 mod pending_changes;
 mod prompt;
 mod registry;
@@ -106,6 +107,7 @@ pub use failure::ToolError;
 pub use handle::ServerHandle;
 #[cfg(feature = "http-server")]
 pub use http::{FilesError, Http, HttpServer};
+pub use layer::Next;
 pub use outlive_core::protocol::Era;
 pub use outlive_core::server::{CancelReason, Peer};
 pub use prompt::{IntoCompletion, IntoPromptResult};

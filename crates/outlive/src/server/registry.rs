@@ -13,6 +13,7 @@ use outlive_core::server::{Input, ServerPolicy};
 
 use super::call::Call;
 use super::connection::Connection;
+use super::layer::{Callable, Layers};
 use super::pending_changes::Change;
 use super::resource::ResourceUri;
 use super::task::Work;
@@ -109,7 +110,7 @@ pub(crate) type Reader = Arc<dyn Handler<ResourceUri>>;
 /// All that is offered.
 #[derive(Clone, Default)]
 pub(crate) struct Tables {
-    pub(crate) tools: Shelf<Plain>,
+    pub(crate) tools: Shelf<Arc<dyn Callable>>,
     pub(crate) resources: Shelf<Reader>,
     pub(crate) templates: Shelf<(Template, Reader)>,
     pub(crate) prompts: Shelf<Plain>,
@@ -146,6 +147,8 @@ pub(crate) struct Registry {
     pub(crate) spins: bool,
     /// What handlers share.
     pub(crate) states: States,
+    /// What is done around calls of tools.
+    pub(crate) layers: Layers,
     connected: Mutex<Connected>,
 }
 
@@ -186,6 +189,7 @@ impl Registry {
             page,
             spins: true,
             states: States::default(),
+            layers: Layers::default(),
             connected: Mutex::default(),
         }
     }

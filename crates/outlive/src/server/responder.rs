@@ -5,8 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use outlive_core::server::Answer;
 use serde::Serialize;
+use tokio::sync::oneshot;
 
-use super::call::{Call, to_wire};
+use super::call::{Call, Outcome, to_wire};
 use crate::model::RpcError;
 
 /// The right to answer one request, once.
@@ -26,18 +27,36 @@ use crate::model::RpcError;
 #[must_use = "a responder that is dropped answers with an error"]
 pub struct Responder {
     /// `None` once it is used up.
-    call: Option<Arc<Call>>,
+    to: Option<Recipient>,
+}
+
+/// Where an answer goes.
+#[derive(Debug)]
+enum Recipient {
+    /// To the client.
+    Client(Arc<Call>),
+    /// To the layers around the handler, which pass it on.
+    Layers(oneshot::Sender<Outcome>),
 }
 
 impl Responder {
     pub(crate) fn new(call: Arc<Call>) -> Responder {
-        Responder { call: Some(call) }
+        Responder {
+            to: Some(Recipient::Client(call)),
+        }
+    }
+
+    /// A responder whose answer others see first. If it is dropped, the sender is.
+    pub(crate) fn within_layers() -> (Responder, oneshot::Receiver<Outcome>) {
+        let (sender, receiver) = oneshot::channel();
+        let to = Some(Recipient::Layers(sender));
+        (Responder { to }, receiver)
     }
 
     /// Answers with a result, which has to be a JSON object.
     pub fn respond(self, result: &impl Serialize) {
         match serde_json::to_vec(result) {
-            Ok(json) => self.answer(Answer::Result(json.into())),
+            Ok(json) => self.answer(Ok(json.into())),
             Err(error) => self.fail(RpcError::internal(format!(
                 "The result cannot be written as JSON: {error}."
             ))),
@@ -48,7 +67,7 @@ impl Responder {
     pub fn respond_json(self, json: impl Into<Bytes>) {
         let json = json.into();
         match serde_json::from_slice::<serde::de::IgnoredAny>(&json) {
-            Ok(_) => self.answer(Answer::Result(json)),
+            Ok(_) => self.answer(Ok(json)),
             Err(error) => self.fail(RpcError::internal(format!(
                 "The result of the handler is not JSON: {error}."
             ))),
@@ -57,19 +76,28 @@ impl Responder {
 
     /// Answers with an error.
     pub fn fail(self, error: RpcError) {
-        self.answer(Answer::Error(to_wire(error)));
+        self.answer(Err(error));
     }
 
-    fn answer(mut self, answer: Answer) {
-        if let Some(call) = self.call.take() {
-            call.connection.answer(call.ticket, answer);
+    fn answer(mut self, outcome: Outcome) {
+        match self.to.take() {
+            Some(Recipient::Client(call)) => {
+                let answer = match outcome {
+                    Ok(json) => Answer::Result(json),
+                    Err(error) => Answer::Error(to_wire(error)),
+                };
+                call.connection.answer(call.ticket, answer);
+            }
+            // The call may have been dropped meanwhile.
+            Some(Recipient::Layers(layers)) => drop(layers.send(outcome)),
+            None => {}
         }
     }
 }
 
 impl Drop for Responder {
     fn drop(&mut self) {
-        let Some(call) = self.call.take() else {
+        let Some(Recipient::Client(call)) = self.to.take() else {
             return;
         };
         if !call.is_abandoned() {

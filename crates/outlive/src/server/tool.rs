@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 use super::call::{Call, Outcome};
 use super::ctx::Ctx;
 use super::failure::{refusal, words};
+use super::layer::{self, Callable, Coming};
 use super::registry::{Handler, Item, Plain};
 use super::responder::Responder;
 use super::schema;
@@ -55,9 +56,14 @@ pub struct ToolResult(Body);
 enum Body {
     Text(Cow<'static, str>),
     Failure(String),
-    /// Structured content, as JSON.
-    Structured(Vec<u8>),
+    /// Structured content, as JSON; wrapped, it is put into an object.
+    Structured {
+        json: Vec<u8>,
+        wrap: bool,
+    },
     Full(Box<CallResult>),
+    /// A whole result that is JSON already.
+    Json(Bytes),
 }
 
 impl ToolResult {
@@ -71,24 +77,46 @@ impl ToolResult {
         ToolResult(Body::Failure(words.into()))
     }
 
-    /// The result as JSON; `wrap` puts structured content into an object.
-    fn write(self, wrap: bool) -> Outcome {
+    /// Whether the tool has failed (`isError`).
+    pub fn is_error(&self) -> bool {
+        match &self.0 {
+            Body::Text(_) | Body::Structured { .. } => false,
+            Body::Failure(_) => true,
+            Body::Full(result) => result.is_error(),
+            Body::Json(json) => {
+                let read = serde_json::from_slice::<CallResult>(json);
+                read.is_ok_and(|result| result.is_error())
+            }
+        }
+    }
+
+    /// The same as the schema of a tool wants it.
+    fn wrapped(mut self, as_declared: bool) -> ToolResult {
+        if let Body::Structured { wrap, .. } = &mut self.0 {
+            *wrap = as_declared;
+        }
+        self
+    }
+
+    /// The result as JSON.
+    pub(crate) fn write(self) -> Outcome {
         let mut json = Vec::with_capacity(128);
         let written = match &self.0 {
             Body::Text(text) => write_text(&mut json, text).map(|()| json.push(b'}')),
             Body::Failure(words) => write_text(&mut json, words)
                 .map(|()| json.extend_from_slice(br#","isError":true}"#)),
-            Body::Structured(data) => {
+            Body::Structured { json: data, wrap } => {
                 write_text(&mut json, &String::from_utf8_lossy(data)).map(|()| {
                     json.extend_from_slice(br#","structuredContent":"#);
-                    if wrap {
+                    if *wrap {
                         json.extend_from_slice(br#"{"result":"#);
                     }
                     json.extend_from_slice(data);
-                    json.extend_from_slice(if wrap { b"}}" } else { b"}" });
+                    json.extend_from_slice(if *wrap { b"}}" } else { b"}" });
                 })
             }
             Body::Full(result) => serde_json::to_writer(&mut json, result),
+            Body::Json(json) => return Ok(json.clone()),
         };
         written.map_err(unwritable)?;
         Ok(Bytes::from(json))
@@ -187,7 +215,7 @@ impl<T: Serialize + JsonSchema> IntoToolResult for Json<T> {
     fn into_tool_result(self) -> Result<ToolResult, RpcError> {
         let mut json = Vec::new();
         finite::write(&mut json, &self.0).map_err(unwritable)?;
-        Ok(ToolResult(Body::Structured(json)))
+        Ok(ToolResult(Body::Structured { json, wrap: false }))
     }
 }
 
@@ -199,6 +227,32 @@ struct ToolFn<F, A> {
     arguments: PhantomData<fn() -> A>,
 }
 
+impl<F, A, Fut, R> ToolFn<F, A>
+where
+    F: Fn(Ctx, A) -> Fut + Send + Sync + 'static,
+    A: DeserializeOwned + Send + 'static,
+    Fut: Future<Output = R> + Send + 'static,
+    R: IntoToolResult + 'static,
+{
+    /// Runs the function on the arguments of a call.
+    fn run(
+        &self,
+        call: &Arc<Call>,
+    ) -> impl Future<Output = layer::Result> + Send + use<F, A, Fut, R> {
+        let (function, wrap) = (self.function.clone(), self.wrap);
+        let ctx = Ctx::new(call.clone());
+        async move {
+            let arguments = match arguments(ctx.params()) {
+                Ok(arguments) => arguments,
+                // For the model to read and mend (2025-11-25, tools: error handling).
+                Err(why) => return Ok(ToolResult::failure(why)),
+            };
+            let result = function(ctx, arguments).await;
+            Ok(result.into_tool_result()?.wrapped(wrap))
+        }
+    }
+}
+
 impl<F, A, Fut, R> Handler for ToolFn<F, A>
 where
     F: Fn(Ctx, A) -> Fut + Send + Sync + 'static,
@@ -207,17 +261,20 @@ where
     R: IntoToolResult + 'static,
 {
     fn work(&self, call: &Arc<Call>, (): ()) -> Work {
-        let (function, wrap) = (self.function.clone(), self.wrap);
-        let ctx = Ctx::new(call.clone());
-        call.work(async move {
-            let arguments = match arguments(ctx.params()) {
-                Ok(arguments) => arguments,
-                // For the model to read and mend (2025-11-25, tools: error handling).
-                Err(why) => return ToolResult::failure(why).write(false),
-            };
-            let result = function(ctx, arguments).await;
-            result.into_tool_result()?.write(wrap)
-        })
+        let result = self.run(call);
+        call.work(async move { result.await?.write() })
+    }
+}
+
+impl<F, A, Fut, R> Callable for ToolFn<F, A>
+where
+    F: Fn(Ctx, A) -> Fut + Send + Sync + 'static,
+    A: DeserializeOwned + Send + 'static,
+    Fut: Future<Output = R> + Send + 'static,
+    R: IntoToolResult + 'static,
+{
+    fn call(&self, call: &Arc<Call>) -> Coming {
+        Box::pin(self.run(call))
     }
 }
 
@@ -291,6 +348,35 @@ where
     }
 }
 
+impl<F, Fut> Callable for LooseTool<F>
+where
+    F: Fn(Ctx, Responder) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = ()> + Send + 'static,
+{
+    /// Within layers it is at work until it is answered, whoever answers it.
+    fn call(&self, call: &Arc<Call>) -> Coming {
+        let function = self.0.clone();
+        let ctx = Ctx::new(call.clone());
+        let (responder, answered) = Responder::within_layers();
+        Box::pin(async move {
+            function(ctx, responder).await;
+            match answered.await {
+                Ok(answer) => Ok(ToolResult(Body::Json(answer?))),
+                Err(_) => Err(RpcError::internal("The handler has not answered.")),
+            }
+        })
+    }
+}
+
+/// A tool that answers through a responder, with its definition.
+pub(crate) fn loose_item<F, Fut>(tool: Tool, function: F) -> Item<Arc<dyn Callable>>
+where
+    F: Fn(Ctx, Responder) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = ()> + Send + 'static,
+{
+    of(tool, Arc::new(LooseTool(Arc::new(function))))
+}
+
 /// A handler that answers through a responder.
 pub(crate) fn loose<F, Fut>(function: F) -> Plain
 where
@@ -301,7 +387,7 @@ where
 }
 
 /// A tool to be offered. What the definition does not say is taken from the function's type.
-pub(crate) fn item<F, A, Fut, R>(mut tool: Tool, function: F) -> Item<Plain>
+pub(crate) fn item<F, A, Fut, R>(mut tool: Tool, function: F) -> Item<Arc<dyn Callable>>
 where
     F: Fn(Ctx, A) -> Fut + Send + Sync + 'static,
     A: DeserializeOwned + JsonSchema + Send + 'static,
@@ -325,7 +411,7 @@ where
 }
 
 /// A tool with its handler.
-pub(crate) fn of(tool: Tool, handler: Plain) -> Item<Plain> {
+fn of(tool: Tool, handler: Arc<dyn Callable>) -> Item<Arc<dyn Callable>> {
     Item {
         definition: super::definition(&tool),
         key: tool.name,
@@ -345,7 +431,7 @@ mod tests {
 
     fn json(result: impl IntoToolResult) -> String {
         let body = result.into_tool_result().expect("no refusal");
-        String::from_utf8(body.write(false).expect("JSON").into()).expect("text")
+        String::from_utf8(body.write().expect("JSON").into()).expect("text")
     }
 
     #[test]
@@ -399,7 +485,7 @@ mod tests {
         assert!(wrap);
         assert_eq!(schema["properties"]["result"]["type"], "integer");
         let body = Json(7_u32).into_tool_result().expect("no refusal");
-        let json = body.write(wrap).expect("JSON");
+        let json = body.wrapped(wrap).write().expect("JSON");
         assert!(json.ends_with(br#""structuredContent":{"result":7}}"#));
     }
 }

@@ -3,6 +3,7 @@
 
 mod blame;
 mod connect;
+mod layers;
 #[cfg(feature = "macros")]
 mod macros;
 mod numbers;
