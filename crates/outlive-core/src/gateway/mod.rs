@@ -2,7 +2,7 @@
 //!
 //! # Theory
 //!
-//! A gateway has a list of [targets](Target). Each target tells where servers come from, and has any number of them at
+//! A gateway has a list of targets. Each target tells where servers come from, and has any number of them at
 //! a time. Clients reach a target in two ways, and what a server is for is its [`Sharing`]:
 //!
 //! | who | server |

@@ -10,7 +10,7 @@
 //! [`HttpUpstream::poll`] returns, in that order; report [`Input::Tick`] at [`HttpUpstream::deadline`]. The driver makes
 //! HTTP requests and tells what came back, byte for byte; it waits for nothing on its own and sends nothing twice.
 //!
-//! - **Order** is the [dispatch](crate::dispatch)'s: a message becomes an exchange when that lets it leave.
+//! - **Order** is the [`dispatch`]'s: a message becomes an exchange when that lets it leave.
 //! - **An exchange ends once**: with an answer, or with one report why there will be none.
 //! - **Nothing is sent again behind the ledger's back.** Where a server has not executed a request and would take it in
 //!   another way (another address, other credentials, other headers, the older transport), the session is asked
