@@ -11,7 +11,8 @@
 //! - It ends when it was unused for [`ttl`](TableLimits::ttl). A client that has said nothing since the handshake may
 //!   never have learned its id, and then cannot come back: it ends after [`confirm`](TableLimits::confirm).
 //! - A newcomer that finds no room takes the place of the session that was unused longest, if that is longer than
-//!   [`stale`](TableLimits::stale) ([`left`](TableLimits::left) if its client has closed its stream). Else it is refused.
+//!   [`stale`](TableLimits::stale) ([`left`](TableLimits::left) if its client has closed its stream). Else it is
+//!   refused.
 //!
 //! The driver owns the sessions and tells what they are doing ([`Tracked`]); it calls [`SessionTable::take_ended`]
 //! after everything that may end one, and ends those.

@@ -1,7 +1,7 @@
 //! Enums whose values are words: on the wire, in logs, as labels of metrics.
 
-/// Defines an enum, the word for each of its values, and the list of all of them. What counts by such a value has a place
-/// for each, and the compiler knows when one is added.
+/// Defines an enum, the word for each of its values, and the list of all of them. What counts by such a value has a
+/// place for each, and the compiler knows when one is added.
 macro_rules! words {
     (
         $(#[$about:meta])*

@@ -156,8 +156,8 @@ impl Notes {
 "#
 )]
 //!
-//! What other tools share is given to `Builder::state` and had from `Ctx::state`; `Ctx::elicit_as` asks the person for a
-//! type; `Client::builder().server(&server)` connects to a server in the same process, for tests.
+//! What other tools share is given to `Builder::state` and had from `Ctx::state`; `Ctx::elicit_as` asks the person for
+//! a type; `Client::builder().server(&server)` connects to a server in the same process, for tests.
 //!
 //! A request is answered exactly once, by type; a client that leaves, cancels or talks nonsense harms nobody;
 //! neither does a handler that panics, blocks its thread or prints. See `outlive::server`.

@@ -17,9 +17,9 @@
 //! ```
 //!
 //! - **Lazy start.** A server is started when somebody needs it, and not before.
-//! - **Bounds.** A target has at most [`TargetLimits::servers`] dedicated servers, those that are being stopped included. A
-//!   client that finds as many waits, in turn, for one that is being stopped; if there is none, somebody has to give
-//!   way ([`Admission::GiveWay`]), or the client is refused.
+//! - **Bounds.** A target has at most [`TargetLimits::servers`] dedicated servers, those that are being stopped
+//!   included. A client that finds as many waits, in turn, for one that is being stopped; if there is none, somebody
+//!   has to give way ([`Admission::GiveWay`]), or the client is refused.
 //! - **Pool.** A request goes to an idle server; if there is none, to one that is started for it; if there are as many
 //!   as there may be, to the one with the fewest requests in flight.
 //! - **Standby.** A client that is less patient than its server is slow leaves during the handshake, and comes again.

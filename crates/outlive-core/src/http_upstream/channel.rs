@@ -1,5 +1,5 @@
-//! The stream of an HTTP+SSE server (2024-11-05): everything the server says comes on it, first of all where messages go.
-//! Its end is the end of the link.
+//! The stream of an HTTP+SSE server (2024-11-05): everything the server says comes on it, first of all where messages
+//! go. Its end is the end of the link.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
 //! Where an HTTP request is led: to another address, or to a login.
 //!
-//! - 307 and 308 mean that nothing was done here. 301 and 302 are also said of what was done (as 303 is, always), so they
-//!   are followed only by what does no harm twice. Another origin is not followed: nobody else gets our credentials.
+//! - 307 and 308 mean that nothing was done here. 301 and 302 are also said of what was done (as 303 is, always), so
+//!   they are followed only by what does no harm twice. Another origin is not followed: nobody else gets our
+//!   credentials.
 //! - 401, and 403 with a challenge, ask for other credentials, where there is somebody to ask for them.
 //!
 //! Both are bounded, for each message: [`MOST_REDIRECTS`], [`MOST_CHALLENGES`].

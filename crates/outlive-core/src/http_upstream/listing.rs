@@ -1,11 +1,11 @@
 //! A server says that the headers of a call are wrong: its tools are listed again.
 //!
-//! Which arguments are mirrored stands in the list of tools, and that may have changed since anybody asked for it; or the
-//! host knows its tools from elsewhere and has never asked. So the client is to look, and to send the call again with the
-//! headers it should have had (2026-07-28, Client Behavior).
+//! Which arguments are mirrored stands in the list of tools, and that may have changed since anybody asked for it; or
+//! the host knows its tools from elsewhere and has never asked. So the client is to look, and to send the call again
+//! with the headers it should have had (2026-07-28, Client Behavior).
 //!
-//! Tools are listed for one call at a time: whoever waited may find that another has looked already. A call is sent again
-//! for this reason once.
+//! Tools are listed for one call at a time: whoever waited may find that another has looked already. A call is sent
+//! again for this reason once.
 
 use std::collections::VecDeque;
 use std::time::Duration;

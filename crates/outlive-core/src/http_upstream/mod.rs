@@ -1,14 +1,15 @@
 //! A link over HTTP: which HTTP request is made when, and what each response means.
 //!
-//! Over a pipe a server is a process and a link is its life. Over HTTP a server is an address, and a link is one session
-//! there: with a legacy server what `initialize` opened and `Mcp-Session-Id` names, with a modern one, which keeps
-//! nothing between requests, merely the time we have used it for. Each message has an exchange of its own, and each
-//! exchange an end of its own, so what a link reports beside messages is what became of requests: refused, never sent,
-//! lost. What is to be done about them the [session](crate::Session) decides, once for all transports.
+//! Over a pipe a server is a process and a link is its life. Over HTTP a server is an address, and a link is one
+//! session there: with a legacy server what `initialize` opened and `Mcp-Session-Id` names, with a modern one, which
+//! keeps nothing between requests, merely the time we have used it for. Each message has an exchange of its own, and
+//! each exchange an end of its own, so what a link reports beside messages is what became of requests: refused, never
+//! sent, lost. What is to be done about them the [session](crate::Session) decides, once for all transports.
 //!
 //! An [`HttpUpstream`] is driven as a session is: after every [`HttpUpstream::handle`], carry out what
-//! [`HttpUpstream::poll`] returns, in that order; report [`Input::Tick`] at [`HttpUpstream::deadline`]. The driver makes
-//! HTTP requests and tells what came back, byte for byte; it waits for nothing on its own and sends nothing twice.
+//! [`HttpUpstream::poll`] returns, in that order; report [`Input::Tick`] at [`HttpUpstream::deadline`]. The driver
+//! makes HTTP requests and tells what came back, byte for byte; it waits for nothing on its own and sends nothing
+//! twice.
 //!
 //! - **Order** is the [`dispatch`]'s: a message becomes an exchange when that lets it leave.
 //! - **An exchange ends once**: with an answer, or with one report why there will be none.
@@ -16,9 +17,9 @@
 //!   another way (another address, other credentials, other headers, the older transport), the session is asked
 //!   ([`LinkInput::Unexecuted`]), and the request leaves again only if it says so ([`Input::Resend`]). Meanwhile the
 //!   request is with us: if it is cancelled, neither it nor its cancellation leaves.
-//! - **After a break nothing is sent for a moment** ([`QUIET`]). A server that died takes a moment to close its port, and
-//!   what it is sent meanwhile is lost; afterwards it is merely refused. The connections are renewed: the others may be
-//!   as dead without our knowing (FM-24).
+//! - **After a break nothing is sent for a moment** ([`QUIET`]). A server that died takes a moment to close its port,
+//!   and what it is sent meanwhile is lost; afterwards it is merely refused. The connections are renewed: the others
+//!   may be as dead without our knowing (FM-24).
 //! - **After the end nothing is sent**, and a session that the server has denied is not taken leave of.
 //!
 //! | file | what happens there |

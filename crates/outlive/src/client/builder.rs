@@ -60,8 +60,8 @@ impl Builder {
 
     /// The server is a child process. It is started again when it dies, and leaves with the client, with
     /// all that it has started. If this process is killed before it can see to that, the server dies
-    /// too (on Linux), but what it has started behind a wrapper such as `sh -c` or `npx` may live on, unless there is an
-    /// [`orphan_reaper`](Builder::orphan_reaper).
+    /// too (on Linux), but what it has started behind a wrapper such as `sh -c` or `npx` may live on, unless there is
+    /// an [`orphan_reaper`](Builder::orphan_reaper).
     pub fn command(self, command: impl Into<Command>) -> Builder<Command> {
         self.at(command.into())
     }

@@ -1,8 +1,8 @@
 //! A link to a child process: three pipes and a process id.
 //!
-//! Nothing here waits for a process. It is started on a [thread of its own](crate::process::starter), and ended, with all that
-//! it has started, on [another](crate::process::cleanup). The link has ended when that is done: so nobody is left who could read
-//! what was written, and what is left in the pipe was not read by anybody.
+//! Nothing here waits for a process. It is started on a [thread of its own](crate::process::starter), and ended, with
+//! all that it has started, on [another](crate::process::cleanup). The link has ended when that is done: so nobody is
+//! left who could read what was written, and what is left in the pipe was not read by anybody.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -10,8 +10,8 @@
 //! [`cleanup`](crate::process::cleanup).
 //!
 //! The value is a list: a server that starts servers with outlive itself adds one entry to what it was given, so that
-//! those above it still know what is theirs. An entry names this process and the server: the orphan reaper looks for the
-//! former, which never changes.
+//! those above it still know what is theirs. An entry names this process and the server: the orphan reaper looks for
+//! the former, which never changes.
 //!
 //! No stranger is hit: a process is held on to by a descriptor (`pidfd`), looked at again, and only then killed.
 

@@ -155,8 +155,8 @@ fn fm_10_a_program_that_ends_leaves_nothing() {
     assert_eq!(left, None);
 }
 
-/// FM-10: a program that has an orphan reaper and is killed with `SIGKILL` leaves nothing either, whatever a grandchild has
-/// done to get away.
+/// FM-10: a program that has an orphan reaper and is killed with `SIGKILL` leaves nothing either, whatever a grandchild
+/// has done to get away.
 #[test]
 fn fm_10_a_program_that_is_killed_leaves_nothing() {
     let rig = rig();

@@ -1,7 +1,7 @@
 //! What is left of servers when we are gone, found by their environment or their mark, and ended.
 //!
-//! The same as [`tree`](crate::process::tree) and [`cleanup`](crate::process::cleanup) do, for a process that may make system calls and
-//! touch memory it has been given, and do nothing else. Nothing here may allocate, lock or panic.
+//! The same as [`tree`](crate::process::tree) and [`cleanup`](crate::process::cleanup) do, for a process that may make
+//! system calls and touch memory it has been given, and do nothing else. Nothing here may allocate, lock or panic.
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
