@@ -315,6 +315,10 @@ impl HttpUpstream {
     }
 
     pub(super) fn written(&mut self, now: Time, attempt: Attempt) {
+        // An HTTP+SSE server answers elsewhere: the exchange is over with its status, and not before.
+        if self.aside {
+            return;
+        }
         if let Some(slot @ Slot::Message(number)) = self.attempts.get(&attempt).copied()
             && let Some(it) = self.exchanges.get(&slot)
             && it.is_request()

@@ -567,9 +567,10 @@ impl HttpUpstream {
         };
         self.tell(input);
         if ends && !std::mem::replace(&mut self.over, true) {
-            // What has not left will not, and nobody is listened to.
-            self.drop_server_stream(now);
+            // What has not left will not, and nobody is listened to: in this order, since what waits for the server's
+            // stream would leave without it.
             self.dispatch(now, dispatch::Input::End);
+            self.drop_server_stream(now);
         }
     }
 }
