@@ -4,14 +4,20 @@
 //! `OUTLIVE_SCHEDULES` sets how many schedules are run (default 20,000). `OUTLIVE_SEED` runs the schedule of one seed
 //! and prints what happened in it.
 
+#[path = "../support/random.rs"]
+mod random;
 mod rules;
 mod schedule;
+#[path = "../support/seeds.rs"]
+mod seeds;
 mod world;
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use schedule::{Dice, Step, draw, shrink};
+use random::{Dice, number, shrink};
+use schedule::{Step, draw};
+use seeds::check_all;
 use world::{Broken, World};
 
 const STEPS: usize = 60;
@@ -52,28 +58,10 @@ fn check(seed: u64) -> Result<(), (u8, String)> {
     Err((broken.invariant, story))
 }
 
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
-
 /// Runs all schedules, once, whichever test comes first; tells what broke, by invariant.
 fn broken() -> &'static BTreeMap<u8, String> {
     static BROKEN: OnceLock<BTreeMap<u8, String>> = OnceLock::new();
-    BROKEN.get_or_init(|| {
-        let schedules = number("OUTLIVE_SCHEDULES").unwrap_or(20_000);
-        let from = number("OUTLIVE_FIRST_SEED").unwrap_or(0);
-        let mut broken = BTreeMap::new();
-        for seed in from..from + schedules {
-            if let Err((invariant, story)) = check(seed) {
-                broken.entry(invariant).or_insert(story);
-            }
-        }
-        println!(
-            "the dispatch: {schedules} schedules, {} invariants broken",
-            broken.len()
-        );
-        broken
-    })
+    BROKEN.get_or_init(|| check_all("the dispatch", check, drop))
 }
 
 fn holds(invariant: u8) {

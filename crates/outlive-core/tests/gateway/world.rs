@@ -10,7 +10,8 @@ use outlive_core::session_table::Principal;
 use outlive_core::switch::{Client, Sharing};
 
 use super::books::{Books, Broken, ClientBook, Seen, ServerBook, Session, Stage, broken};
-use super::schedule::{Dice, Step};
+use super::schedule::Step;
+use crate::random::Dice;
 
 /// What the gateway is asked, when it gives orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

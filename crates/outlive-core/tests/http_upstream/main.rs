@@ -4,14 +4,20 @@
 //! `OUTLIVE_SCHEDULES` sets how many schedules are run (default 20,000). `OUTLIVE_SEED` runs the schedule of one seed
 //! and prints what happened in it.
 
+#[path = "../support/random.rs"]
+mod random;
 mod rules;
 mod schedule;
+#[path = "../support/seeds.rs"]
+mod seeds;
 mod world;
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use schedule::{Dice, Step, draw, shrink};
+use random::{Dice, number, shrink};
+use schedule::{Step, draw};
+use seeds::check_all;
 use world::{Broken, Seen, World};
 
 const STEPS: usize = 60;
@@ -59,31 +65,14 @@ fn check(seed: u64) -> Result<Seen, (u8, String)> {
     Err((broken.invariant, story))
 }
 
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
-
 /// Runs all schedules, once, whichever test comes first; tells what broke, by invariant.
 fn broken() -> &'static (BTreeMap<u8, String>, Seen) {
     static BROKEN: OnceLock<(BTreeMap<u8, String>, Seen)> = OnceLock::new();
     BROKEN.get_or_init(|| {
-        let schedules = number("OUTLIVE_SCHEDULES").unwrap_or(20_000);
-        let from = number("OUTLIVE_FIRST_SEED").unwrap_or(0);
-        let mut broken = BTreeMap::new();
-        let mut seen = Seen::default();
-        for seed in from..from + schedules {
-            match check(seed) {
-                Ok(some) => seen.add(&some),
-                Err((invariant, story)) => {
-                    broken.entry(invariant).or_insert(story);
-                }
-            }
-        }
-        println!(
-            "links over HTTP: {schedules} schedules, {} invariants broken, {seen:?}",
-            broken.len()
-        );
-        (broken, seen)
+        let mut all = Seen::default();
+        let broken = check_all("links over HTTP", check, |seen| all.add(&seen));
+        println!("{all:?}");
+        (broken, all)
     })
 }
 

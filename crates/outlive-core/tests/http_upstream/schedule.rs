@@ -1,22 +1,6 @@
 //! What happens between a session and a server over HTTP, step by step, drawn from a seed.
 
-/// SplitMix64: small, fast, and the same everywhere.
-#[derive(Clone)]
-pub struct Dice(u64);
-
-impl Dice {
-    pub fn new(seed: u64) -> Dice {
-        Dice(seed)
-    }
-
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % n
-    }
-}
+use crate::random::Dice;
 
 /// What a server does with a POST.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,24 +139,6 @@ pub fn draw(dice: &mut Dice, steps: usize) -> Vec<Step> {
             95 if dice.below(4) == 0 => Step::Restart,
             _ => Step::Tick,
         });
-    }
-    schedule
-}
-
-/// The smallest schedule found that still fails.
-pub fn shrink(mut schedule: Vec<Step>, fails: impl Fn(&[Step]) -> bool) -> Vec<Step> {
-    let mut run = schedule.len() / 2;
-    while run > 0 {
-        let mut at = 0;
-        while at + run <= schedule.len() {
-            let mut shorter = schedule.clone();
-            shorter.drain(at..at + run);
-            match fails(&shorter) {
-                true => schedule = shorter,
-                false => at += run,
-            }
-        }
-        run /= 2;
     }
     schedule
 }

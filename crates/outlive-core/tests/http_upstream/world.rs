@@ -17,7 +17,8 @@ use outlive_core::{
 };
 use serde_json::{Value, json};
 
-use super::schedule::{Dice, Reply, Step, Talk};
+use super::schedule::{Reply, Step, Talk};
+use crate::random::Dice;
 
 /// An invariant that does not hold.
 #[derive(Debug)]

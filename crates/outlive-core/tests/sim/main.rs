@@ -9,6 +9,8 @@ mod explore;
 mod found;
 #[path = "../support/known.rs"]
 mod known;
+#[path = "../support/random.rs"]
+mod random;
 mod refusals;
 mod schedule;
 mod server;
@@ -19,6 +21,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::thread;
 
+use random::number;
 use schedule::{Dice, Step, add_fragile, add_late, draw, shrink};
 use world::{Broken, World};
 
@@ -133,15 +136,6 @@ fn invariant(story: &str) -> u8 {
         .take_while(char::is_ascii_digit)
         .collect();
     digits.parse().unwrap_or(1)
-}
-
-fn number(variable: &str) -> Option<u64> {
-    let value = std::env::var(variable).ok()?;
-    Some(
-        value
-            .parse()
-            .unwrap_or_else(|_| panic!("{variable} is not a number: {value}")),
-    )
 }
 
 fn holds(invariant: u8) {

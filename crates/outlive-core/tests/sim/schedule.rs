@@ -1,26 +1,6 @@
 //! Schedules: what happens in a simulated world, step by step, drawn from a seed.
 
-/// SplitMix64: small, fast, and the same everywhere.
-#[derive(Clone)]
-pub struct Dice(u64);
-
-impl Dice {
-    pub fn new(seed: u64) -> Dice {
-        Dice(seed)
-    }
-
-    pub fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.roll() % n
-    }
-}
+pub use crate::random::{Dice, shrink};
 
 /// Something that happens. The numbers choose among what is there at that moment, so a step keeps
 /// its meaning, more or less, when others are taken away.
@@ -288,24 +268,4 @@ pub fn add_late(dice: &mut Dice, schedule: &mut Vec<Step>) {
         };
         schedule.splice(at..at, steps);
     }
-}
-
-/// The smallest schedule found that still fails: steps are taken away, in ever smaller runs, for
-/// as long as the failure remains.
-pub fn shrink<S: Clone>(mut schedule: Vec<S>, fails: impl Fn(&[S]) -> bool) -> Vec<S> {
-    let mut run = schedule.len() / 2;
-    while run > 0 {
-        let mut at = 0;
-        while at + run <= schedule.len() {
-            let mut shorter = schedule.clone();
-            shorter.drain(at..at + run);
-            if fails(&shorter) {
-                schedule = shorter;
-            } else {
-                at += run;
-            }
-        }
-        run /= 2;
-    }
-    schedule
 }

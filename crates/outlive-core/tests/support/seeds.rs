@@ -1,0 +1,28 @@
+//! A run over many seeds.
+
+use std::collections::BTreeMap;
+
+use crate::random::number;
+
+/// Checks the schedules of all seeds: what broke, by invariant, and what the schedules have come across.
+/// `OUTLIVE_SCHEDULES` is how many there are, `OUTLIVE_FIRST_SEED` where they begin.
+pub fn check_all<S>(
+    world: &str,
+    check: impl Fn(u64) -> Result<S, (u8, String)>,
+    mut see: impl FnMut(S),
+) -> BTreeMap<u8, String> {
+    let schedules = number("OUTLIVE_SCHEDULES").unwrap_or(20_000);
+    let from = number("OUTLIVE_FIRST_SEED").unwrap_or(0);
+    let mut broken = BTreeMap::new();
+    for seed in from..from + schedules {
+        match check(seed) {
+            Ok(seen) => see(seen),
+            Err((invariant, story)) => drop(broken.entry(invariant).or_insert(story)),
+        }
+    }
+    println!(
+        "{world}: {schedules} schedules, {} invariants broken",
+        broken.len()
+    );
+    broken
+}
