@@ -39,3 +39,7 @@ def suite(*args: object) -> subprocess.CompletedProcess[str]:
     """Runs the suite to its end."""
     command = [node(), SUITE, *map(str, args)]
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+
+
+if __name__ == "__main__":
+    install()
