@@ -15,6 +15,8 @@ pub enum Role {
     Relay,
     /// What is being judged.
     Outlive,
+    /// The same, as it was before.
+    Earlier,
     /// A peer that passes lines on without reading them.
     Carrier,
     /// A peer that reads the protocol.
@@ -40,8 +42,12 @@ pub struct Programs {
     pub echo: PathBuf,
     /// The bare relay.
     pub relay: PathBuf,
+    /// The bare HTTP relay.
+    pub http_relay: PathBuf,
     /// outlive: `OUTLIVE_BIN`, or the one built beside this program.
     pub outlive: PathBuf,
+    /// An earlier outlive to be compared with: `OUTLIVE_EARLIER`.
+    pub earlier: Option<PathBuf>,
     /// A folder for configurations and captured standard errors.
     pub scratch: PathBuf,
 }
@@ -54,10 +60,18 @@ impl Programs {
         let programs = Programs {
             echo: folder.join("echo"),
             relay: folder.join("relay"),
+            http_relay: folder.join("http_relay"),
+            earlier: env::var_os("OUTLIVE_EARLIER").map(PathBuf::from),
             outlive: env::var_os("OUTLIVE_BIN").map_or(folder.join("outlive"), PathBuf::from),
             scratch: folder.join("bench-scratch"),
         };
-        for program in [&programs.echo, &programs.relay, &programs.outlive] {
+        let built = [
+            &programs.echo,
+            &programs.relay,
+            &programs.http_relay,
+            &programs.outlive,
+        ];
+        for program in built.into_iter().chain(&programs.earlier) {
             if !program.is_file() {
                 return Err(io::Error::other(format!(
                     "{} is missing; `bench/run` builds it, or set OUTLIVE_BIN",
@@ -86,6 +100,15 @@ impl Programs {
     /// outlive before it, as a user would have it: every setting at its default.
     pub fn outlive(&self) -> Contender {
         self.outlive_with(&[], vec![self.echo.clone().into()])
+    }
+
+    /// An earlier outlive in its place, if there is one.
+    pub fn earlier(&self) -> Option<Contender> {
+        let mut earlier = self.outlive();
+        earlier.command[0] = self.earlier.clone()?.into();
+        earlier.name = "outlive, earlier".into();
+        earlier.role = Role::Earlier;
+        Some(earlier)
     }
 
     /// outlive with other settings, before another server.

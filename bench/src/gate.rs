@@ -22,6 +22,7 @@ const MARGIN: Margin = Margin {
     round_trip: 1.4,
     small: 0.3,
     large: 0.4,
+    large_processor: 3.0,
 };
 
 /// Seen: round trip 0.10 on an idle machine, where all that is saved is the time to wake a processor, to 0.49 on a busy

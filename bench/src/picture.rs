@@ -108,7 +108,7 @@ pub fn of_matrix(matrix: &Matrix) -> Vec<Panel> {
             .map(|(who, contender)| Bar {
                 name: contender.name.clone(),
                 side: match contender.role {
-                    Role::Outlive => Side::Ours,
+                    Role::Outlive | Role::Earlier => Side::Ours,
                     Role::Direct | Role::Relay => Side::Limit,
                     Role::Carrier | Role::Reader => Side::Theirs,
                 },

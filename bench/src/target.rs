@@ -77,6 +77,10 @@ fn rate(turn: &Turn) -> f64 {
     turn.rate
 }
 
+fn processor(turn: &Turn) -> f64 {
+    turn.processor
+}
+
 /// The share of the relay's round trip and throughput that outlive may cost.
 pub struct Margin {
     /// Round trip, outlive over relay, at most.
@@ -85,6 +89,8 @@ pub struct Margin {
     pub small: f64,
     /// Throughput of calls of 1 MB, outlive over relay, at least.
     pub large: f64,
+    /// Processor time of calls of 1 MB, outlive over relay, at most.
+    pub large_processor: f64,
 }
 
 /// outlive against the bare relay, in the cells that were measured.
@@ -112,6 +118,27 @@ pub fn against_relay(matrix: &Matrix, margin: &Margin) -> Vec<Target> {
         (cell(1_000_000, 64), margin.large),
     ] {
         compare(cell, rate, "throughput", Bound::AtLeast(least));
+    }
+    let bound = Bound::AtMost(margin.large_processor);
+    compare(cell(1_000_000, 64), processor, "processor time", bound);
+    targets
+}
+
+/// outlive against what it was before, in every cell that was measured: no figure worse by more than `slack`.
+pub fn against_earlier(matrix: &Matrix, slack: f64) -> Vec<Target> {
+    let mut targets = Vec::new();
+    let (Some(outlive), Some(earlier)) = (matrix.find(Role::Outlive), matrix.find(Role::Earlier))
+    else {
+        return targets;
+    };
+    for &cell in &matrix.cells {
+        let (what, name, bound): (fn(&Turn) -> f64, _, _) = match cell.in_flight {
+            1 => (p50, "round trip", Bound::AtMost(1.0 + slack)),
+            _ => (rate, "throughput", Bound::AtLeast(1.0 - slack)),
+        };
+        let ratio = matrix.median_of_pairs([outlive, earlier], cell, what, |a, b| a / b);
+        let what = format!("{name}, outlive / earlier: {cell}");
+        targets.extend(ratio.map(|ratio| Target::new(what, bound, ratio)));
     }
     targets
 }
@@ -157,7 +184,7 @@ pub fn against_peers(matrix: &Matrix) -> Vec<Target> {
                     compare(cell(100, 64), rate),
                 ));
             }
-            Role::Direct | Role::Relay | Role::Outlive => {}
+            Role::Direct | Role::Relay | Role::Outlive | Role::Earlier => {}
         }
     }
     targets

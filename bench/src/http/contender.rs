@@ -24,6 +24,19 @@ pub enum Kind {
     Server,
 }
 
+/// Whose a contender is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// What is being judged.
+    Ours,
+    /// Ours, as it was before.
+    Earlier,
+    /// The least that can stand there.
+    Mark,
+    /// Somebody else's.
+    Theirs,
+}
+
 /// A command that serves the echo tool over HTTP.
 #[derive(Clone, Debug)]
 pub struct Contender {
@@ -31,8 +44,8 @@ pub struct Contender {
     pub name: String,
     /// What it is to the comparison.
     pub kind: Kind,
-    /// Whether it is what is being judged.
-    pub ours: bool,
+    /// Whose it is.
+    pub side: Side,
     /// Whether its clients shake hands.
     pub era: Era,
     /// The command and its arguments; `PORT` stands for the port.
@@ -62,7 +75,7 @@ pub fn all(programs: &Programs, peers: &Path) -> io::Result<Vec<Contender>> {
     let theirs = |name: &str, version: String, kind, command| Contender {
         name: format!("{name} {version}"),
         kind,
-        ours: false,
+        side: Side::Theirs,
         era: Era::Legacy,
         command,
     };
@@ -70,8 +83,7 @@ pub fn all(programs: &Programs, peers: &Path) -> io::Result<Vec<Contender>> {
         command.push(echo.into());
         command
     };
-    let mut all = vec![outlive(programs, Era::Legacy, &[])];
-    all.push(outlive(programs, Era::Modern, &[]));
+    let mut all = own(programs);
     all.push(theirs(
         "supergateway",
         version("supergateway")?,
@@ -117,6 +129,35 @@ pub fn all(programs: &Programs, peers: &Path) -> io::Result<Vec<Contender>> {
     Ok(all)
 }
 
+/// `outlive serve` for both eras, the earlier one if there is one, and the bare relay they are measured against.
+pub fn own(programs: &Programs) -> Vec<Contender> {
+    let eras = [Era::Legacy, Era::Modern];
+    let mut all: Vec<_> = eras.map(|era| outlive(programs, era, &[])).into();
+    if let Some(earlier) = &programs.earlier {
+        all.extend(eras.map(|era| {
+            let now = outlive(programs, era, &[]);
+            let mut command = now.command;
+            command[0] = earlier.into();
+            Contender {
+                name: format!("{}, earlier", now.name),
+                side: Side::Earlier,
+                command,
+                ..now
+            }
+        }));
+    }
+    let mut command = words(&programs.http_relay, &["127.0.0.1:PORT"]);
+    command.push(programs.echo.clone().into());
+    all.push(Contender {
+        name: "bare HTTP relay".into(),
+        kind: Kind::Bridge,
+        side: Side::Mark,
+        era: Era::Legacy,
+        command,
+    });
+    all
+}
+
 /// `outlive serve` before the echo server.
 pub fn outlive(programs: &Programs, era: Era, settings: &[&str]) -> Contender {
     let mut command = words(&programs.outlive, &["serve", "--listen", "127.0.0.1:PORT"]);
@@ -132,7 +173,7 @@ pub fn outlive(programs: &Programs, era: Era, settings: &[&str]) -> Contender {
             Era::Modern => "outlive serve, modern".into(),
         },
         kind: Kind::Bridge,
-        ours: true,
+        side: Side::Ours,
         era,
         command,
     }
@@ -141,25 +182,32 @@ pub fn outlive(programs: &Programs, era: Era, settings: &[&str]) -> Contender {
 /// Our server and rmcp's, which were built beside this program.
 pub fn servers() -> Vec<Contender> {
     let beside = |program: &str| env::current_exe().map(|own| own.with_file_name(program));
-    let server = |name: &str, ours, era, program: &str, rest: &[&str]| {
+    let server = |name: &str, side, era, program: &str, rest: &[&str]| {
         let program = beside(program).unwrap_or_else(|_| PathBuf::from(program));
         let mut command = words(&program, &["listen", "127.0.0.1:PORT"]);
         command.extend(rest.iter().map(OsString::from));
         Contender {
             name: name.to_owned(),
             kind: Kind::Server,
-            ours,
+            side,
             era,
             command,
         }
     };
     let (legacy, modern) = (Era::Legacy, Era::Modern);
+    let (ours, theirs) = (Side::Ours, Side::Theirs);
     vec![
-        server("outlive", true, legacy, "sdk-outlive", &[]),
-        server("outlive, modern", true, modern, "sdk-outlive", &[]),
-        server("rmcp, sessions", false, legacy, "sdk-rmcp", &["sessions"]),
-        server("rmcp, stateless", false, legacy, "sdk-rmcp", &["stateless"]),
-        server("rmcp, modern", false, modern, "sdk-rmcp", &["stateless"]),
+        server("outlive", ours, legacy, "sdk-outlive", &[]),
+        server("outlive, modern", ours, modern, "sdk-outlive", &[]),
+        server("rmcp, sessions", theirs, legacy, "sdk-rmcp", &["sessions"]),
+        server(
+            "rmcp, stateless",
+            theirs,
+            legacy,
+            "sdk-rmcp",
+            &["stateless"],
+        ),
+        server("rmcp, modern", theirs, modern, "sdk-rmcp", &["stateless"]),
     ]
 }
 

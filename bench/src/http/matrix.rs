@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use super::contender::{Contender, Kind, Running};
+use super::contender::{Contender, Kind, Running, Side};
 use super::fleet::{Fleet, Flow};
 use crate::matrix::{Cell, Effort, median};
 use crate::process::Process;
@@ -135,6 +135,12 @@ impl Matrix {
         let all = 0..self.contenders.len();
         all.filter(|&who| self.contenders[who].kind == kind)
             .collect()
+    }
+
+    /// The places of one side.
+    pub fn of_side(&self, side: Side) -> impl Iterator<Item = usize> {
+        let all = 0..self.contenders.len();
+        all.filter(move |&who| self.contenders[who].side == side)
     }
 
     fn series(&self, who: usize, cell: Cell, what: fn(&Turn) -> f64) -> Vec<f64> {

@@ -1,6 +1,8 @@
 //! Over HTTP: `outlive serve` beside other bridges from standard input and output to Streamable HTTP, and our server
 //! beside those of other SDKs.
 //!
+//! The mark is a [bare relay](../../src/bin/http_relay.rs), beside which a bridge can be nothing but slower.
+//!
 //! Everybody has the same client, the same calls, the same number of connections. Bridges have the same server behind
 //! them, the echo server of every other comparison here.
 //!
@@ -18,8 +20,8 @@ mod matrix;
 mod page;
 mod wire;
 
-pub use contender::{Contender, Kind, Running, all, outlive, servers};
+pub use contender::{Contender, Kind, Running, Side, all, outlive, own, servers};
 pub use fleet::{Fleet, Outcome};
 pub use matrix::{Matrix, all_cells, turn};
-pub use page::{against, markdown, panels};
+pub use page::{against, against_earlier, against_mark, markdown, panels};
 pub use wire::{Address, Era};

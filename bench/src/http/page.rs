@@ -1,9 +1,9 @@
 //! What was found over HTTP, for the page and for its picture.
 
-use super::contender::Kind;
+use super::contender::{Kind, Side};
 use super::matrix::{Matrix, TEXTS, Turn};
 use crate::matrix::Cell;
-use crate::picture::{Bar, Panel, Side};
+use crate::picture::{self, Bar, Panel};
 use crate::report::{self, number, ratio, row, table};
 use crate::target::{Bound, Target};
 
@@ -11,25 +11,60 @@ use crate::target::{Bound, Target};
 /// what counts is the lowest.
 pub fn against(matrix: &Matrix, kind: Kind, least: f64) -> Vec<Target> {
     let all = matrix.of(kind);
-    let is_ours = |who: &usize| matrix.contenders[*who].ours;
+    let theirs = all
+        .into_iter()
+        .filter(|&who| matrix.contenders[who].side == Side::Theirs);
+    theirs
+        .filter_map(|theirs| lowest(matrix, theirs, least))
+        .collect()
+}
+
+/// `outlive serve` against the bare relay.
+pub fn against_mark(matrix: &Matrix, least: f64) -> Vec<Target> {
+    let marks = matrix.of_side(Side::Mark);
+    marks
+        .filter_map(|mark| lowest(matrix, mark, least))
+        .collect()
+}
+
+/// Ours against what it was before: no cell worse, and the cells with the most calls in flight better.
+pub fn against_earlier(matrix: &Matrix, least: f64, busiest: f64) -> Vec<Target> {
     let mut targets = Vec::new();
-    for &theirs in all.iter().filter(|who| !is_ours(who)) {
-        let them = &matrix.contenders[theirs];
-        let mut ours = all.iter().filter(|who| is_ours(who));
-        let Some(&ours) = ours.find(|&&who| matrix.contenders[who].era == them.era) else {
-            continue;
+    for earlier in matrix.of_side(Side::Earlier) {
+        targets.extend(lowest(matrix, earlier, least));
+        let small = Cell {
+            text: TEXTS[0],
+            in_flight: 64,
         };
-        let ratios = matrix.cells.iter().filter_map(|&cell| {
-            let ratio = matrix.ratio(ours, theirs, cell, |turn| turn.rate)?;
-            Some((ratio, cell))
-        });
-        if let Some((ratio, cell)) = ratios.min_by(|one, other| one.0.total_cmp(&other.0)) {
-            let name = &matrix.contenders[ours].name;
-            let what = format!("throughput, {name} / {}; lowest: {cell}", them.name);
-            targets.push(Target::new(what, Bound::AtLeast(least), ratio));
-        }
+        targets.extend(pair(matrix, earlier, [small], busiest));
     }
     targets
+}
+
+/// Ours of the same kind and era against this one, in the cell where it does worst.
+fn lowest(matrix: &Matrix, other: usize, least: f64) -> Option<Target> {
+    pair(matrix, other, matrix.cells.iter().copied(), least)
+}
+
+fn pair(
+    matrix: &Matrix,
+    other: usize,
+    cells: impl IntoIterator<Item = Cell>,
+    least: f64,
+) -> Option<Target> {
+    let them = &matrix.contenders[other];
+    let ours = matrix.of_side(Side::Ours).find(|&who| {
+        let us = &matrix.contenders[who];
+        us.era == them.era && us.kind == them.kind
+    })?;
+    let ratios = cells.into_iter().filter_map(|cell| {
+        let ratio = matrix.ratio(ours, other, cell, |turn| turn.rate)?;
+        Some((ratio, cell))
+    });
+    let (ratio, cell) = ratios.min_by(|one, other| one.0.total_cmp(&other.0))?;
+    let name = &matrix.contenders[ours].name;
+    let what = format!("throughput, {name} / {}; lowest: {cell}", them.name);
+    Some(Target::new(what, Bound::AtLeast(least), ratio))
 }
 
 /// Everything, in the order in which a reader asks.
@@ -108,9 +143,10 @@ pub fn panels(matrix: &Matrix) -> Vec<Panel> {
     let bars = |kind, value: &dyn Fn(usize) -> Option<f64>| {
         let bar = |who: usize| Bar {
             name: matrix.contenders[who].name.clone(),
-            side: match matrix.contenders[who].ours {
-                true => Side::Ours,
-                false => Side::Theirs,
+            side: match matrix.contenders[who].side {
+                Side::Ours | Side::Earlier => picture::Side::Ours,
+                Side::Mark => picture::Side::Limit,
+                Side::Theirs => picture::Side::Theirs,
             },
             value: value(who),
         };
