@@ -23,15 +23,9 @@ use super::handler::Handlers;
 use super::mailbox::{self, Command};
 use super::watch::Reporter;
 use super::wire;
-use crate::driver::downstream::{Downstream, Thread};
+use crate::driver::downstream::Downstream;
+use crate::io::spin::{Look, Thread};
 use crate::model::Progress;
-
-/// Wishes that are seen to in one turn.
-const TURN: usize = 1024;
-
-/// Answers that are handed out in one turn on a runtime of one thread: while the next ones are, the
-/// server is at work for whoever was given these.
-const TOLD: usize = 8;
 
 /// Who waits for the answer to a call.
 #[derive(Debug)]
@@ -87,20 +81,14 @@ pub(crate) struct ClientDownstream {
     handlers: Handlers,
     /// Where handlers run.
     runtime: Handle,
-    /// Wishes that were taken out of the mailbox and not yet seen to.
+    /// Commands that were taken out of the mailbox and not yet seen to.
     commands: VecDeque<Command>,
     pending: HashMap<u64, Pending>,
     /// The server's requests that are being answered.
     asks: HashMap<Id, AbortHandle>,
     reporter: Reporter,
-    /// How many more commands are seen to before the server has its turn.
-    turn: usize,
-    /// Watch may be looked for while calls are out.
-    spins: bool,
-    /// The runtime has no other thread than this one.
-    one_thread: bool,
-    /// How often somebody was told something who may wait for this thread to go on.
-    told: usize,
+    /// Whose thread this is, if it may be kept busy to look for answers.
+    thread: Option<Thread>,
 }
 
 impl ClientDownstream {
@@ -110,7 +98,10 @@ impl ClientDownstream {
         runtime: Handle,
         spins: bool,
     ) -> ClientDownstream {
-        let one_thread = runtime.runtime_flavor() == RuntimeFlavor::CurrentThread;
+        let thread = match runtime.runtime_flavor() {
+            RuntimeFlavor::CurrentThread => Thread::Only,
+            _ => Thread::Worker,
+        };
         ClientDownstream {
             shared,
             handlers,
@@ -119,10 +110,7 @@ impl ClientDownstream {
             pending: HashMap::new(),
             asks: HashMap::new(),
             reporter: Reporter::new(),
-            turn: TURN,
-            spins,
-            one_thread,
-            told: 0,
+            thread: spins.then_some(thread),
         }
     }
 
@@ -130,7 +118,6 @@ impl ClientDownstream {
         let waiting =
             |command: &Command| matches!(command, Command::Call { id: call, .. } if *call == id);
         if let Some(at) = self.commands.iter().position(waiting) {
-            self.told += 1;
             // It never reached the session.
             if let Some(Command::Call { pending, .. }) = self.commands.remove(at) {
                 pending.settle(Err(Error::CancelledByCaller));
@@ -138,7 +125,6 @@ impl ClientDownstream {
             return None;
         }
         let pending = self.pending.remove(&id)?;
-        self.told += 1;
         pending.settle(Err(Error::CancelledByCaller));
         Some(Input::Host(Frame::read(wire::cancelled(id, reason))))
     }
@@ -261,20 +247,13 @@ impl Drop for AbortOnDrop {
 }
 
 impl Downstream for ClientDownstream {
-    fn resume(&mut self) {
-        self.told = 0;
+    /// News is looked for while calls are out.
+    fn thread(&self) -> Option<Thread> {
+        self.thread.filter(|_| !self.pending.is_empty())
     }
 
-    fn begin(&mut self) {
-        self.turn = TURN;
-    }
-
-    fn poll_next(&mut self, cx: &mut Context<'_>, open: bool) -> Poll<Option<Input>> {
+    fn poll_next(&mut self, cx: &mut Context<'_>, open: bool, _look: Look) -> Poll<Option<Input>> {
         loop {
-            if self.turn == 0 {
-                return Poll::Ready(None);
-            }
-            self.turn -= 1;
             let command = match mailbox::next(&mut self.commands, open) {
                 Some(command) => command,
                 None => match self.shared.mailbox.take(cx, &mut self.commands) {
@@ -305,20 +284,7 @@ impl Downstream for ClientDownstream {
         }
     }
 
-    fn thread(&mut self) -> Thread {
-        match self.spins && self.told == 0 && !self.pending.is_empty() {
-            false => Thread::Wanted,
-            true if self.one_thread => Thread::Shared,
-            true => Thread::Own,
-        }
-    }
-
-    fn is_sated(&self) -> bool {
-        self.one_thread && self.told >= TOLD
-    }
-
     fn send(&mut self, message: Message) {
-        self.told += 1;
         let told = self.reporter.catch_up(&self.shared.watch);
         match message.kind() {
             Kind::Response => self.answered(message),
@@ -328,7 +294,6 @@ impl Downstream for ClientDownstream {
     }
 
     fn refuse(&mut self, refusal: Refusal) {
-        self.told += 1;
         self.reporter.catch_up(&self.shared.watch);
         let id = std::str::from_utf8(&refusal.id_json).unwrap_or_default();
         if let Some(pending) = id.parse().ok().and_then(|id: u64| self.pending.remove(&id)) {
@@ -337,7 +302,6 @@ impl Downstream for ClientDownstream {
     }
 
     fn event(&mut self, now: Time, event: &CoreEvent) -> Option<Input> {
-        self.told += 1;
         self.reporter.report(&self.shared.watch, now, event);
         None
     }

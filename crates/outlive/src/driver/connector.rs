@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::driver::upstream::{Link, Read, Upstream};
 use crate::io::outbox::Outbox;
+use crate::io::spin::Look;
 
 /// Makes a connection to a server, again and again.
 ///
@@ -201,7 +202,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link for StreamLink<S> {
         self.outbox.sent(0)
     }
 
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Read> {
+    fn poll_read(&mut self, cx: &mut Context<'_>, _look: Look) -> Poll<Read> {
         let Stream::Made(stream) = &mut self.stream else {
             return Poll::Pending;
         };

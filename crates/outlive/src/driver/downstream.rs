@@ -7,16 +7,7 @@ use outlive_core::error::Refusal;
 use outlive_core::request::Observer;
 use outlive_core::{Event, Id, Input, Message, Meter, Time};
 
-/// Who else may want the thread a driver runs on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Thread {
-    /// Nobody, or only those for whom there are others.
-    Own,
-    /// Tasks that have no other.
-    Shared,
-    /// Somebody who probably waits for it.
-    Wanted,
-}
+use crate::io::spin::{Look, Thread};
 
 /// Who uses a session: another process behind two pipes, or a part of this one.
 pub trait Downstream {
@@ -30,28 +21,14 @@ pub trait Downstream {
         None
     }
 
-    /// Others have had this thread.
-    fn resume(&mut self) {}
+    /// Whose thread this is, if it may be kept busy to look for news.
+    fn thread(&self) -> Option<Thread> {
+        None
+    }
 
-    /// It is asked again for all that it may say before the server is heard.
-    fn begin(&mut self) {}
-
-    /// What the host says or wants next; nothing, if the others should have their turn first. No
+    /// What the host says or wants next; nothing, if the server should have its turn first. No
     /// more of its messages are taken in unless `open`.
-    fn poll_next(&mut self, cx: &mut Context<'_>, open: bool) -> Poll<Option<Input>>;
-
-    /// All has been done: whose thread is this?
-    fn thread(&mut self) -> Thread {
-        Thread::Wanted
-    }
-
-    /// Makes the next read ask the host's end itself before it asks the runtime.
-    fn look_closely(&mut self) {}
-
-    /// Whether enough was said for now: those who were told something should have this thread first.
-    fn is_sated(&self) -> bool {
-        false
-    }
+    fn poll_next(&mut self, cx: &mut Context<'_>, open: bool, look: Look) -> Poll<Option<Input>>;
 
     /// The host is sent a message.
     fn send(&mut self, message: Message);

@@ -24,6 +24,7 @@ pub(crate) mod upstream;
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -31,9 +32,9 @@ use std::time::{Duration, Instant};
 use outlive_core::{Event, Generation, Input, LinkInput, LinkOrder, Output, Policy, Session, Time};
 use tokio::time::Sleep;
 
-use crate::driver::downstream::{Downstream, Thread};
+use crate::driver::downstream::Downstream;
 use crate::driver::upstream::{Link, Read, Upstream};
-use crate::io::spin::Spin;
+use crate::io::spin::{Look, Next, Spin};
 
 /// Reads of one source before the others have their turn.
 pub(crate) const READS: usize = 8;
@@ -89,6 +90,8 @@ struct Driver<D, U: Upstream> {
     /// What was queued for either side since the last attempt to write it: bytes, and [`FRAME`] for each frame.
     unwritten: usize,
     spin: Spin,
+    /// How the host and the links are asked for news in this round.
+    look: Look,
 
     /// The link in service, and those on their way out.
     links: Vec<U::Link>,
@@ -125,6 +128,7 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
             spent: false,
             unwritten: 0,
             spin: Spin::new(begun),
+            look: Look::Usual,
             down,
             up,
             links: Vec::new(),
@@ -141,11 +145,11 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
     /// One turn: everything that can be done without waiting.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.now = Time::after(self.begun.elapsed());
-        self.down.resume();
+        self.spin.resume();
         self.spent = false;
         let mut rounds = 0;
         while rounds < ROUNDS {
-            while self.up.poll_ended(cx).is_ready() || std::mem::take(&mut self.ended) {
+            while self.up.poll_ended(cx).is_ready() || mem::take(&mut self.ended) {
                 self.collect();
             }
             let mut again = self.poll_host(cx);
@@ -153,15 +157,16 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
             for index in 0..self.links.len() {
                 again |= self.poll_link(cx, index);
             }
+            self.look = Look::Usual;
             again |= self.flush(cx);
             again |= self.poll_alarm(cx);
             // What was not read because a queue was long, or too much in flight, is read now.
             again |= !read_host && self.reads_host();
-            again |= self.ended | std::mem::take(&mut self.connected);
+            again |= self.ended | mem::take(&mut self.connected);
             if self.is_over() {
                 return Poll::Ready(());
             }
-            if self.spent || self.down.is_sated() {
+            if self.spent || self.is_sated() {
                 break;
             }
             if again || self.spin.has_heard() {
@@ -170,13 +175,10 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
             if again {
                 continue;
             }
-            let thread = self.down.thread();
-            if !self.spins(thread) {
-                return Poll::Pending;
-            }
-            if thread == Thread::Shared {
-                // The others have their turn between two looks.
-                break;
+            match self.next() {
+                Next::Look => {}
+                Next::Yield => break,
+                Next::Sleep => return Poll::Pending,
             }
         }
         cx.waker().wake_by_ref();
@@ -184,14 +186,18 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
     }
 
     /// All has been done: whether to look for news once more before sleeping.
-    fn spins(&mut self, thread: Thread) -> bool {
+    fn next(&mut self) -> Next {
         let visible = self.links.iter().any(Link::is_visible);
-        let spins = self.spin.goes_on(visible && thread != Thread::Wanted);
-        if spins {
-            self.down.look_closely();
-            self.links.iter_mut().for_each(Link::look_closely);
+        let next = self.spin.next(self.down.thread().filter(|_| visible));
+        if next != Next::Sleep {
+            self.look = Look::Closely;
         }
-        spins
+        next
+    }
+
+    /// Whether those who were told something should have this thread first.
+    fn is_sated(&self) -> bool {
+        self.spin.is_sated(self.down.thread())
     }
 
     /// Takes note that a peer is heard.
@@ -203,11 +209,14 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
 
     /// Hears the host. True if there may be more to do.
     fn poll_host(&mut self, cx: &mut Context<'_>) -> bool {
-        self.down.begin();
+        let mut look = self.look;
         self.left = INPUTS;
         while self.left > 0 {
             let open = self.reads_host();
-            match self.down.poll_next(cx, open) {
+            match self
+                .down
+                .poll_next(cx, open, mem::replace(&mut look, Look::Usual))
+            {
                 Poll::Ready(Some(input)) => {
                     self.hear();
                     self.feed(input);
@@ -246,6 +255,7 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
         }
         self.ended |= self.links[index].poll_unread(cx).is_ready();
         let mut again = false;
+        let mut look = self.look;
         self.left = INPUTS;
         // Standard error first: the last words should be known before the end is.
         for turn in 1..=READS {
@@ -266,13 +276,15 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
         self.report(cx, index, false);
         for turn in 1..=READS {
             if self.left == 0
-                || self.down.is_sated()
+                || self.is_sated()
                 || self.down.is_blocked()
                 || self.links[index].backlog() >= 2 * self.link_high
             {
                 break;
             }
-            let Poll::Ready(read) = self.links[index].poll_read(cx) else {
+            let Poll::Ready(read) =
+                self.links[index].poll_read(cx, mem::replace(&mut look, Look::Usual))
+            else {
                 break;
             };
             self.hear();
@@ -291,7 +303,7 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
     /// Hands on what was read, as far as there is to be more in this turn; `whole`: all of it.
     fn report(&mut self, cx: &mut Context<'_>, index: usize, whole: bool) {
         let generation = self.links[index].generation();
-        while (whole || (self.left > 0 && !self.down.is_sated()))
+        while (whole || (self.left > 0 && !self.is_sated()))
             && let Some(input) = self.links[index].next_input()
         {
             self.feed(Input::Link(generation, input));
@@ -384,6 +396,9 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
 
     fn carry_out(&mut self) {
         while let Some(output) = self.session.poll() {
+            if is_told(&output) {
+                self.spin.tell();
+            }
             match output {
                 Output::ToHost(message) => {
                     self.unwritten += FRAME + message.bytes().len();
@@ -501,4 +516,12 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
         self.closed
             .is_some_and(|closed| self.down.is_told() || self.now >= closed + FAREWELL)
     }
+}
+
+/// Whether somebody on the host's side may have to do something about it.
+fn is_told(output: &Output) -> bool {
+    matches!(
+        output,
+        Output::ToHost(_) | Output::ToHostOf(..) | Output::Refuse(_) | Output::Event(_)
+    )
 }

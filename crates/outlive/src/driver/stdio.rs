@@ -8,10 +8,11 @@ use outlive_core::error::Refusal;
 use outlive_core::request;
 use outlive_core::{Event, Framer, Input, Message, State, Time};
 
-use crate::driver::downstream::{Downstream, Thread};
+use crate::driver::downstream::Downstream;
 use crate::driver::{FAREWELL, READS};
 use crate::io::host::Host;
 use crate::io::outbox::Outbox;
+use crate::io::spin::{Look, Thread};
 use crate::observer::{Numbered, Observer};
 use crate::process::signals::{Signal, Signals};
 
@@ -32,7 +33,7 @@ pub(crate) struct Stdio<O> {
     /// `None` in a process that is not all ours: others have tasks on this thread, and signals mean
     /// something to them.
     signals: Option<Signals>,
-    /// How often it may still be read in this turn.
+    /// How often it may still be read before the server has its turn.
     reads: usize,
     /// Its input has ended.
     ended: bool,
@@ -66,7 +67,7 @@ impl<O: Observer> Stdio<O> {
             framer: Framer::new(message_limit),
             outbox: Outbox::default(),
             signals: None,
-            reads: 0,
+            reads: READS,
             ended: false,
             closing: false,
             gone: false,
@@ -98,11 +99,11 @@ impl<O: Observer> Downstream for Stdio<O> {
         }))
     }
 
-    fn begin(&mut self) {
-        self.reads = READS;
+    fn thread(&self) -> Option<Thread> {
+        self.signals.as_ref().map(|_| Thread::Own)
     }
 
-    fn poll_next(&mut self, cx: &mut Context<'_>, open: bool) -> Poll<Option<Input>> {
+    fn poll_next(&mut self, cx: &mut Context<'_>, open: bool, look: Look) -> Poll<Option<Input>> {
         if let Some(input) = self.next_input() {
             return Poll::Ready(Some(input));
         }
@@ -119,11 +120,15 @@ impl<O: Observer> Downstream for Stdio<O> {
                 return Poll::Pending;
             }
             if self.reads == 0 {
+                self.reads = READS;
                 return Poll::Ready(None);
             }
             self.reads -= 1;
-            match self.host.input.poll_read(cx, self.framer.spare()) {
-                Poll::Pending => return Poll::Pending,
+            match self.host.input.poll_read(cx, self.framer.spare(), look) {
+                Poll::Pending => {
+                    self.reads = READS;
+                    return Poll::Pending;
+                }
                 Poll::Ready(Ok(1..)) => {}
                 Poll::Ready(_) => (self.ended, self.closing) = (true, true),
             }
@@ -131,17 +136,6 @@ impl<O: Observer> Downstream for Stdio<O> {
                 return Poll::Ready(Some(input));
             }
         }
-    }
-
-    fn thread(&mut self) -> Thread {
-        match self.signals {
-            Some(_) => Thread::Own,
-            None => Thread::Wanted,
-        }
-    }
-
-    fn look_closely(&mut self) {
-        self.host.input.look_closely();
     }
 
     fn send(&mut self, message: Message) {

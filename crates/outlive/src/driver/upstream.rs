@@ -6,6 +6,8 @@ use std::task::{Context, Poll};
 use outlive_core::cause::{Exit, StartFailure};
 use outlive_core::{Frame, Generation, Id, LinkInput, LinkOrder, Message};
 
+use crate::io::spin::Look;
+
 /// How links to a server are made and ended.
 pub(crate) trait Upstream {
     /// What it makes.
@@ -68,11 +70,8 @@ pub(crate) trait Link {
         false
     }
 
-    /// Makes the next read ask the server's end itself before it asks the runtime.
-    fn look_closely(&mut self) {}
-
     /// Reads what the server says.
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Read>;
+    fn poll_read(&mut self, cx: &mut Context<'_>, look: Look) -> Poll<Read>;
 
     /// The next whole frame of what was read; after the end also the one that lacks its line end.
     fn next_frame(&mut self) -> Option<Frame>;

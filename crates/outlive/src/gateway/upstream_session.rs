@@ -25,10 +25,8 @@ use super::upstreams::Upstreams;
 use crate::client::mailbox::{self, Mailbox, Rank};
 use crate::driver::downstream::Downstream;
 use crate::http_server::ReplayBuffer;
+use crate::io::spin::Look;
 use crate::observer::Numbered;
-
-/// Wishes that are seen to in one turn.
-const TURN: usize = 1024;
 
 /// The clients of modern requests, who are not told apart.
 pub(super) const EVERYBODY: Client = Client(0);
@@ -342,10 +340,8 @@ pub(super) struct GatewayDownstream {
     upstream: Arc<UpstreamSession>,
     target: TargetId,
     upstreams: Weak<Upstreams>,
-    /// Wishes that were taken out of the mailbox and not yet seen to.
+    /// Commands that were taken out of the mailbox and not yet seen to.
     commands: VecDeque<Command>,
-    /// How many more commands are seen to before the server has its turn.
-    turn: usize,
 }
 
 impl GatewayDownstream {
@@ -359,7 +355,6 @@ impl GatewayDownstream {
             target,
             upstreams: Arc::downgrade(upstreams),
             commands: VecDeque::new(),
-            turn: TURN,
         }
     }
 
@@ -380,16 +375,13 @@ impl Downstream for GatewayDownstream {
         Some(self.upstreams.upgrade()?.meter.clone())
     }
 
-    fn begin(&mut self) {
-        self.turn = TURN;
-    }
-
-    fn poll_next(&mut self, cx: &mut Context<'_>, open: bool) -> Poll<Option<SessionInput>> {
+    fn poll_next(
+        &mut self,
+        cx: &mut Context<'_>,
+        open: bool,
+        _look: Look,
+    ) -> Poll<Option<SessionInput>> {
         loop {
-            if self.turn == 0 {
-                return Poll::Ready(None);
-            }
-            self.turn -= 1;
             let command = match mailbox::next(&mut self.commands, open) {
                 Some(command) => command,
                 None => match self.upstream.mailbox.take(cx, &mut self.commands) {

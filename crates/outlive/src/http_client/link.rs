@@ -21,6 +21,7 @@ use super::credentials::Challenge;
 use super::request::{self, Piece, Pieces, Signal, Signals};
 use super::session::{HttpSession, Prepared, fingerprint};
 use crate::driver::upstream::{Link, Read};
+use crate::io::spin::Look;
 
 /// What is reported is passed on before more of it is taken in.
 const TURN: usize = 64;
@@ -286,7 +287,7 @@ impl Link for HttpLink {
         self.rules.sent()
     }
 
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Read> {
+    fn poll_read(&mut self, cx: &mut Context<'_>, _look: Look) -> Poll<Read> {
         while let Poll::Ready(Some(ended)) = self.tasks.poll_join_next(cx) {
             // Whatever it was about has nobody else to settle it.
             if ended.is_err_and(|error| error.is_panic()) {

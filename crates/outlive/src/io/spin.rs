@@ -7,6 +7,8 @@
 //! known, but it can be measured: waits are timed both ways, the way that is shorter is taken, and
 //! the other is tried now and then. If both take long, there is nothing to be gained: a session at
 //! rest sleeps, and so does one whose server takes its time.
+//!
+//! Nor does anybody look while others may wait for the thread: see [`Thread`].
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,10 +22,47 @@ const FIRST_TRY: u32 = 32;
 /// … and after many tries in vain.
 const LAST_TRY: u32 = 1024;
 
+/// Answers that are handed out in one turn on [the only thread](Thread::Only): while the next ones are, the
+/// server is at work for whoever was given these.
+const MOST_TOLD: usize = 8;
+
+/// Who else may want a thread that looks for news.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Thread {
+    /// Nobody.
+    Own,
+    /// Whoever was told something, before it looks for more: it may be one of several.
+    Worker,
+    /// All tasks there are: also between two looks.
+    Only,
+}
+
+/// How a source is asked for news.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// The runtime is asked whether there is any.
+    Usual,
+    /// The source itself is asked first: the runtime finds out only when nobody has anything to do.
+    Closely,
+}
+
+/// What to do when all has been done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Look for news once more.
+    Look,
+    /// Let others have this thread, then look.
+    Yield,
+    /// Wait until woken.
+    Sleep,
+}
+
 #[derive(Debug)]
 pub(crate) struct Spin {
     /// There is a processor for us and another one for our peers.
     parallel: bool,
+    /// How often somebody was told something who may wait for this thread to go on.
+    told: usize,
     /// When a peer was heard, if one was since all was done.
     heard: Option<Instant>,
     /// Since when all has been done that could be.
@@ -55,6 +94,7 @@ impl Spin {
     pub(crate) fn new(now: Instant) -> Spin {
         Spin {
             parallel: thread::available_parallelism().is_ok_and(|n| n.get() > 1),
+            told: 0,
             heard: None,
             idle_since: now,
             way: Way::Away,
@@ -64,6 +104,21 @@ impl Spin {
             until_try: FIRST_TRY,
             pause: FIRST_TRY,
         }
+    }
+
+    /// Others have had this thread.
+    pub(crate) fn resume(&mut self) {
+        self.told = 0;
+    }
+
+    /// Somebody is told something.
+    pub(crate) fn tell(&mut self) {
+        self.told += 1;
+    }
+
+    /// Whether so many were told something that they should have this thread first.
+    pub(crate) fn is_sated(&self, thread: Option<Thread>) -> bool {
+        thread == Some(Thread::Only) && self.told >= MOST_TOLD
     }
 
     /// A peer is heard. Tells the time if it is the first since all was done.
@@ -80,13 +135,22 @@ impl Spin {
         self.heard.is_some()
     }
 
-    /// All has been done: whether to look for news once more. `free`: nobody else waits for this
-    /// thread.
-    pub(crate) fn goes_on(&mut self, free: bool) -> bool {
-        self.goes_on_at(Instant::now(), free)
+    /// All has been done: what next? `thread`: whose this is, if there is anything to be seen by looking.
+    pub(crate) fn next(&mut self, thread: Option<Thread>) -> Next {
+        let free = match thread {
+            None => false,
+            Some(Thread::Own) => true,
+            Some(Thread::Worker | Thread::Only) => self.told == 0,
+        };
+        match self.goes_on(Instant::now(), free) {
+            false => Next::Sleep,
+            true if thread == Some(Thread::Only) => Next::Yield,
+            true => Next::Look,
+        }
     }
 
-    fn goes_on_at(&mut self, now: Instant, free: bool) -> bool {
+    /// Whether to look for news once more. `free`: nobody else waits for this thread.
+    fn goes_on(&mut self, now: Instant, free: bool) -> bool {
         if let Some(heard) = self.heard.take() {
             let wait = heard.saturating_duration_since(self.idle_since).min(SPIN);
             self.learn(wait);
@@ -173,10 +237,10 @@ mod tests {
 
         /// Waits for the peer: whether it was looked for, and how long.
         fn wait(&mut self, peer: Peer, free: bool) -> (bool, Duration) {
-            let looks = self.spin.goes_on_at(self.now, free);
+            let looks = self.spin.goes_on(self.now, free);
             let wait = if looks { peer.looked } else { peer.slept };
             let looked = wait.min(SPIN + Duration::from_nanos(1));
-            assert!(!self.spin.goes_on_at(self.now + looked, free) || wait < SPIN);
+            assert!(!self.spin.goes_on(self.now + looked, free) || wait < SPIN);
             self.now += wait;
             self.spin.heard = Some(self.now);
             (looks, looked)
@@ -251,6 +315,42 @@ mod tests {
         for _ in 0..100 {
             assert!(!rig.wait(QUIET, false).0);
         }
+    }
+
+    #[test]
+    fn those_who_were_told_something_have_the_thread_first() {
+        let mut rig = Rig::new();
+        rig.shares(QUIET, 100);
+        for (thread, told, next) in [
+            (Thread::Own, 1, Next::Look),
+            (Thread::Worker, 0, Next::Look),
+            (Thread::Worker, 1, Next::Sleep),
+            (Thread::Only, 0, Next::Yield),
+            (Thread::Only, 1, Next::Sleep),
+        ] {
+            let mut spin = Spin {
+                told,
+                way: Way::Looking,
+                heard: None,
+                idle_since: Instant::now() + SPIN,
+                ..Spin::new(rig.now)
+            };
+            assert_eq!(spin.next(Some(thread)), next, "{thread:?}, {told} told");
+            assert_eq!(spin.next(None), Next::Sleep);
+        }
+    }
+
+    #[test]
+    fn only_tasks_without_another_thread_interrupt_a_turn() {
+        let mut spin = Rig::new().spin;
+        for _ in 0..MOST_TOLD {
+            assert!(!spin.is_sated(Some(Thread::Only)));
+            spin.tell();
+        }
+        assert!(spin.is_sated(Some(Thread::Only)));
+        assert!(!spin.is_sated(Some(Thread::Worker)));
+        spin.resume();
+        assert!(!spin.is_sated(Some(Thread::Only)));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::io::{Interest, Ready};
 
 use crate::io::outbox::Outbox;
+use crate::io::spin::Look;
 
 /// What a pipe that carries large messages is made to hold: fewer turns per message. It is also
 /// what the kernel allows everybody.
@@ -47,8 +48,6 @@ pub(crate) struct Source {
     kind: Kind,
     /// A read of this many bytes shows that the pipe was full.
     capacity: usize,
-    /// The next read asks the pipe itself before it asks the runtime.
-    eager: bool,
 }
 
 impl Source {
@@ -58,13 +57,7 @@ impl Source {
             fd,
             kind,
             capacity: DEFAULT_PIPE,
-            eager: false,
         })
-    }
-
-    /// Makes the next read ask the pipe itself before it asks the runtime.
-    pub(crate) fn look_closely(&mut self) {
-        self.eager = true;
     }
 
     /// Appends what is there to `buf`, as far as it has room; 0 is the end of the stream.
@@ -72,9 +65,10 @@ impl Source {
         &mut self,
         cx: &mut Context<'_>,
         buf: &mut BytesMut,
+        look: Look,
     ) -> Poll<io::Result<usize>> {
         // A true error will come up again.
-        if std::mem::take(&mut self.eager)
+        if look == Look::Closely
             && let Ok(n) = read(&self.fd, self.kind, buf)
         {
             self.note_size(n);
@@ -408,7 +402,7 @@ mod tests {
             poll_fn(|cx| {
                 loop {
                     buf.reserve(5000);
-                    if ready!(source.poll_read(cx, &mut buf)).unwrap() == 0 {
+                    if ready!(source.poll_read(cx, &mut buf, Look::Usual)).unwrap() == 0 {
                         return Poll::Ready(());
                     }
                 }

@@ -19,6 +19,7 @@ use crate::driver::upstream::{Link, Read};
 use crate::io::host::unblocked;
 use crate::io::lines::Lines;
 use crate::io::outbox::Outbox;
+use crate::io::spin::Look;
 use crate::io::stream::{Kind, Sink, Source};
 use crate::process::cleanup::Sweep;
 use crate::process::os;
@@ -233,17 +234,11 @@ impl Link for ChildLink {
         self.stdout.is_some()
     }
 
-    fn look_closely(&mut self) {
-        if let Some(stdout) = &mut self.stdout {
-            stdout.look_closely();
-        }
-    }
-
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Read> {
+    fn poll_read(&mut self, cx: &mut Context<'_>, look: Look) -> Poll<Read> {
         let Some(stdout) = &mut self.stdout else {
             return Poll::Pending;
         };
-        match stdout.poll_read(cx, self.framer.spare()) {
+        match stdout.poll_read(cx, self.framer.spare(), look) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Ok(1..)) => Poll::Ready(Read::Some),
             Poll::Ready(_) => {
@@ -266,7 +261,7 @@ impl Link for ChildLink {
             return Poll::Pending;
         };
         self.stderr_bytes.reserve(STDERR_READ);
-        match stderr.poll_read(cx, &mut self.stderr_bytes) {
+        match stderr.poll_read(cx, &mut self.stderr_bytes, Look::Usual) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Ok(1..)) => Poll::Ready(Read::Some),
             Poll::Ready(_) => {

@@ -22,6 +22,7 @@ use super::queue::Queue;
 use crate::client::mailbox::{self, Mailbox, Rank, Ranked};
 use crate::client::watch::{Reporter, Watch};
 use crate::driver::downstream::Downstream;
+use crate::io::spin::Look;
 
 /// How `send` ends for a request.
 pub(super) type Sent = Result<(), Error>;
@@ -273,7 +274,7 @@ fn cancelled(id: &Id) -> Bytes {
 }
 
 impl Downstream for RmcpDownstream {
-    fn poll_next(&mut self, cx: &mut Context<'_>, open: bool) -> Poll<Option<Input>> {
+    fn poll_next(&mut self, cx: &mut Context<'_>, open: bool, _look: Look) -> Poll<Option<Input>> {
         while let Some(order) = self.next_order(cx, open) {
             let input = match order {
                 Order::Request {

@@ -26,6 +26,7 @@ use tokio::task::AbortHandle;
 use super::codec;
 use super::queue::Queue;
 use crate::driver::upstream::{Link, Read, Upstream};
+use crate::io::spin::Look;
 
 /// Makes links to a handler.
 pub(super) struct Handlers<S> {
@@ -155,7 +156,7 @@ impl Link for HandlerLink {
             .unwrap_or_else(|| self.queued.saturating_sub(waiting()))
     }
 
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Read> {
+    fn poll_read(&mut self, cx: &mut Context<'_>, _look: Look) -> Poll<Read> {
         if self.ended {
             return Poll::Pending;
         }

@@ -22,7 +22,7 @@ use tokio::time::Sleep;
 use super::connection::{After, Connection, close_kind};
 use super::executor::{Reader, TICK};
 use super::wire::Reading;
-use crate::io::spin::Spin;
+use crate::io::spin::{Next, Spin, Thread};
 
 /// Reads of the client before it is written to.
 const READS: usize = 8;
@@ -217,7 +217,8 @@ impl Driver {
     fn spins(&mut self) -> bool {
         let reads = !self.ended && !self.connection.lock().paused;
         let visible = self.connection.registry.spins && self.reader.is_visible();
-        while self.spin.goes_on(reads && visible) {
+        let thread = (reads && visible).then_some(Thread::Own);
+        while self.spin.next(thread) == Next::Look {
             if self.reader.read_now(self.framer.spare()) > 0 {
                 self.spin.hear();
                 return true;

@@ -16,6 +16,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadHalf, WriteHalf};
 
 use crate::io::host::{Host, HostOutput};
 use crate::io::outbox::Outbox;
+use crate::io::spin::Look;
 use crate::io::stream::Source;
 
 /// Where the client is read from.
@@ -152,7 +153,7 @@ impl<S: AsyncRead + Send> Reading for ReadHalf<S> {
 
 impl Reading for Source {
     fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut BytesMut) -> Poll<io::Result<usize>> {
-        Source::poll_read(self, cx, buf)
+        Source::poll_read(self, cx, buf, Look::Usual)
     }
 
     fn is_visible(&self) -> bool {

@@ -39,7 +39,7 @@ async fn told(link: &mut HttpLink) -> LinkInput {
     poll_fn(|cx| {
         link.flush(cx).unwrap();
         while link.ready.is_empty() {
-            if link.poll_read(cx).is_pending() {
+            if link.poll_read(cx, Look::Usual).is_pending() {
                 return Poll::Pending;
             }
             assert!(!link.ended, "it has ended");
@@ -54,7 +54,7 @@ async fn beside<T>(link: &mut HttpLink, other: impl Future<Output = T>) -> T {
     let mut other = Box::pin(other);
     poll_fn(|cx| {
         link.flush(cx).unwrap();
-        while link.ready.is_empty() && link.poll_read(cx).is_ready() && !link.ended {}
+        while link.ready.is_empty() && link.poll_read(cx, Look::Usual).is_ready() && !link.ended {}
         other.as_mut().poll(cx)
     })
     .await
