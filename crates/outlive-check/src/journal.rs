@@ -9,9 +9,9 @@ use serde::Serialize;
 
 /// A message longer than this is cut in the middle.
 const LONGEST: usize = 1_000;
-/// So many entries are kept from the beginning …
+/// So many entries are kept from the beginning.
 const FIRST: usize = 60;
-/// … and so many from the end.
+/// So many entries are kept from the end.
 const LAST: usize = 240;
 /// So many ends of processes are kept.
 const EXITS: usize = 100;

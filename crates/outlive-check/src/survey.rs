@@ -159,7 +159,7 @@ async fn survey(target: &Target, options: &Options) -> Result<Survey, String> {
     let tools = tools(&mut found.0)
         .await
         .map_err(|why| in_words(target, &why, &journal))?;
-    let named = |wish: &Option<(String, Option<Value>)>| match wish {
+    let named = |tool: &Option<(String, Option<Value>)>| match tool {
         Some((name, arguments)) => ToolCall::named(&tools, name, arguments.as_ref())
             .map(Some)
             .ok_or_else(|| {

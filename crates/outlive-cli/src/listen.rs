@@ -127,7 +127,7 @@ pub struct ServeSettings {
     )]
     pub allow_origin: Vec<String>,
 
-    /// Share one server between all clients that shake hands, instead of starting one for each.
+    /// Share one server between all clients that send `initialize`, instead of starting one for each.
     #[arg(long, env = "OUTLIVE_SHARE", value_parser = BoolishValueParser::new(), help_heading = "Sharing")]
     pub share: bool,
 
@@ -160,7 +160,8 @@ pub struct ServeSettings {
     #[arg(long, env = "OUTLIVE_SESSION_TTL", value_name = "DURATION", default_value = "30m", value_parser = duration, help_heading = "Sharing")]
     pub session_ttl: Duration,
 
-    /// Keep at most this many sessions.
+    /// Keep at most this many sessions. At the limit, end the session unused longest (over a minute) or refuse the
+    /// client with status 503.
     #[arg(
         long,
         env = "OUTLIVE_MAX_SESSIONS",

@@ -232,7 +232,7 @@ impl Lines {
     }
 }
 
-/// What may come in a rate limit, and how much of it is written.
+/// The kind an event is rate-limited under, if it is.
 fn kind(event: &Event) -> Option<Kind> {
     const DEBUG: &str = "(--log-level debug shows each of them)";
     let (about, sentence, most, seconds) = match event {

@@ -23,9 +23,9 @@ pub struct Kind {
     pub about: String,
     /// What happened, after "7 more times: ".
     pub sentence: String,
-    /// So many are written …
+    /// How many are written in each interval.
     pub most: u32,
-    /// … in this time; at its end the rest is summed up.
+    /// The time after which the rest is summed up.
     pub interval: Duration,
 }
 
@@ -47,7 +47,7 @@ impl Untold {
     }
 }
 
-/// Keeps lines from becoming a rate limit.
+/// Limits how many lines of one kind are written.
 #[derive(Debug, Default)]
 pub struct RateLimit {
     levels: Mutex<BTreeMap<Kind, Level>>,

@@ -8,9 +8,9 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// In this time …
+/// The time in which [`FEW`] is counted.
 const WHILE: Duration = Duration::from_secs(2);
-/// … clocks alone do not make a thread go to sleep more often than this.
+/// Clocks alone do not make a thread go to sleep more often than this in that time.
 const FEW: u32 = 16;
 
 /// How often a thread has gone to sleep lately.

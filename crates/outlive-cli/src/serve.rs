@@ -127,7 +127,7 @@ fn make_room() {
     let most = limit.maximum.unwrap_or(DESCRIPTORS).min(DESCRIPTORS);
     if limit.current.is_some_and(|current| current < most) {
         limit.current = Some(most);
-        // A wish: without it there is room for fewer clients.
+        // It may fail: then there is room for fewer clients.
         let _ = setrlimit(Resource::Nofile, limit);
     }
 }

@@ -100,7 +100,8 @@ pub struct Settings {
     )]
     pub request_ceiling: MaybeDuration,
 
-    /// Stop the two clocks above while a person answers a question of the server, for at most this long.
+    /// Stop the clocks of --request-timeout and --request-ceiling while a person answers a question of the server, for
+    /// at most this long.
     #[arg(
         long,
         env = "OUTLIVE_ELICITATION_CEILING",
@@ -177,7 +178,7 @@ pub struct Settings {
     )]
     pub backoff_cap: Duration,
 
-    /// Open the circuit breaker after this many failures in a row …
+    /// Open the circuit breaker after this many failures within --breaker-window.
     #[arg(
         long,
         env = "OUTLIVE_BREAKER_FAILURES",
@@ -187,7 +188,7 @@ pub struct Settings {
     )]
     pub breaker_failures: u32,
 
-    /// … within this time.
+    /// Time window for counting failures.
     #[arg(
         long,
         env = "OUTLIVE_BREAKER_WINDOW",
@@ -292,7 +293,7 @@ pub struct Settings {
     )]
     pub drain: Duration,
 
-    /// Wait this long for the server to exit once its input is closed …
+    /// Send SIGTERM if the server has not exited this long after its input was closed.
     #[arg(
         long,
         env = "OUTLIVE_STOP_GRACE",
@@ -303,7 +304,7 @@ pub struct Settings {
     )]
     pub stop_grace: Duration,
 
-    /// … then this long after SIGTERM, before SIGKILL.
+    /// Send SIGKILL this long after SIGTERM.
     #[arg(
         long,
         env = "OUTLIVE_TERM_GRACE",

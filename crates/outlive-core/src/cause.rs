@@ -217,13 +217,6 @@ impl Cause {
         }
     }
 
-    /// The same with last words.
-    #[must_use]
-    pub fn with_stderr(mut self, tail: impl Into<Arc<[String]>>) -> Cause {
-        self.stderr_tail = tail.into();
-        self
-    }
-
     /// The word for the reason in logs, metrics and on the wire.
     pub fn kind(&self) -> &'static str {
         self.cause_kind().as_str()

@@ -39,9 +39,9 @@ pub const OVERHEAD: usize = 1 << 10;
 pub struct Timing {
     /// The server's answer to the GET for its stream.
     pub listen: Duration,
-    /// A notification or a response to be taken, before others leave all the same, …
+    /// How long a notification or a response may take to be accepted before others leave all the same.
     pub order: Duration,
-    /// … and once a server has let that pass.
+    /// The same, once a server has let that time pass.
     pub order_slow: Duration,
     /// The server's own end of a request of legacy times that was cancelled.
     pub cancelled: Duration,

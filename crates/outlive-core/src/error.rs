@@ -3,8 +3,9 @@
 //! | kind | code | meaning |
 //! |---|---|---|
 //! | `connection_lost` | −31001 | the link died while the request was in flight |
-//! | `unavailable` | −31002 | there is no server, and there was none for as long as we may hold a request |
+//! | `unavailable` | −31002 | there is no server, and there was none for as long as we may hold a request; or too many wait |
 //! | `timeout` | −31003 | the request took longer than its bound |
+//! | `cancelled_by_caller` | −31004 | the caller gave it up |
 //! | `cancelled_by_peer` | −31004 | the server gave it up |
 //! | `shutting_down` | −31005 | the session is ending |
 //! | `session_expired` | −31006 | the remote server has forgotten the session |
@@ -13,6 +14,9 @@
 //! | `token_withdrawn` | −31009 | the token is no longer good that the request was sent with |
 //! | `unsupported` | −32601 | the server does not take `server/discover`; `initialize` will do |
 //! | `protocol` | −32600, −32700 | the message breaks JSON-RPC |
+//! | `misconfigured` | −32603 | the client cannot be set up |
+//! | `handler_failed` | −32603 | the server asked this client something, and its handler failed |
+//! | `remote` | as the server says | the server answered with an error of its own |
 //!
 //! The codes lie outside −32768…−32000 because revision 2026-07-28 asks for that: −32000…−32019 take no
 //! new codes, −32020…−32099 belong to the specification, and some SDKs give −32000 and −32001 meanings

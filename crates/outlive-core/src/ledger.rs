@@ -48,9 +48,9 @@ pub(crate) struct Entry {
     pub(crate) terms: Terms,
     /// Deaths of links in a row that it was in flight at.
     pub(crate) deaths: u32,
-    /// A server had it, and refused it unexecuted with this status; …
+    /// A server had it, and refused it unexecuted with this status.
     pub(crate) refused: Option<u16>,
-    /// … so often in a row because it was too busy.
+    /// How often in a row it was refused because the server was too busy.
     pub(crate) refusals: u32,
     /// How often it was sent again on its link, because the server would take it in another way.
     pub(crate) resends: u32,

@@ -11,6 +11,39 @@
 //! After every [`Session::handle`], call [`Session::poll`] until it returns `None` and carry out
 //! each [`Output`] in that order; then wait for the next input, but no longer than
 //! [`Session::deadline`], and report [`Input::Tick`] when that moment comes.
+//!
+//! # What is where
+//!
+//! Five machines, all driven in that way or by calls that are given the time:
+//!
+//! | module | what it decides |
+//! |---|---|
+//! | [`session`] | what a host is owed, whatever happens to its servers; with `ledger`, `memory`, `catalog`, `supervisor` |
+//! | [`server`] | what a server owes its client |
+//! | [`switch`] | how several clients are one host |
+//! | [`gateway`] | when servers are started and stopped, and who uses them |
+//! | [`http_upstream`] | which HTTP request is made when; with [`dispatch`], the order of sending, and [`reconnect`] |
+//!
+//! Tables and buffers, which are told the time too where it matters:
+//!
+//! | module | what it keeps |
+//! |---|---|
+//! | [`session_table`] | the sessions of a listener |
+//! | [`replay_buffer`] | what is sent to clients over HTTP, until it is read |
+//! | [`byte_budget`] | how much of unfinished messages is in memory |
+//! | [`framer`] | the line that has not come whole |
+//! | [`meter`] | counts |
+//!
+//! Data:
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`message`], [`frame`], [`sse`] | what peers write, and how events carry it |
+//! | [`protocol`] | what the specifications say |
+//! | [`link`] | what passes between a session and its links |
+//! | [`cause`], [`mod@error`] | why a link ended, why a request failed |
+//! | [`event`], [`request`] | what is told about a session, and about each request |
+//! | [`policy`], [`principal`], [`time`] | the settings, who a client is, and the time |
 #![forbid(unsafe_code)]
 
 mod bounded;

@@ -49,9 +49,9 @@ pub struct Backoff {
 /// When to stop restarting for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Breaker {
-    /// This many failed generations …
+    /// This many failed generations within the window open the breaker.
     pub failures: u32,
-    /// … within this time open the breaker.
+    /// The time within which failures are counted.
     pub window: Duration,
     /// A link that was in service this long was healthy: its end counts as a first one.
     pub healthy_after: Duration,
@@ -78,13 +78,14 @@ pub struct Liveness {
 pub struct Limits {
     /// The longest message, in bytes, in either direction.
     pub message: usize,
-    /// Requests in flight before the host is no longer read.
+    /// Requests in flight at once. Further ones are queued ([`held`](Limits::held)); when the queue is full too, the
+    /// host is not read.
     pub in_flight: usize,
-    /// Bytes of requests in flight before the host is no longer read.
+    /// Bytes of requests in flight at once, with the same consequence.
     pub in_flight_bytes: usize,
-    /// Requests held while there is no server.
+    /// Requests held while there is no server, or while as many are in flight as may be.
     pub held: usize,
-    /// Bytes of messages held while there is no server.
+    /// Bytes of messages held meanwhile.
     pub held_bytes: usize,
     /// Ids of cancelled and expired requests remembered per link.
     pub tombstones: usize,

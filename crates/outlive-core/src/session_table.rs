@@ -33,11 +33,11 @@ pub struct TableLimits {
     pub sessions: usize,
     /// A session that was unused for this long ends.
     pub ttl: Duration,
-    /// So does one whose client has said nothing since the handshake, after this time.
+    /// A session ends if its client has said nothing for this long after the handshake.
     pub confirm: Duration,
     /// A session that was unused for this long gives way to a newcomer.
     pub stale: Duration,
-    /// So does one whose client has closed its stream, after this time.
+    /// A session whose client has closed its stream gives way to a newcomer after this time.
     pub left: Duration,
 }
 

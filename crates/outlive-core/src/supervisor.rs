@@ -3,7 +3,7 @@
 //! The first restart is immediate, later ones wait longer and longer, with full jitter. Only a
 //! link that was in service for a while resets that: a server that dies 0.2 s after a good
 //! handshake, for ever, must not look healthy (FM-17). Too many failures within a window open the
-//! breaker; it never closes the door: the server is tried again at a slow pace, and at once when
+//! breaker; it is never final: the server is tried again at a slow pace, and at once when
 //! somebody calls (FM-70).
 
 use std::collections::VecDeque;

@@ -1,10 +1,10 @@
 //! MCP sessions that outlive their servers.
 //!
 //! A host holds tool handles for hours; the servers under them crash, hang, restart and get cancelled
-//! at the worst moment. With this crate a death costs the calls that were running, whose errors say what
-//! happened, and a server cannot be crashed by what its clients do.
+//! at the worst moment. With this crate a death fails only the calls that were running, each with an error
+//! that says why, and a server cannot be crashed by what its clients do.
 //!
-//! # Theory of operation
+//! # Theory
 //!
 //! All rules about life and death are in [`outlive_core`], as state machines without I/O, clock or
 //! threads. This crate moves the bytes between them and the world, and decides nothing.

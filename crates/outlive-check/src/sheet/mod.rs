@@ -76,9 +76,9 @@ pub struct Sentence {
 pub struct Exhibit {
     /// The wire, in order.
     pub transcript: Vec<Line>,
-    /// How many entries were left out …
+    /// How many entries were left out.
     pub omitted: usize,
-    /// … after so many.
+    /// How many entries come before those that were left out.
     pub omitted_after: usize,
     /// How processes ended.
     pub exits: Vec<String>,

@@ -72,16 +72,16 @@ impl Args {
 
     /// Looks at the server.
     pub async fn cast(&self) -> Result<Cast, String> {
-        let wish = |name: &Option<String>, arguments: &Option<Value>| {
+        let tool = |name: &Option<String>, arguments: &Option<Value>| {
             name.clone().map(|name| (name, arguments.clone()))
         };
         let options = Options {
             timeout: self.common.patience(),
             start_patience: self.common.start_patience(),
             era: self.era.map(Spoken::era),
-            call: wish(&self.call, &self.args),
-            slow: wish(&self.slow_tool, &self.slow_args),
-            asking: wish(&self.asking_tool, &self.asking_args),
+            call: tool(&self.call, &self.args),
+            slow: tool(&self.slow_tool, &self.slow_args),
+            asking: tool(&self.asking_tool, &self.asking_args),
         };
         ServerUnderTest::look(self.target(), options)
             .await

@@ -23,8 +23,9 @@ use crate::reconnect::Reconnect;
 use crate::sse::{Event, Events};
 use crate::time::Time;
 
-/// How long the words of a refusal are waited for, and how many of them are read.
+/// How long the body of a refusal is read.
 const REFUSAL: Duration = Duration::from_secs(5);
+/// How much of it is read.
 const REFUSAL_BYTES: usize = 64 << 10;
 /// How long a server may take to accept what needs no answer.
 const ACCEPT: Duration = Duration::from_secs(30);

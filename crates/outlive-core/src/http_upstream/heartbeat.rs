@@ -13,9 +13,9 @@ use crate::time::Time;
 
 /// So many comments make a heartbeat.
 const BEATS: u32 = 3;
-/// A pause is this much longer than the longest one before, …
+/// A pause is this many times as long as the longest one before.
 const LONGER: u32 = 5;
-/// … and no shorter than this.
+/// A pause is no shorter than this.
 const LEAST: Duration = Duration::from_secs(3);
 
 /// The heartbeat of a stream.

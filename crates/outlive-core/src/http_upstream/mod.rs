@@ -319,7 +319,7 @@ pub struct HttpUpstream {
     begun_at: Option<String>,
     /// The server answers on a stream beside (HTTP+SSE).
     aside: bool,
-    /// With what status `initialize` was refused before that was tried.
+    /// The status `initialize` was refused with before HTTP+SSE was tried.
     refused: Option<u16>,
     /// The end of the link was reported.
     over: bool,
@@ -426,7 +426,8 @@ impl HttpUpstream {
         self.dispatch.sent()
     }
 
-    /// How many HTTP requests are under way.
+    /// How many HTTP requests are under way, for tests of the bounds.
+    #[doc(hidden)]
     pub fn under_way(&self) -> usize {
         self.attempts.len()
     }
@@ -482,7 +483,7 @@ impl HttpUpstream {
         }
     }
 
-    /// Has something done at this moment, or not, and not at the one before.
+    /// Sets, moves or clears the timer of a slot.
     fn set_due(&mut self, slot: Slot, due: &mut Option<Time>, at: Option<Time>) {
         if *due == at {
             return;

@@ -17,8 +17,9 @@ use crate::time::Time;
 /// How far the stream has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// It is asked for in a moment. If it takes until then, calls wait for it from then on.
+    /// Waits before it asks again.
     Paused {
+        /// Calls wait for the stream once it is asked for.
         announce: bool,
     },
     Opening,

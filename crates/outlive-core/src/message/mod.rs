@@ -1,9 +1,20 @@
 //! Messages: the bytes a peer wrote, and what must be known about them to pass them on.
 //!
+//! # Theory
+//!
 //! A line is walked over once. What the lifecycle rules need (the kind, the id, the method and a
 //! few fields of `params`) is remembered as positions; everything else is payload and leaves as it
 //! came, byte for byte. A line that cannot be passed on becomes a [`Defect`], which keeps what is
 //! needed to answer it all the same: a request whose id can be read is always answered.
+//!
+//! | file | what happens there |
+//! |---|---|
+//! | `envelope` | the fields that rules depend on, found in one walk |
+//! | `scan`, `block` | walking over JSON text, sixty-four bytes at a time |
+//! | `id` | ids as values |
+//! | `compose` | messages of our own |
+//! | `salvage` | messages among other text on one line |
+//! | `reads` | how often lines were read, for a test |
 
 #[cfg(test)]
 pub(crate) mod arbitrary;

@@ -149,8 +149,9 @@ pub struct ReplayBuffer<M> {
     lost: Vec<Channel>,
     /// Leases that were not given back.
     readers: usize,
-    /// Readers and events so far.
+    /// The last reader number.
     reader_ids: u64,
+    /// The last event number.
     events: u64,
     /// The main channel has had a reader.
     was_listened_to: bool,

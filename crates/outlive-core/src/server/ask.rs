@@ -13,15 +13,15 @@ use crate::bounded::RecentSet;
 use crate::error::{Bound, Error, Limit, Outcome};
 use crate::event::DropReason;
 use crate::message::{Id, Message};
-use crate::protocol::{Era, code};
+use crate::protocol::Era;
 use crate::time::Time;
 
 use super::channel::Channel;
 use super::close::{Ending, ended};
 use super::handshake::lacking;
-use super::request::{Peer, Ticket};
+use super::request::Ticket;
 use super::timers::Due;
-use super::{Output, RpcError, Server, ServerPolicy};
+use super::{Output, Server, ServerPolicy};
 
 /// One request of ours to the client. The driver chooses the number and never uses it twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,21 +51,6 @@ pub struct Ask {
     pub params: Bytes,
     /// What a modern client sees it named (a key of `inputRequests`); `None`: we make one up.
     pub key: Option<Cow<'static, str>>,
-}
-
-impl RpcError {
-    /// The error that tells a client which capability it would have had to declare to be asked
-    /// this (2026-07-28); `None` if it may be asked.
-    pub fn missing_capability(peer: &Peer, method: &str, params: &[u8]) -> Option<RpcError> {
-        let required = lacking(&peer.capabilities, method, params)?;
-        let data = format!(r#"{{"requiredCapabilities":{required}}}"#);
-        Some(RpcError {
-            code: code::MISSING_CLIENT_CAPABILITY,
-            message: format!("The request needs {method}, which the client has not declared.")
-                .into(),
-            data: Some(data.into()),
-        })
-    }
 }
 
 /// A request of ours that has not ended.

@@ -1,5 +1,7 @@
 //! The server: a session seen from the other side.
 //!
+//! # Theory
+//!
 //! A request of the client becomes a [`Ticket`], and a handler is started for it, now or when
 //! another one is done. The ticket leaves the table once: with the handler's answer, with an error
 //! of ours, or with the client's cancellation. There is no other way to answer than to take it
@@ -18,10 +20,14 @@
 //! | `client` | a message from the client |
 //! | `channel` | where it came from, and where the answer goes |
 //! | `handshake` | who the client is |
+//! | `table`, `timers` | the tickets, and what is due when |
 //! | `handler` | handlers are started, answer, are cancelled |
+//! | `request`, `answer` | what a handler is given, and what it gives back |
+//! | `result`, `refusal` | results and errors as the client reads them |
 //! | `ask`, `round` | handlers ask the client something: as a request, or in round trips |
-//! | `subscriptions`, `notice` | the client is told things |
+//! | `subscriptions`, `notice`, `level` | the client is told things: changes, progress, log messages from a level on |
 //! | `close` | the end |
+//! | `policy`, `event` | the settings; what people who watch the server are told |
 
 mod answer;
 mod ask;

@@ -45,7 +45,8 @@ pub struct ServerPolicy {
     /// The time a handler is given between being told that nobody waits and being dropped.
     pub grace: Duration,
     /// How long accepted requests may take once the client has closed its side. It may still
-    /// read, as in `server < requests > answers` (FM-56).
+    /// read, as in `server < requests > answers` (FM-56). A client that waits for its server to end
+    /// waits for this and the grace, about two seconds by default.
     pub drain: Duration,
     /// A handler that takes longer is given up; time in which it waits for the client does not
     /// count (FM-50). `None`: never.
@@ -73,7 +74,7 @@ impl Default for ServerPolicy {
             parked: 256,
             parked_for: Duration::from_secs(600),
             grace: Duration::from_secs(1),
-            drain: Duration::from_secs(5),
+            drain: Duration::from_secs(1),
             deadline: None,
             ask_timeout: None,
         }

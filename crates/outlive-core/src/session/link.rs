@@ -112,9 +112,9 @@ pub(super) struct Liveness {
     pub(super) answers_cancelled: bool,
     /// It has answered a probe.
     pub(super) ponged: bool,
-    /// It left a probe unanswered that requests were waiting for: they wait no more …
+    /// It left a probe unanswered that requests were waiting for. They wait no more for its answer.
     pub(super) deaf: bool,
-    /// … but for a moment after a ping that was sent at this time.
+    /// When it was last sent a ping that requests follow after a moment, answered or not.
     pub(super) bait: Option<Time>,
     /// What waits goes out now, suspect or not.
     pub(super) gate_open: bool,
@@ -131,9 +131,9 @@ pub(super) struct Link {
     pub(super) ordered: Time,
     /// Since when it has been in service: handshake done.
     pub(super) served: Option<Time>,
-    /// Its process has ended, …
+    /// Its process has ended.
     pub(super) exited: bool,
-    /// … but somebody still holds its input, and may read.
+    /// Its process has ended, but somebody still holds its input, and may read.
     pub(super) orphaned: bool,
     /// Frames sent to it so far.
     pub(super) frames: u64,

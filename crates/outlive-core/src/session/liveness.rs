@@ -7,7 +7,7 @@
 //! - silence while nothing is in flight, now and then;
 //! - a request that expired: at once;
 //! - a cancellation forwarded to a legacy server. Such a server may die of it when the cancelled
-//!   work ends, and look alive until the next line arrives, which it swallows (seed 2). So for a
+//!   work ends, and look alive until the next line arrives, which it swallows (FM-19). So for a
 //!   while every line that matters is preceded by a `ping` of ours: if it is swallowed, nothing is
 //!   lost but the ping, and the request goes to the next server. It may also have died with a ping
 //!   it had read and not answered; so a ping that stays unanswered is followed by another one, after
@@ -28,10 +28,10 @@ use super::{Ending, Output, Session, Waiting};
 
 /// How often a suspect is asked for a sign of life: it is found out within a second.
 const SUSPECT_INTERVAL: Duration = Duration::from_millis(500);
-/// How long requests wait for a suspect's sign of life before they are sent all the same: …
+/// How long requests wait for a suspect's sign of life before they are sent all the same.
 const GATE_PATIENCE: Duration = Duration::from_secs(1);
-/// … longer if it has shown that it answers pings; one that does not is either dead, or so busy
-/// that it would not take the request any sooner than the ping.
+/// How long they wait if it has shown that it answers pings: one that does not is either dead, or so
+/// busy that it would not take the request any sooner than the ping.
 const PONGED_GATE_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a ping is given to find out a dead server before what follows it is sent.
 const BAIT_PATIENCE: Duration = Duration::from_millis(100);
@@ -39,11 +39,11 @@ const BAIT_PATIENCE: Duration = Duration::from_millis(100);
 const MOST_PINGS: usize = 8;
 /// How long a server that answers what was cancelled stays suspect.
 const LONG_WATCH: Duration = Duration::from_secs(600);
-/// A server that leaves a request unanswered is looked at after this time, …
+/// The process of a server that leaves a request unanswered is first inspected after this time.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
-/// … then again every so often, …
+/// How often it is inspected again.
 const NEXT_LOOK: Duration = Duration::from_secs(5);
-/// … and closely while it is stopped.
+/// How often it is inspected while it is stopped.
 const CLOSE_LOOK: Duration = Duration::from_millis(500);
 
 impl Session {

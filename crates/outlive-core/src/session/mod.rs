@@ -1,7 +1,9 @@
 //! The session: what the host holds, whatever happens to the servers under it.
 //!
-//! Theory of operation. A session has at most one link in service, and at most one
-//! process left over from the link before; the next link is ordered only when that is gone. A
+//! # Theory
+//!
+//! A session has at most one link in service, and at most one process left over from the link before;
+//! the next link is ordered only when that is gone. A
 //! request of the host enters the ledger, waits in the queue until a link is open, and is then
 //! in flight on that link. It leaves the ledger once. When a link is known to be dead, each request
 //! in flight on it is settled by its outcome: sent again if it was not sent or is safe to repeat,
@@ -12,6 +14,7 @@
 //! |---|---|
 //! | `host` | a message from the host |
 //! | `server` | a message from the server |
+//! | `link` | what is known about the link in service |
 //! | `link_lifecycle` | links come and go |
 //! | `start` | a link is ordered, and has so much time |
 //! | `death` | a link dies, and its process is seen to |
@@ -74,7 +77,7 @@ pub enum Input {
     Host(Frame),
     /// The host no longer waits for a request, for this reason; the message is its cancellation.
     Abandon(Message, AbandonReason),
-    /// The host sent a request, with wishes of its own for it.
+    /// The host sent a request with its own [`Terms`].
     Call(Frame, Terms),
     /// The host closed its side; it may still read.
     HostClosed,

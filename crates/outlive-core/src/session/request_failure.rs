@@ -1,9 +1,9 @@
-//! Requests whose fate is their own.
+//! Requests that fail by themselves, while their link lives on.
 //!
-//! Over a pipe all requests share one fate, that of the link. Over HTTP each has an exchange of its own,
-//! which may be refused, never begin, or break off, while the link (the session on the server) lives
-//! on. The outcome decides as always: what was not executed is sent again, what may have been is repeated
-//! only if that is safe.
+//! Over a pipe a request is lost only with its link. Over HTTP each has an exchange of its own, which
+//! may be refused, never begin, or break off, while the link (the session on the server) lives on. The
+//! outcome decides as always: what was not executed is sent again, what may have been is repeated only if
+//! that is safe.
 
 use std::time::Duration;
 
@@ -138,7 +138,7 @@ impl Session {
         self.begin_dying(now, reason, REFUSAL_PATIENCE);
     }
 
-    /// Whether the fate of everything in flight on a link that ends by refusals is known.
+    /// Whether it is known, of everything in flight on a link that ends by refusals, how it ends.
     pub(super) fn is_decided(&self, reason: &Reason) -> bool {
         let refusal = matches!(
             reason,

@@ -31,7 +31,7 @@ impl Session {
         self.out.push_back(Output::Connect(generation));
     }
 
-    /// When the start of the link in service is too slow: to be told, or to be borne.
+    /// When a slow start is reported, and when it is given up.
     pub(super) fn start_deadline(&self) -> Option<Time> {
         let told = self.link.as_ref()?.slow_start_told;
         let since = self.starting_since()?;

@@ -38,11 +38,11 @@ pub(super) struct Abandoned {
     logging: usize,
     /// Clients that have begun a task: its request is answered, and the work goes on.
     tasks: BTreeSet<Client>,
-    /// So many are kept …
+    /// How many are kept.
     most: usize,
-    /// … and there were more: from then on anybody may be a candidate, …
+    /// There were more candidates than are kept: from then on anybody may be one.
     overflowed: bool,
-    /// … or, if those were no candidates, any id and any token may be one of theirs.
+    /// There were more than are kept, and they were no candidates: any id and any token may be one of theirs.
     forgotten: bool,
 }
 

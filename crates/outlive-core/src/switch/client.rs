@@ -371,7 +371,7 @@ impl Switch {
     }
 
     /// A client closed a channel: what is modern on it is cancelled.
-    pub(super) fn on_left(&mut self, _client: Client, channel: Channel) {
+    pub(super) fn on_left(&mut self, channel: Channel) {
         if self.sharing != Sharing::Pooled || channel == Channel::MAIN {
             return;
         }

@@ -1,5 +1,7 @@
 //! The switch: several clients before one session.
 //!
+//! # Theory
+//!
 //! A [`Session`](crate::Session) has one host. Over HTTP there are many clients, and each speaks on
 //! many channels. The switch is what makes them one host: it remembers for every request who sent it
 //! and on which channel, and leads what the server says back to whom it belongs.
@@ -17,10 +19,10 @@
 //!   with them. A client that has a server to itself is passed through byte for byte.
 //! - **What names its owner goes there**: answers by id, progress by token, subscriptions by their
 //!   request (2026-07-28) or their URI (before). What is about the server goes to everybody.
-//! - **What does not name its owner belongs to the only client that could have caused it**, or to nobody:
-//!   a pipe does not say which call a question of the server's is about. With two candidates the
-//!   question is refused rather than put to the wrong person. A request nobody waits for any more is a
-//!   candidate too, until its answer comes or its server dies; what can only be about it goes to nobody.
+//! - **A message without an owner goes to the one client that has a call in flight**; with several such
+//!   clients it is dropped, and a question is refused rather than put to the wrong person: a pipe does
+//!   not say which call it is about. A request nobody waits for any more counts as a call in flight
+//!   too, until its answer comes or its server dies; what can only be about it goes to nobody.
 //! - **A stream of its own names its owner.** Over HTTP the server says what is about a request on the stream of that
 //!   request; the session passes on which one that was.
 //! - **One handshake serves all.** The first client's reaches the server, which is told that clients can be asked
@@ -35,7 +37,7 @@
 //! | `client` | a message from a client |
 //! | `server` | a message from the server |
 //! | `handshake` | one handshake for all; which era the server is of |
-//! | `legacy` | what is known about a legacy client |
+//! | `legacy_client` | what is known about a legacy client |
 //! | `level` | one level of log messages for all |
 //! | `candidate` | who can have caused what names no owner |
 //! | `abandoned` | what the server may still be at work on although nobody waits for it |
@@ -198,9 +200,9 @@ pub struct Switch {
     welcome: Welcome,
     /// The server has been told `notifications/initialized`.
     initialized: bool,
-    /// It is waited for that the server has taken it, …
+    /// The session says when the server has taken it ([`Input::Initialized`]).
     confirms: bool,
-    /// … and these clients are, on these channels.
+    /// Clients whose `notifications/initialized` is confirmed only then, and the channels it came on.
     unconfirmed: Vec<(Client, Channel)>,
     /// The level of log messages the server was asked for.
     level: Option<Level>,
@@ -268,7 +270,7 @@ impl Switch {
     pub fn handle(&mut self, input: Input) {
         match input {
             Input::Frame(client, channel, frame) => self.on_frame(client, channel, frame),
-            Input::Left(client, channel) => self.on_left(client, channel),
+            Input::Left(_, channel) => self.on_left(channel),
             Input::Gone(client) => self.on_gone(client, AbandonReason::ClientLeft),
             Input::Withdrawn(client, channel) => self.on_withdrawn(client, channel),
             Input::Said(_) | Input::SaidOf(..) if self.ended => {}

@@ -12,7 +12,7 @@ const QUESTION: &str = r#"{"jsonrpc":"2.0","id":1,"method":"elicitation/create",
 const REPLY: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}"#;
 const PROGRESS: &str = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}"#;
 
-/// A request with wishes of its own, and 1 as its progress token.
+/// A request with its own terms, and 1 as its progress token.
 fn call_on(p: &mut Pair, id: u64, terms: Terms) {
     let mut framer = Framer::new(1 << 20);
     framer.extend(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"any","_meta":{{"progressToken":1}}}}}}"#).as_bytes());

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 
 use futures_core::Stream;
 
-/// Where events is told.
+/// Sends each event to all listeners.
 #[derive(Debug)]
 pub(crate) struct Broadcast<T> {
     listeners: Mutex<Listeners<T>>,
@@ -28,7 +28,7 @@ struct Listeners<T> {
 #[derive(Debug)]
 struct Queue<T> {
     items: VecDeque<T>,
-    /// Received that was lost because nobody took it.
+    /// Events dropped because the listener fell behind.
     missed: u64,
     closed: bool,
     waker: Option<Waker>,
@@ -38,7 +38,7 @@ struct Queue<T> {
 #[derive(Debug)]
 pub(crate) enum Received<T> {
     This(T),
-    /// So many were lost.
+    /// So many were dropped.
     Missed(u64),
 }
 
@@ -132,7 +132,7 @@ impl<T> Listener<T> {
 pub struct Listen<T>(Listener<T>, fn(u64) -> Option<T>);
 
 impl<T> Listen<T> {
-    /// `missed` makes events of the fact that some was lost.
+    /// `missed` turns the number of dropped events into an event, if they are reported.
     pub(crate) fn new(listener: Listener<T>, missed: fn(u64) -> Option<T>) -> Listen<T> {
         Listen(listener, missed)
     }
@@ -144,14 +144,14 @@ impl<T> Listen<T> {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
         loop {
-            let items = match self.0.poll_next(cx) {
+            let event = match self.0.poll_next(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(None) => return Poll::Ready(None),
-                Poll::Ready(Some(Received::This(items))) => Some(items),
+                Poll::Ready(Some(Received::This(event))) => Some(event),
                 Poll::Ready(Some(Received::Missed(n))) => (self.1)(n),
             };
-            if items.is_some() {
-                return Poll::Ready(items);
+            if event.is_some() {
+                return Poll::Ready(event);
             }
         }
     }
@@ -175,18 +175,18 @@ mod tests {
 
     #[test]
     fn a_listener_that_falls_behind_loses_the_oldest_and_is_told() {
-        let feed = Broadcast::new(2);
-        let mut listen = Listen::new(feed.listen([]), |n| Some(-(n as i32)));
-        let mut deaf = Listen::new(feed.listen([7]), |_| None);
-        for items in 1..=5 {
-            feed.tell(&items);
+        let broadcast = Broadcast::new(2);
+        let mut listen = Listen::new(broadcast.listen([]), |n| Some(-(n as i32)));
+        let mut deaf = Listen::new(broadcast.listen([7]), |_| None);
+        for event in 1..=5 {
+            broadcast.tell(&event);
         }
-        feed.close();
+        broadcast.close();
         for expected in [Some(-3), Some(4), Some(5), None, None] {
             assert_eq!(now(&mut listen), Poll::Ready(expected));
         }
         assert_eq!(now(&mut deaf), Poll::Ready(Some(4)));
-        let mut late = Listen::new(feed.listen([]), |_| None);
+        let mut late = Listen::new(broadcast.listen([]), |_| None);
         assert_eq!(now(&mut late), Poll::Ready(None::<i32>));
     }
 }

@@ -168,7 +168,7 @@ impl<R> Plan<R> {
         let mut running = Running {
             progress_listen: progress
                 .as_ref()
-                .map(|feed| Listen::new(feed.listen([]), |_| None)),
+                .map(|broadcast| Listen::new(broadcast.listen([]), |_| None)),
             progress,
             ticket: Arc::default(),
             call: self,

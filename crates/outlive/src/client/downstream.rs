@@ -81,7 +81,7 @@ pub(crate) struct ClientDownstream {
     handlers: Handlers,
     /// Where handlers run.
     runtime: Handle,
-    /// Commands that were taken out of the mailbox and not yet seen to.
+    /// Commands that were taken out of the mailbox and not yet carried out.
     commands: VecDeque<Command>,
     pending: HashMap<u64, Pending>,
     /// The server's requests that are being answered.
@@ -194,10 +194,10 @@ impl ClientDownstream {
         if let Some(Id::Int(token)) = message.progress_token()
             && let Ok(id) = u64::try_from(token)
             && let Some(pending) = self.pending.get(&id)
-            && let Some(Steps(feed)) = &pending.progress
+            && let Some(Steps(broadcast)) = &pending.progress
             && let Ok(progress) = serde_json::from_slice(message.params().unwrap_or_default())
         {
-            feed.tell(&progress);
+            broadcast.tell(&progress);
         }
     }
 
@@ -237,7 +237,7 @@ impl ClientDownstream {
     }
 }
 
-/// A handler does not outlive the command to be answered.
+/// Aborts the handler when nobody waits for its answer any more.
 struct AbortOnDrop(AbortHandle);
 
 impl Drop for AbortOnDrop {

@@ -35,7 +35,7 @@ pub(crate) enum Command {
     Stop,
 }
 
-/// What can be put into an mailbox.
+/// What can be put into a mailbox.
 pub(crate) trait Ranked {
     /// Its size, if it is a call or the like: these are bounded, and wait while the session takes no
     /// more.

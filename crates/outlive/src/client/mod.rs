@@ -1,6 +1,8 @@
 //! A client that survives its servers.
 //!
-//! Theory of operation. A [`Client`] is a host inside this process: the same session that stands
+//! # Theory
+//!
+//! A [`Client`] is a host inside this process: the same session that stands
 //! between a host and a server in `outlive run` stands between its calls and the server here. One
 //! background task owns the connection; handles only put commands into its mailbox and wait for what
 //! comes of them. So a handle can be cloned, sent anywhere, used on any runtime, and dropped at any
@@ -31,6 +33,19 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Files
+//!
+//! | file | what happens there |
+//! |---|---|
+//! | `builder` | how a client comes to be |
+//! | `call`, `ticket` | one call, and how it is cancelled |
+//! | `tool` | tools as handles |
+//! | `mailbox` | the commands of handles for the task that owns the connection |
+//! | `downstream` | that task's side of the driver: calls go in, answers come out |
+//! | `wire` | messages as they go out |
+//! | `handler` | the server asks something: a model, a person, a list of folders |
+//! | `watch`, `event`, `broadcast` | the state, what happens, and how listeners are told |
 
 mod broadcast;
 mod builder;

@@ -1,4 +1,4 @@
-//! Tools, resources and prompts: what a server has, as handles that outlive it.
+//! A tool handle that outlives its server.
 
 use std::ops::Deref;
 

@@ -1,5 +1,7 @@
 //! The driver: carries out what a session says, and reports what happened.
 //!
+//! # Theory
+//!
 //! No rule of a session's life is decided here. One task does everything: it takes what the host
 //! and the server have said, hands each frame to the session, and passes on what comes out, all in
 //! one turn, without a channel or another task in between. Between two pipes a message costs three
@@ -15,6 +17,12 @@
 //! its source is not read, so that a slow peer slows down the other one rather than fill memory.
 //!
 //! The driver does not know what its two sides are made of: see [`Downstream`] and [`Upstream`].
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `downstream`, `stdio` | the host's side, and standard streams as one |
+//! | `upstream`, `connector` | the server's side, and byte streams as one |
+//! | `address` | where a server is found |
 
 pub(crate) mod address;
 pub(crate) mod connector;
@@ -39,11 +47,12 @@ use crate::io::spin::{Look, Next, Spin};
 /// Reads of one source before the others have their turn.
 pub(crate) const READS: usize = 8;
 
-/// Rounds over all sources before the kernel is asked for news.
+/// Rounds over all sources before the kernel is asked for new readiness.
 const ROUNDS: usize = 32;
 
-/// Inputs from one source before the others have their turn and the kernel is asked for news. What is read is bounded
-/// above, but not how much is in it: a server that prints `y` for ever fits millions of lines in there (FM-11, FM-67).
+/// Inputs from one source before the others have their turn and the kernel is asked for new readiness. What is read is
+/// bounded above, but not how much is in it: a server that prints `y` for ever fits millions of lines in there (FM-11,
+/// FM-67).
 const INPUTS: usize = 1024;
 
 /// So much is written before the rest of a turn is dealt with. Measured: with much less, system calls cost more

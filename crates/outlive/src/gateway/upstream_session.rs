@@ -340,7 +340,7 @@ pub(super) struct GatewayDownstream {
     upstream: Arc<UpstreamSession>,
     target: TargetId,
     upstreams: Weak<Upstreams>,
-    /// Commands that were taken out of the mailbox and not yet seen to.
+    /// Commands that were taken out of the mailbox and not yet carried out.
     commands: VecDeque<Command>,
 }
 

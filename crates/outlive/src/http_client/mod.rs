@@ -1,6 +1,8 @@
 //! Servers over HTTP.
 //!
-//! Theory of operation. A link is one session on a server. Which HTTP request is made when, what each response means
+//! # Theory
+//!
+//! A link is one session on a server. Which HTTP request is made when, what each response means
 //! and how long anything is waited for is decided by [`outlive_core::http_upstream`], and nowhere here: a link carries
 //! out what that says, and tells it what came back. There is no timer here but the one that it names.
 //!

@@ -3,7 +3,7 @@
 //! A page from anywhere can make a browser send requests to this machine, under its own origin,
 //! or under a name that it has made resolve to 127.0.0.1 (DNS rebinding). So the origin of a page
 //! must be one we know, and so must the name we are called by; an address is not a name, and cannot
-//! be rebound. Refusals say what to add where, or people turn the admission off (FM-72).
+//! be rebound. Refusals say what to add where, or people turn the check off (FM-72).
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -130,7 +130,7 @@ impl Admission {
     }
 
     /// The same for a page a person looks at: browsers can show a token only as a password.
-    pub(crate) fn check_visitor(&self, headers: &HeaderMap) -> Result<(), Box<Reply>> {
+    pub(crate) fn authenticate_browser(&self, headers: &HeaderMap) -> Result<(), Box<Reply>> {
         let Some(tokens) = &self.tokens else {
             return Ok(());
         };
@@ -345,7 +345,7 @@ mod tests {
         let shown = |value: &'static str| {
             let mut map = HeaderMap::new();
             map.insert("authorization", HeaderValue::from_static(value));
-            let basic = admission.check_visitor(&map).is_ok();
+            let basic = admission.authenticate_browser(&map).is_ok();
             (basic, admission.authenticate(&map).is_ok())
         };
         assert_eq!(shown("Bearer secret"), (true, true));

@@ -1,6 +1,6 @@
 //! How long an answer is waited for, without setting an alarm for each.
 //!
-//! Most answers come long before the deadline ends. An alarm that rings before all others has to be told to the
+//! Most answers come long before the deadline. An alarm that rings before all others has to be told to the
 //! thread that sleeps until the next one, which costs a system call and wakes that thread; done for each request
 //! this is dearer than the rest of it. So a connection has one alarm. It is left alone when an answer comes, and
 //! when it rings too early for the request that is waiting now, it is set again.

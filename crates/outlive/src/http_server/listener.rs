@@ -282,7 +282,7 @@ async fn sweep(front: Arc<Front>) {
 /// Has the system find out when a client is gone, or does not read (FM-24).
 fn watch_peer(stream: &TcpStream, unread: Duration) {
     use rustix::net::sockopt;
-    // Each is a wish: without it the connection works all the same.
+    // Each may fail: the connection works without it.
     let _ = stream.set_nodelay(true);
     let _ = sockopt::set_socket_keepalive(stream, true);
     #[cfg(target_os = "linux")]

@@ -8,8 +8,8 @@
 //! channel, and writes what comes on that channel into the response.
 //!
 //! ```text
-//!  POST ──► admission ──► head (headers against body) ──► Route::hear(channel, frame)
-//!       ◄── JSON, or a stream of events ◄── Reader ◄── ReplayBuffer::send(channel, line), done(channel)
+//!  POST ──► admission ──► request_metadata (headers against body) ──► Route::hear(channel, frame)
+//!       ◄── JSON, or a stream of events ◄── Reader ◄── ReplayBuffer::send(channel, message), done(channel)
 //! ```
 //!
 //! - A legacy client has a *session*: a route of its own, found by the id we gave it. It lasts while
@@ -24,7 +24,7 @@
 //! | `listener`, `socket`, `tls` | connections come and, at the end, go |
 //! | `admission`, `token`, `cors` | who may come in: `Host`, `Origin`, token |
 //! | `files` | tokens and certificates that change meanwhile |
-//! | `endpoint`, `body` | one request and its response |
+//! | `endpoint`, `body`, `reply` | one request, its body and its response |
 //! | `request_metadata`, `mirrored` | the headers of a modern request against its body |
 //! | `session` | legacy clients |
 //! | `pages` | what is told about the server to those who watch it |
@@ -199,7 +199,7 @@ pub(crate) struct ListenerLimits {
     pub(crate) bodies: usize,
     /// What is sent this often on a stream that is silent.
     pub(crate) keep_alive: Duration,
-    /// How long a client may take nothing of what we have for it, which a slow or vanished reader does.
+    /// Close a connection whose client has read nothing for this long.
     pub(crate) unread: Duration,
 }
 

@@ -122,7 +122,7 @@ impl Front {
         if !is_look(request) {
             return Some(Ok(reply::only("GET")));
         }
-        if let Err(refusal) = self.admission.check_visitor(request.headers()) {
+        if let Err(refusal) = self.admission.authenticate_browser(request.headers()) {
             return Some(Err(refusal));
         }
         let census = self.census();

@@ -37,7 +37,7 @@ pub(crate) struct ChildLink {
     early: Vec<LinkOrder>,
     /// Given once it is to end, or has ended by itself.
     sweep: Option<Sweep>,
-    /// Told when there is news that the driver has to ask for.
+    /// Told when there is something that the driver has to ask for.
     done: UnboundedSender<()>,
     /// It was told how the process has ended.
     exit_told: bool,

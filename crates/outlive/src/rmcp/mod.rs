@@ -93,6 +93,14 @@
 //! ignores its cancellation before the runtime ends, or get another message to rmcp's loop while a handler
 //! blocks the only thread of its runtime. [`Server`](crate::Server) does all three. And as behind `outlive run`, the
 //! answer to `initialize` says of tools, prompts and resources that changes of their lists are told.
+//!
+//! # Files
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `supervised`, `downstream` | a session as a transport of rmcp, and its side of the driver |
+//! | `serve`, `handler` | an rmcp server on standard streams, as the server's side of a driver |
+//! | `queue`, `codec` | messages between the tasks, and between bytes and rmcp's types |
 
 mod codec;
 mod downstream;

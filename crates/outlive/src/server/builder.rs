@@ -20,10 +20,6 @@ use super::tools::Tools;
 use super::{Server, definition};
 use crate::model::{CompleteParams, Implementation, Prompt, Resource, ResourceTemplate, Tool};
 
-/// How long accepted requests may take once the client has closed its side (FM-56). A client that
-/// waits for its server to end waits for about two seconds, this and the grace.
-const DRAIN: Duration = Duration::from_secs(1);
-
 /// A server in the making. See the [module page](super).
 pub struct Builder {
     info: Implementation,
@@ -61,17 +57,13 @@ impl BuildError {
 
 impl Builder {
     pub(crate) fn new(name: String, version: String) -> Builder {
-        let policy = ServerPolicy {
-            drain: DRAIN,
-            ..ServerPolicy::default()
-        };
         Builder {
             info: Implementation::new(name, version),
             instructions: None,
             tables: Tables::default(),
             states: States::default(),
             layers: Layers::default(),
-            policy,
+            policy: ServerPolicy::default(),
             declared: Declared::default(),
             page: 0,
             spins: true,

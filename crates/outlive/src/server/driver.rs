@@ -27,7 +27,7 @@ use crate::io::spin::{Next, Spin, Thread};
 /// Reads of the client before it is written to.
 const READS: usize = 8;
 
-/// Rounds before the kernel is asked for change.
+/// Rounds before the kernel is asked for new readiness.
 const ROUNDS: usize = 8;
 
 /// How long a client that does not read may keep us from ending.

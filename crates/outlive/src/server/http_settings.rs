@@ -1,4 +1,4 @@
-//! What stands at the door of a server over HTTP: files that are read again, and bounds.
+//! More settings of [`Http`]: token and certificate files, limits.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,8 +49,7 @@ impl Http {
         self
     }
 
-    /// How long a client may take nothing of what there is for it before its connection is given
-    /// up (60 s).
+    /// Closes a connection whose client has read nothing for this long (60 s).
     #[must_use]
     pub fn write_timeout(mut self, timeout: Duration) -> Http {
         self.limits.unread = timeout;

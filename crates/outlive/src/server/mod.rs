@@ -57,6 +57,22 @@
 //! With the feature `http-server` also `server.serve_http(address).await`: Streamable HTTP, for clients
 //! of every revision at one address. There the threads that read serve all clients, and all share
 //! the threads for handlers.
+//!
+//! # Files
+//!
+//! | file | what happens there |
+//! |---|---|
+//! | `builder`, `registry`, `schema` | a server is put together; what it offers, and to whom |
+//! | `tool`, `tools`, `prompt`, `resource`, `uri` | what handlers take and give, for each kind of offer |
+//! | `layer` | what is done around calls of tools |
+//! | `stdio`, `wire`, `http`, `http_settings` | where a client comes from |
+//! | `connection` | one client: the machine, what is queued for it, the handlers at work for it |
+//! | `driver` | the thread that reads a client and keeps the time |
+//! | `dispatch`, `call` | from a method to its handler, and one request being handled |
+//! | `executor`, `task`, `sync` | the threads that run handlers, and the futures they run |
+//! | `ctx`, `ask`, `responder`, `failure` | what a handler can do: know its caller, ask, answer, fail |
+//! | `pending_changes` | changes that a client is to be told of and does not take |
+//! | `handle` | a running server, from outside |
 
 mod ask;
 mod builder;
