@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use memchr::memchr2;
 
 use crate::framer::{Line, TooLong};
-use crate::message::{Defect, DefectKind, Message, read_batch};
+use crate::message::{Defect, DefectKind, Message, blank_line_ends, read_batch};
 
 /// One line of a stream, read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,9 +72,7 @@ fn on_one_line(line: Bytes) -> Bytes {
         return line;
     }
     let mut flat = BytesMut::from(line);
-    for byte in flat.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n')) {
-        *byte = b' ';
-    }
+    blank_line_ends(&mut flat);
     flat.freeze()
 }
 

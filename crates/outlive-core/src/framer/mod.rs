@@ -34,7 +34,8 @@ const KEEP_BELOW: usize = 4 * READ_SIZE;
 /// may copy all there is.
 const GROWTH: usize = 3;
 
-const BOM: &[u8] = b"\xef\xbb\xbf";
+/// The byte order mark. It may stand at the start of a text, and belongs to nothing.
+pub const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// One line of a stream, not yet read.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -66,16 +66,23 @@ impl HttpUpstream {
     }
 
     fn exchange_login(&mut self, now: Time, slot: Slot, renewed: bool) {
-        let Some(it) = self.take(slot) else { return };
-        match (&it.state, renewed) {
-            (State::Challenged, true) => {
-                let otherwise = it.rejected(it.refused_with());
+        let Some(mut it) = self.take(slot) else {
+            return;
+        };
+        match (std::mem::replace(&mut it.state, State::Quiet), renewed) {
+            (State::Challenged(refused), true) => {
+                let otherwise = it.rejected(refused.head.status);
                 self.ask(now, slot, it, Resend::Credentials, otherwise);
             }
-            (State::Challenged, false) => self.read_refusal(now, slot, it),
-            (State::Barred(_), true) => self.resume(now, slot, it),
-            (State::Barred(_), false) => self.resume_given_up(now, slot, &it, "status 401"),
-            _ => self.keep(slot, it, None),
+            (State::Challenged(refused), false) => self.read_refusal(now, slot, it, refused),
+            (State::Barred(broken), true) => self.resume(now, slot, it, broken),
+            (State::Barred(broken), false) => {
+                self.resume_given_up(now, slot, &it, &broken.why, "status 401");
+            }
+            (state, _) => {
+                it.state = state;
+                self.keep(slot, it, None);
+            }
         }
     }
 }

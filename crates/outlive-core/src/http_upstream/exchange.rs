@@ -11,13 +11,13 @@ use bytes::{Bytes, BytesMut};
 use super::answer::is_answer;
 use super::course::{Course, Led};
 use super::heartbeat::Heartbeat;
-use super::refusal::{Refusal, changes_nothing, one_line};
+use super::refusal::{Refusal, changes_nothing};
 use super::{Attempt, Failure, Head, HttpUpstream, Output, SESSION_ENDED, Slot, era};
 use crate::dispatch;
 use crate::frame::Frame;
 use crate::framer::Framer;
 use crate::link::{LinkInput, RequestFailure, Resend};
-use crate::message::{Id, Kind, Message};
+use crate::message::{Id, Kind, Message, put_on_one_line};
 use crate::protocol::code;
 use crate::reconnect::Reconnect;
 use crate::sse::{Event, Events};
@@ -33,7 +33,10 @@ const ACCEPT: Duration = Duration::from_secs(30);
 const TAIL: Duration = Duration::from_millis(200);
 
 /// The answer to a host that speaks only the era that is not wanted.
-const MODERN_ONLY: &str = r#"{"code":-32022,"message":"This server is used in the modern era only, as was asked for; a host that needs a handshake cannot use it so.","data":{"supported":["2026-07-28"]}}"#;
+const MODERN_ONLY: &str = concat!(
+    r#"{"code":-32022,"message":"This server is used in the modern era only, as was asked for; "#,
+    r#"a host that needs a handshake cannot use it so.","data":{"supported":["2026-07-28"]}}"#
+);
 
 /// How far an exchange has come.
 #[derive(Debug)]
@@ -43,25 +46,32 @@ pub(super) enum State {
     /// It has left, and there is no response.
     Posted,
     /// It was refused; the words are being read.
-    Refused,
+    Refused(Box<Refused>),
     /// It was refused for its credentials, and there may be others.
-    Challenged,
+    Challenged(Box<Refused>),
     /// It was refused for its headers, and there may be others.
-    Mismatched,
+    Mismatched(Box<Refused>),
     /// It was refused and would now be taken; the session is asked. What is told if it says no.
     Undecided(Resend, Box<Verdict>),
     /// The answer is being read.
     Body(Framer),
     /// The answer is to come on a stream.
-    Stream,
+    Stream(Box<Streaming>),
     /// The answer has come; the rest of the stream is being read.
-    Tail,
-    /// The stream broke, for this reason, and is asked for again in a moment.
-    Paused(String),
-    /// The stream broke, for this reason, and has been asked for again.
-    Resuming(String),
-    /// The stream broke, for this reason, and the server wants other credentials before it goes on.
-    Barred(String),
+    Tail(Box<Streaming>),
+    /// The stream broke, and is asked for again in a moment.
+    Paused(Broken),
+    /// The stream broke, and has been asked for again.
+    Resuming(Broken),
+    /// The stream broke, and the server wants other credentials before it goes on.
+    Barred(Broken),
+}
+
+/// A stream that broke, and why.
+#[derive(Debug)]
+pub(super) struct Broken {
+    pub(super) streaming: Box<Streaming>,
+    pub(super) why: String,
 }
 
 /// What is told of a request that is not answered.
@@ -100,9 +110,6 @@ pub(super) struct Exchange {
     /// The HTTP request that is under way.
     pub(super) attempt: Option<Attempt>,
     pub(super) course: Course,
-    pub(super) streaming: Option<Streaming>,
-    /// What the server said to refuse it.
-    refused: Option<Refused>,
     /// The server may be one that speaks HTTP+SSE.
     may_be_sse: bool,
     /// Its headers were found wrong before.
@@ -120,8 +127,8 @@ pub(super) struct Exchange {
 
 /// A refusal as it is read.
 #[derive(Debug)]
-struct Refused {
-    head: Head,
+pub(super) struct Refused {
+    pub(super) head: Head,
     body: BytesMut,
     /// There is no more of it.
     whole: bool,
@@ -135,8 +142,6 @@ impl Exchange {
             state: State::Posted,
             attempt: None,
             course: Course::default(),
-            streaming: None,
-            refused: None,
             may_be_sse: false,
             mismatched: false,
             mirrored: 0,
@@ -152,21 +157,13 @@ impl Exchange {
     }
 
     /// Why the server refused it, as far as it has said.
-    fn refusal(&self) -> Option<Refusal> {
-        let refused = self.refused.as_ref()?;
-        Some(Refusal::new(
+    pub(super) fn refusal(&self, refused: &Refused) -> Refusal {
+        Refusal::new(
             refused.head.status,
             refused.head.retry_after,
             refused.body.clone().freeze(),
             self.in_session,
-        ))
-    }
-
-    /// The status it was refused with.
-    pub(super) fn refused_with(&self) -> u16 {
-        self.refused
-            .as_ref()
-            .map_or(0, |refused| refused.head.status)
+        )
     }
 
     /// The request fails with this status.
@@ -210,7 +207,6 @@ impl HttpUpstream {
 
     /// Sends a message, or sees to it that it is sent when it is quiet.
     pub(super) fn post(&mut self, now: Time, slot: Slot, mut it: Box<Exchange>) {
-        it.refused = None;
         if self.over {
             let unsent = it.failed(RequestFailure::Unsent(SESSION_ENDED.into()));
             return match it.is_request() {
@@ -279,8 +275,8 @@ impl HttpUpstream {
         }
         match it.state {
             State::Undecided(..) => drop(self.undecided.remove(&it.id)),
-            State::Challenged | State::Barred(_) => self.login.forget(slot),
-            State::Mismatched => self.listing.forget(slot),
+            State::Challenged(_) | State::Barred(_) => self.login.forget(slot),
+            State::Mismatched(_) => self.listing.forget(slot),
             _ => {}
         }
     }
@@ -333,10 +329,13 @@ impl HttpUpstream {
         let Some(mut it) = self.take(slot) else {
             return;
         };
-        match it.state {
-            State::Resuming(_) => return self.resume_responded(now, slot, it, head),
+        match std::mem::replace(&mut it.state, State::Posted) {
+            State::Resuming(broken) => return self.resume_responded(now, slot, it, broken, head),
             State::Posted => {}
-            _ => return self.keep(slot, it, None),
+            state => {
+                it.state = state;
+                return self.keep(slot, it, None);
+            }
         }
         it.mirrored = head.mirrored;
         let status = head.status;
@@ -354,16 +353,14 @@ impl HttpUpstream {
             }
             Led::Elsewhere(_) => self.over(now, slot, &it),
             Led::Challenged => {
-                it.refused = Some(Refused::new(head.clone()));
-                it.state = State::Challenged;
+                it.state = State::Challenged(Refused::new(head.clone()));
                 self.keep(slot, it, None);
                 self.call_home(now, slot);
                 self.challenged(now, slot, &head);
             }
             Led::Here if head.is_success() => self.accepted(now, slot, it, &head),
             Led::Here => {
-                it.refused = Some(Refused::new(head));
-                self.read_refusal(now, slot, it);
+                self.read_refusal(now, slot, it, Refused::new(head));
             }
         }
     }
@@ -392,33 +389,36 @@ impl HttpUpstream {
             it.state = State::Body(Framer::new(self.config.limit));
             return self.keep(slot, it, Some(now + self.config.stall));
         }
-        it.streaming = Some(Streaming {
+        it.state = State::Stream(Box::new(Streaming {
             events: Events::new(self.config.limit),
             pauses: Reconnect::of_a_call(),
             heartbeat: Heartbeat::new(now),
             since: now,
             failures: 0,
-        });
-        it.state = State::Stream;
+        }));
         self.keep(slot, it, None);
     }
 
     /// Reads why a message was refused.
-    pub(super) fn read_refusal(&mut self, now: Time, slot: Slot, mut it: Box<Exchange>) {
-        it.state = State::Refused;
+    pub(super) fn read_refusal(
+        &mut self,
+        now: Time,
+        slot: Slot,
+        mut it: Box<Exchange>,
+        refused: Box<Refused>,
+    ) {
         it.bound = None;
-        match it.refused.as_ref().is_none_or(|refused| refused.whole) {
-            true => self.refused(now, slot, it),
-            false => self.keep(slot, it, Some(now + REFUSAL)),
+        if refused.whole {
+            return self.refused(now, slot, it, refused);
         }
+        it.state = State::Refused(refused);
+        self.keep(slot, it, Some(now + REFUSAL));
     }
 
     /// A message was refused, in words that are known now.
-    fn refused(&mut self, now: Time, slot: Slot, mut it: Box<Exchange>) {
+    fn refused(&mut self, now: Time, slot: Slot, mut it: Box<Exchange>, refused: Box<Refused>) {
         self.abort(it.attempt.take());
-        let Some(refusal) = it.refusal() else {
-            return self.over(now, slot, &it);
-        };
+        let refusal = it.refusal(&refused);
         let status = refusal.status;
         if !it.is_request() || slot == Slot::Listing {
             if refusal.is_session_lost() && slot != Slot::Listing {
@@ -433,7 +433,7 @@ impl HttpUpstream {
             && it.message.is("tools/call")
             && !std::mem::replace(&mut it.mismatched, true)
         {
-            it.state = State::Mismatched;
+            it.state = State::Mismatched(refused);
             self.keep(slot, it, None);
             self.call_home(now, slot);
             return self.list_for(now, number);
@@ -448,10 +448,7 @@ impl HttpUpstream {
     }
 
     /// There are no better headers for a call than those it had.
-    pub(super) fn keep_refused(&mut self, now: Time, slot: Slot, it: &Exchange) {
-        let Some(refusal) = it.refusal() else {
-            return self.over(now, slot, it);
-        };
+    pub(super) fn keep_refused(&mut self, now: Time, slot: Slot, it: &Exchange, refusal: Refusal) {
         let verdict = self.verdict(it, refusal);
         self.conclude(now, slot, it, verdict);
     }
@@ -481,28 +478,30 @@ impl HttpUpstream {
         let Some(mut it) = self.take(slot) else {
             return;
         };
-        match &mut it.state {
-            State::Refused | State::Challenged => {
-                let Some(refused) = &mut it.refused else {
-                    return;
-                };
-                let room = REFUSAL_BYTES.saturating_sub(refused.body.len());
-                refused
-                    .body
-                    .extend_from_slice(&bytes[..bytes.len().min(room)]);
-                refused.whole |= bytes.len() >= room;
-                match (&it.state, refused.whole) {
-                    (State::Refused, true) => self.refused(now, slot, it),
-                    _ => self.stay(slot, it),
+        match it.state {
+            State::Refused(mut refused) => {
+                let whole = refused.read(bytes);
+                it.state = State::Posted;
+                if whole {
+                    return self.refused(now, slot, it, refused);
                 }
+                it.state = State::Refused(refused);
+                self.stay(slot, it);
             }
-            State::Body(framer) => {
-                framer.spare().extend_from_slice(&one_line(bytes));
+            State::Challenged(ref mut refused) => {
+                refused.read(bytes);
+                self.stay(slot, it);
+            }
+            State::Body(ref mut framer) => {
+                put_on_one_line(framer.spare(), bytes);
                 let whole = framer.next_line();
                 debug_assert!(whole.is_none(), "there are no line ends");
                 self.keep(slot, it, Some(now + self.config.stall));
             }
-            State::Stream | State::Tail => self.read_stream(now, slot, it, bytes),
+            State::Stream(ref mut streaming) | State::Tail(ref mut streaming) => {
+                let (events, silent_at) = streaming.read(now, bytes);
+                self.read_stream(now, slot, it, events, silent_at);
+            }
             _ => self.stay(slot, it),
         }
     }
@@ -513,14 +512,14 @@ impl HttpUpstream {
     }
 
     /// Reads a stream to the answer.
-    fn read_stream(&mut self, now: Time, slot: Slot, mut it: Box<Exchange>, bytes: &[u8]) {
-        let Some(streaming) = &mut it.streaming else {
-            return;
-        };
-        let events = streaming.events.read(bytes);
-        let comment = events.first() == Some(&Event::Comment);
-        streaming.heartbeat.note(now, comment);
-        let silent_at = streaming.heartbeat.until();
+    fn read_stream(
+        &mut self,
+        now: Time,
+        slot: Slot,
+        mut it: Box<Exchange>,
+        events: Vec<Event>,
+        silent_at: Option<Time>,
+    ) {
         let mut said = false;
         let mut answered = false;
         for event in events {
@@ -542,9 +541,11 @@ impl HttpUpstream {
                 Event::Endpoint(_) => {}
             }
         }
-        let was_answered = matches!(it.state, State::Tail);
-        if answered || was_answered {
-            it.state = State::Tail;
+        if is_answered(&it, answered) {
+            it.state = match it.state {
+                State::Stream(streaming) => State::Tail(streaming),
+                state => state,
+            };
             return match said {
                 true => self.keep(slot, it, Some(now + TAIL)),
                 false => self.stay(slot, it),
@@ -562,32 +563,30 @@ impl HttpUpstream {
         };
         it.attempt = None;
         let was_body = matches!(it.state, State::Body(_));
-        let reads = was_body || matches!(it.state, State::Stream | State::Tail);
+        let reads = was_body || matches!(it.state, State::Stream(_) | State::Tail(_));
         let broken = matches!(&end, Err(Failure::Broken(_))) || reads && end.is_err();
-        match it.state {
-            State::Refused => return self.refused(now, slot, it),
-            State::Challenged => {
-                if let Some(refused) = &mut it.refused {
-                    refused.whole = true;
-                }
+        match &mut it.state {
+            State::Challenged(refused) => {
+                refused.whole = true;
                 return self.stay(slot, it);
             }
+            State::Refused(_) => {}
             _ if broken => self.note_break(now),
-            State::Stream => self.note_break(now),
+            State::Stream(_) => self.note_break(now),
             _ => {}
         }
-        match (&it.state, end) {
-            (State::Tail, _) => self.over(now, slot, &it),
-            (State::Stream, Ok(())) => {
-                self.stream_broke(now, slot, it, "its stream ended without an answer".into());
+        match (std::mem::replace(&mut it.state, State::Posted), end) {
+            (State::Refused(refused), _) => self.refused(now, slot, it, refused),
+            (State::Tail(_), _) => self.over(now, slot, &it),
+            (State::Stream(streaming), end) => {
+                let without = |()| "its stream ended without an answer".into();
+                let why = end.map_or_else(Failure::into_words, without);
+                self.stream_broke(now, slot, it, streaming, why);
             }
-            (State::Stream, Err(failure)) => {
-                self.stream_broke(now, slot, it, failure.into_words());
-            }
-            (State::Body(_), Ok(())) => self.body_ended(now, slot, it),
-            (State::Resuming(_), end) => {
+            (State::Body(framer), Ok(())) => self.body_ended(now, slot, it, framer),
+            (State::Resuming(broken), end) => {
                 let words = end.map_or_else(Failure::into_words, |()| "no response".into());
-                self.resume_failed(now, slot, it, words);
+                self.resume_failed(now, slot, it, broken, words);
             }
             (State::Posted, Err(Failure::Unsent(words))) if it.is_request() => {
                 let unsent = it.failed(RequestFailure::Unsent(words));
@@ -602,15 +601,15 @@ impl HttpUpstream {
                 self.lose(now, slot, &it, words);
             }
             (State::Posted, _) => self.over(now, slot, &it),
-            _ => self.stay(slot, it),
+            (state, _) => {
+                it.state = state;
+                self.stay(slot, it);
+            }
         }
     }
 
     /// The answer is the body.
-    fn body_ended(&mut self, now: Time, slot: Slot, mut it: Box<Exchange>) {
-        let State::Body(framer) = &mut it.state else {
-            return;
-        };
+    fn body_ended(&mut self, now: Time, slot: Slot, it: Box<Exchange>, mut framer: Framer) {
         framer.spare().extend_from_slice(b"\n");
         let Some(frame) = framer.next_frame() else {
             return self.lose(now, slot, &it, "its response has no answer in it".into());
@@ -640,39 +639,61 @@ impl HttpUpstream {
         if it.bound.is_some_and(|bound| bound <= now) {
             return self.over(now, slot, &it);
         }
-        match &it.state {
+        match std::mem::replace(&mut it.state, State::Posted) {
             State::Quiet => self.post(now, slot, it),
-            State::Refused => self.refused(now, slot, it),
+            State::Refused(refused) => self.refused(now, slot, it, refused),
             State::Body(_) => {
                 self.note_break(now);
                 let stall = self.config.stall.as_secs();
                 self.lose(now, slot, &it, format!("its answer stopped for {stall} s"));
             }
-            State::Stream => {
-                let patience = it.streaming.as_ref().and_then(|it| it.heartbeat.patience());
+            State::Stream(streaming) => {
+                let patience = streaming.heartbeat.patience();
                 let seconds = patience.unwrap_or_default().as_secs();
                 self.abort(it.attempt.take());
                 self.out.push_back(Output::Renew);
-                self.stream_broke(now, slot, it, format!("it fell silent for {seconds} s"));
+                let why = format!("it fell silent for {seconds} s");
+                self.stream_broke(now, slot, it, streaming, why);
             }
-            State::Tail => self.over(now, slot, &it),
-            State::Paused(_) => self.resume(now, slot, it),
-            _ => self.keep(slot, it, None),
+            State::Tail(_) => self.over(now, slot, &it),
+            State::Paused(broken) => self.resume(now, slot, it, broken),
+            state => {
+                it.state = state;
+                self.keep(slot, it, None);
+            }
         }
     }
 }
 
 /// Whether the answer has come.
 fn is_answered(it: &Exchange, now: bool) -> bool {
-    now || matches!(it.state, State::Tail)
+    now || matches!(it.state, State::Tail(_))
 }
 
 impl Refused {
-    fn new(head: Head) -> Refused {
-        Refused {
+    fn new(head: Head) -> Box<Refused> {
+        Box::new(Refused {
             head,
             body: BytesMut::new(),
             whole: false,
-        }
+        })
+    }
+
+    /// Reads on, as far as it is of interest. True if that is all.
+    fn read(&mut self, bytes: &[u8]) -> bool {
+        let room = REFUSAL_BYTES.saturating_sub(self.body.len());
+        self.body.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        self.whole |= bytes.len() >= room;
+        self.whole
+    }
+}
+
+impl Streaming {
+    /// The events in these bytes, and when the stream counts as dead if nothing follows.
+    fn read(&mut self, now: Time, bytes: &[u8]) -> (Vec<Event>, Option<Time>) {
+        let events = self.events.read(bytes);
+        let comment = events.first() == Some(&Event::Comment);
+        self.heartbeat.note(now, comment);
+        (events, self.heartbeat.until())
     }
 }

@@ -94,16 +94,18 @@ impl HttpUpstream {
         }
         self.listing.current = None;
         let slot = Slot::Message(number);
-        match self.take(slot) {
-            Some(it) if matches!(it.state, State::Mismatched) => match better {
-                true => {
-                    let otherwise = it.rejected(it.refused_with());
+        if let Some(it) = self.take(slot) {
+            match (&it.state, better) {
+                (State::Mismatched(refused), true) => {
+                    let otherwise = it.rejected(refused.head.status);
                     self.ask(now, slot, it, Resend::Headers, otherwise);
                 }
-                false => self.keep_refused(now, slot, &it),
-            },
-            Some(it) => self.keep(slot, it, None),
-            None => {}
+                (State::Mismatched(refused), false) => {
+                    let refusal = it.refusal(refused);
+                    self.keep_refused(now, slot, &it, refusal);
+                }
+                _ => self.keep(slot, it, None),
+            }
         }
         self.list_next(now);
     }

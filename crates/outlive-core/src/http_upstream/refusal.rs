@@ -167,21 +167,6 @@ pub(super) fn sounds_lost(answer: &Message) -> bool {
         && LOST.iter().any(|words| message.contains(words))
 }
 
-/// A JSON text on one line: there are no line ends within its strings.
-pub(super) fn one_line(text: &Bytes) -> Bytes {
-    if memchr::memchr2(b'\n', b'\r', text).is_none() {
-        return text.clone();
-    }
-    let blank = |&byte: &u8| {
-        if matches!(byte, b'\n' | b'\r') {
-            b' '
-        } else {
-            byte
-        }
-    };
-    text.iter().map(blank).collect::<Vec<u8>>().into()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

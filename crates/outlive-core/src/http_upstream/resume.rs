@@ -5,7 +5,7 @@
 //! executed again.
 
 use super::course::{Course, Led};
-use super::exchange::{Exchange, State};
+use super::exchange::{Broken, Exchange, State, Streaming};
 use super::heartbeat::Heartbeat;
 use super::{Head, HttpUpstream, Output, SESSION_ENDED, Slot};
 use crate::time::Time;
@@ -19,49 +19,45 @@ impl HttpUpstream {
         &mut self,
         now: Time,
         slot: Slot,
-        mut it: Box<Exchange>,
+        it: Box<Exchange>,
+        mut streaming: Box<Streaming>,
         why: String,
     ) {
-        let modern = it.message.is_modern();
-        match &mut it.streaming {
-            Some(streaming) if !modern && streaming.events.cursor().is_some() => {
-                streaming.pauses.ended(now - streaming.since);
-                streaming.failures = 0;
-            }
-            _ => return self.lose(now, slot, &it, why),
+        if it.message.is_modern() || streaming.events.cursor().is_none() {
+            return self.lose(now, slot, &it, why);
         }
-        self.pause(now, slot, it, why);
+        streaming.pauses.ended(now - streaming.since);
+        streaming.failures = 0;
+        self.pause(now, slot, it, Broken { streaming, why });
     }
 
-    fn pause(&mut self, now: Time, slot: Slot, mut it: Box<Exchange>, why: String) {
-        let Some(streaming) = &mut it.streaming else {
-            return;
-        };
+    fn pause(&mut self, now: Time, slot: Slot, mut it: Box<Exchange>, mut broken: Broken) {
+        let streaming = &mut broken.streaming;
         let at = now + streaming.pauses.next(streaming.events.retry());
-        it.state = State::Paused(why);
+        it.state = State::Paused(broken);
         it.course = Course::default();
         self.keep(slot, it, Some(at));
     }
 
-    /// Asks for the rest.
-    pub(super) fn resume(&mut self, now: Time, slot: Slot, mut it: Box<Exchange>) {
+    /// Asks for the rest, or sees to it that it is asked for when it is quiet.
+    pub(super) fn resume(&mut self, now: Time, slot: Slot, mut it: Box<Exchange>, broken: Broken) {
         if self.over {
-            return self.resume_given_up(now, slot, &it, SESSION_ENDED);
+            return self.resume_given_up(now, slot, &it, &broken.why, SESSION_ENDED);
         }
         if now < self.quiet_until {
             let until = self.quiet_until;
+            it.state = State::Paused(broken);
             return self.keep(slot, it, Some(until));
         }
-        let why = broke(&it);
         let attempt = self.attempt(slot);
-        it.state = State::Resuming(why);
         it.attempt = Some(attempt);
-        let cursor = it.streaming.as_ref().and_then(|it| it.events.cursor());
+        let cursor = broken.streaming.events.cursor();
         self.out.push_back(Output::Get {
             attempt,
             cursor: cursor.map(str::to_string),
             to: it.course.to.clone(),
         });
+        it.state = State::Resuming(broken);
         self.keep(slot, it, None);
     }
 
@@ -70,35 +66,37 @@ impl HttpUpstream {
         now: Time,
         slot: Slot,
         mut it: Box<Exchange>,
+        mut broken: Broken,
         head: Head,
     ) {
         match it.course.follow(&head, true, self.config.login) {
             Led::Moved => {
                 self.abort(it.attempt.take());
-                self.resume(now, slot, it);
+                self.resume(now, slot, it, broken);
             }
-            Led::Elsewhere(_) => self.resume_given_up(now, slot, &it, "it has moved"),
+            Led::Elsewhere(_) => {
+                self.resume_given_up(now, slot, &it, &broken.why, "it has moved");
+            }
             Led::Challenged => {
                 self.abort(it.attempt.take());
-                it.state = State::Barred(broke(&it));
+                it.state = State::Barred(broken);
                 self.keep(slot, it, None);
                 self.challenged(now, slot, &head);
             }
             Led::Here if head.is_stream() => {
-                if let Some(streaming) = &mut it.streaming {
-                    streaming.events.resume(self.config.limit);
-                    streaming.since = now;
-                    streaming.heartbeat = Heartbeat::new(now);
-                }
-                it.state = State::Stream;
+                let streaming = &mut broken.streaming;
+                streaming.events.resume(self.config.limit);
+                streaming.since = now;
+                streaming.heartbeat = Heartbeat::new(now);
+                it.state = State::Stream(broken.streaming);
                 self.keep(slot, it, None);
             }
             Led::Here => {
                 let words = format!("status {}", head.status);
                 self.abort(it.attempt.take());
                 match head.is_server_error() || head.status == 429 {
-                    true => self.resume_failed(now, slot, it, words),
-                    false => self.resume_given_up(now, slot, &it, &words),
+                    true => self.resume_failed(now, slot, it, broken, words),
+                    false => self.resume_given_up(now, slot, &it, &broken.why, &words),
                 }
             }
         }
@@ -109,30 +107,26 @@ impl HttpUpstream {
         &mut self,
         now: Time,
         slot: Slot,
-        mut it: Box<Exchange>,
+        it: Box<Exchange>,
+        mut broken: Broken,
         words: String,
     ) {
-        let Some(streaming) = &mut it.streaming else {
-            return;
-        };
-        streaming.failures += 1;
-        if streaming.failures == MOST_ATTEMPTS {
-            return self.resume_given_up(now, slot, &it, &words);
+        broken.streaming.failures += 1;
+        match broken.streaming.failures == MOST_ATTEMPTS {
+            true => self.resume_given_up(now, slot, &it, &broken.why, &words),
+            false => self.pause(now, slot, it, broken),
         }
-        let why = broke(&it);
-        self.pause(now, slot, it, why);
     }
 
-    pub(super) fn resume_given_up(&mut self, now: Time, slot: Slot, it: &Exchange, words: &str) {
-        let why = broke(it);
+    /// The answer to a request will not come: its stream broke for one reason, and is not resumed for another.
+    pub(super) fn resume_given_up(
+        &mut self,
+        now: Time,
+        slot: Slot,
+        it: &Exchange,
+        why: &str,
+        words: &str,
+    ) {
         self.lose(now, slot, it, format!("{why}; resuming: {words}"));
-    }
-}
-
-/// Why a stream broke that is to be resumed.
-fn broke(it: &Exchange) -> String {
-    match &it.state {
-        State::Paused(why) | State::Resuming(why) | State::Barred(why) => why.clone(),
-        _ => String::new(),
     }
 }

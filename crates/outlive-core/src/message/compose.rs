@@ -4,12 +4,11 @@
 //! `params` or `result` is looked up when somebody asks.
 
 use bytes::{BufMut, BytesMut};
-use memchr::memchr;
 use serde_json::Value;
 
 use super::envelope::{Envelope, Part};
 use super::scan::Span;
-use super::{Id, Kind, Message};
+use super::{Id, Kind, Message, put_on_one_line};
 
 /// A message being written.
 struct Composer {
@@ -109,18 +108,5 @@ impl Message {
         let mut composer = Composer::new(id_json, error.len());
         composer.envelope.error = composer.member("error", |line| put_on_one_line(line, error));
         composer.finish(Kind::Response)
-    }
-}
-
-/// Line ends stand between the tokens of JSON, where a space does as well. A message has none.
-pub(crate) fn put_on_one_line(line: &mut BytesMut, json: &[u8]) {
-    let start = line.len();
-    line.put_slice(json);
-    if memchr(b'\n', json).is_some() {
-        for byte in &mut line[start..] {
-            if *byte == b'\n' {
-                *byte = b' ';
-            }
-        }
     }
 }

@@ -12,7 +12,7 @@
 //! | `envelope` | the fields that rules depend on, found in one walk |
 //! | `scan`, `block` | walking over JSON text, sixty-four bytes at a time |
 //! | `id` | ids as values |
-//! | `compose` | messages of our own |
+//! | `compose`, `one_line` | messages of our own, each on one line |
 //! | `salvage` | messages among other text on one line |
 //! | `reads` | how often lines were read, for a test |
 
@@ -22,6 +22,7 @@ mod block;
 mod compose;
 mod envelope;
 mod id;
+mod one_line;
 #[cfg(debug_assertions)]
 #[doc(hidden)]
 pub mod reads;
@@ -38,17 +39,15 @@ pub use self::id::Id;
 pub use self::salvage::{Salvage, salvage};
 pub use self::scan::MAX_DEPTH;
 
-pub(crate) use self::compose::put_on_one_line;
+pub(crate) use self::one_line::{blank_line_ends, put_on_one_line};
 
 use self::envelope::{Envelope, Part, member};
 use self::id::{is_plain, text};
 use self::scan::{Broken, Cursor, Span};
+use crate::protocol::meta::{PROTOCOL_VERSION, SUBSCRIPTION_ID};
 
 /// Longest line that can be read: positions are kept in 32 bits, with room for a longer id.
 const MAX_LEN: usize = (u32::MAX / 2) as usize;
-
-const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// What a message asks of its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -10,13 +10,10 @@
 use std::time::Duration;
 
 use crate::frame::Frame;
-use crate::framer::Framer;
+use crate::framer::{BOM, Framer};
 
 /// No name, id or address is longer; what is, is cut.
 const LONGEST_FIELD: usize = 8 << 10;
-
-/// May stand at the start of a stream, and belongs to nothing.
-const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// What an event is.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::{BufMut, BytesMut};
 
 use super::EventId;
+use crate::message::put_on_one_line;
 
 /// Adds a message to a stream, under this id if the client may come back behind it.
 pub fn message(stream: &mut BytesMut, id: Option<EventId>, message: &[u8]) {
@@ -12,9 +13,8 @@ pub fn message(stream: &mut BytesMut, id: Option<EventId>, message: &[u8]) {
         stream.put_slice(format!("id: {id}\n").as_bytes());
     }
     stream.put_slice(b"event: message\ndata: ");
-    let from = stream.len();
-    stream.put_slice(message);
-    keep_on_one_line(&mut stream[from..]);
+    // A line end would end the data.
+    put_on_one_line(stream, message);
     stream.put_slice(b"\n\n");
 }
 
@@ -34,29 +34,12 @@ pub const fn comment() -> &'static [u8] {
     b": still here\n\n"
 }
 
-/// Replaces line breaks, which would end the data. In a message they can only be blanks: inside of strings JSON has
-/// them escaped.
-fn keep_on_one_line(message: &mut [u8]) {
-    let mut from = 0;
-    while let Some(at) = memchr::memchr2(b'\r', b'\n', &message[from..]) {
-        message[from + at] = b' ';
-        from += at + 1;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::frame::Frame;
     use crate::server::Channel;
     use crate::sse::{Event, Events};
-
-    #[test]
-    fn line_breaks_become_blanks() {
-        let mut message = *b"{\r\n\"a\":\r1}\n";
-        keep_on_one_line(&mut message);
-        assert_eq!(&message, b"{  \"a\": 1} ");
-    }
 
     #[test]
     fn what_is_written_is_read() {

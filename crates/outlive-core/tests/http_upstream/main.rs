@@ -76,8 +76,8 @@ fn broken() -> &'static (BTreeMap<u8, String>, Seen) {
     })
 }
 
-/// 123185: over HTTP+SSE a request was taken for accepted once it was written, so that a cancellation after a 401 did not
-/// keep it from being sent again. 136932: a link that ended let go what had waited for the server's stream.
+/// 123185: over HTTP+SSE a request was taken for accepted once it was written, so that a cancellation after a 401 did
+/// not keep it from being sent again. 136932: a link that ended let go what had waited for the server's stream.
 #[test]
 fn schedules_that_once_broke_an_invariant() {
     for seed in [123_185, 136_932] {

@@ -504,6 +504,34 @@ fn the_rest_of_a_stream_answers_its_request() {
 }
 
 #[test]
+fn a_rest_that_is_redirected_or_challenged_in_a_break_is_asked_for_after_it() {
+    let mut link = Link::begun_with(|config| config.login = true);
+    link.send(&call(1));
+    link.respond(3, stream());
+    link.chunk(3, "id: 7\ndata:\n\n");
+    link.end(3);
+    assert_eq!(link.advance(1_000), ["get 4 behind 7"]);
+    let break_at = |link: &mut Link, id: u64, attempt: usize| {
+        assert_eq!(link.send(&call(id)), [format!("post {attempt}")]);
+        let broke = link.fail(attempt, Failure::Broken("reset".into()));
+        assert_eq!(broke, ["renew".to_string(), format!("{id} lost: reset")]);
+    };
+    break_at(&mut link, 2, 5);
+    assert_eq!(link.respond(4, moved(307)), ["abort 4"]);
+    assert_eq!(link.advance(99), NONE);
+    assert_eq!(link.advance(1), ["get 6 behind 7"]);
+    let challenge = ["abort 6", "authenticate 0: 401"];
+    assert_eq!(link.respond(6, status(401)), challenge);
+    break_at(&mut link, 3, 7);
+    assert_eq!(link.feed(Input::Authenticated(true)), NONE);
+    assert_eq!(link.advance(99), NONE);
+    assert_eq!(link.advance(1), ["get 8 behind 7"]);
+    link.respond(8, stream());
+    let answer = link.chunk(8, &format!("data: {}\n\n", result(1)));
+    assert_eq!(answer, ["answer 1"]);
+}
+
+#[test]
 fn only_a_stream_of_notifications_falls_silent() {
     let listen = r#"{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
     for (line, dies) in [(listen.to_owned(), true), (modern_call(1), false)] {

@@ -17,6 +17,7 @@ use hyper::body::{Body, Incoming};
 use hyper::header::{EXPECT, HeaderMap};
 use hyper::{Request, StatusCode};
 use outlive_core::byte_budget::{ByteBudget, Share};
+use outlive_core::framer::BOM;
 use outlive_core::{Error, Time};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -25,9 +26,6 @@ use tokio::time::timeout;
 use super::endpoint::Refused;
 use super::listener::unless;
 use super::reply::{self, Reply};
-
-/// Bodies beginning with this were written by an editor.
-const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// A body this short is not counted: its connection has a buffer of that size anyway.
 const SHORT: usize = 16 << 10;
