@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::bounded::RecentSet;
 use crate::catalog::{Catalog, Page};
 use crate::event::Software;
 use crate::ledger::RequestKey;
 use crate::message::{Id, Message};
-use crate::protocol::{Era, List};
+use crate::protocol::{Era, List, meta};
 
 /// A request to subscribe that is longer than this is not remembered.
 const LONGEST_SUBSCRIPTION: usize = 16 << 10;
@@ -64,12 +64,9 @@ impl Welcome {
         let Ok(raw) = serde_json::from_slice::<Raw>(result) else {
             return Welcome::default();
         };
-        let info = raw.server_info.or_else(|| {
-            raw.meta
-                .as_ref()?
-                .get("io.modelcontextprotocol/serverInfo")
-                .cloned()
-        });
+        let info = raw
+            .server_info
+            .or_else(|| raw.meta.as_ref()?.get(meta::SERVER_INFO).cloned());
         let server = info.and_then(|info| Software::read(&info));
         Welcome {
             version: raw
@@ -163,24 +160,13 @@ impl Memory {
         if self.modern_meta.is_some() || !request.is_modern() {
             return;
         }
-        let meta = request
-            .meta()
-            .and_then(|meta| serde_json::from_slice::<Map<String, Value>>(meta).ok());
-        if let Some(mut meta) = meta {
-            const IDENTITY: [&str; 3] = [
-                "io.modelcontextprotocol/protocolVersion",
-                "io.modelcontextprotocol/clientInfo",
-                "io.modelcontextprotocol/clientCapabilities",
-            ];
-            meta.retain(|key, _| IDENTITY.contains(&key.as_str()));
-            self.modern_meta = Some(Value::Object(meta).to_string());
-        }
+        self.modern_meta = meta::identity(request);
     }
 
     /// The modern protocol version the host speaks.
     pub(crate) fn modern_version(&self) -> Option<String> {
-        let meta: Value = serde_json::from_str(self.modern_meta.as_deref()?).ok()?;
-        meta["io.modelcontextprotocol/protocolVersion"]
+        let identity: Value = serde_json::from_str(self.modern_meta.as_deref()?).ok()?;
+        identity[meta::PROTOCOL_VERSION]
             .as_str()
             .map(str::to_string)
     }

@@ -2,6 +2,8 @@
 
 use proptest::prelude::*;
 
+use crate::protocol::meta;
+
 /// A JSON value with everything a serialiser may choose: key order, repeats, spaces, escapes.
 #[derive(Clone, Debug)]
 enum Json {
@@ -26,8 +28,8 @@ const KEYS: &[&str] = &[
     "cursor",
     "task",
     "_meta",
-    "io.modelcontextprotocol/protocolVersion",
-    "io.modelcontextprotocol/subscriptionId",
+    meta::PROTOCOL_VERSION,
+    meta::SUBSCRIPTION_ID,
     "",
     "i",
     "idd",

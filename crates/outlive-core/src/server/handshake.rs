@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::event::Software;
 use crate::message::Message;
 use crate::protocol::version::{self, MODERN};
-use crate::protocol::{Era, List};
+use crate::protocol::{Era, List, meta};
 
 use super::refusal::Refusal;
 use super::request::Peer;
@@ -101,9 +101,10 @@ impl Introduction {
             return Err(Refusal::unsupported_version(&version));
         }
         let Some(capabilities) = object(fields.capabilities) else {
-            return wrong(
-                "its `_meta` lacks the object `io.modelcontextprotocol/clientCapabilities`",
-            );
+            return wrong(&format!(
+                "its `_meta` lacks the object `{}`",
+                meta::CLIENT_CAPABILITIES
+            ));
         };
         let log_level = match fields.level {
             None => None,
@@ -191,9 +192,13 @@ impl Server {
     /// `server/discover` (2026-07-28). What it says may be different after a restart, so it is
     /// fresh only for now.
     pub(super) fn discover(&mut self, message: &Message) {
-        let result = format!(
-            r#"{{"resultType":"complete","supportedVersions":["{MODERN}"],"capabilities":{},"ttlMs":0,"cacheScope":"private","_meta":{{"io.modelcontextprotocol/serverInfo":{}}}{}}}"#,
+        let about = format!(
+            r#""supportedVersions":["{MODERN}"],"capabilities":{},"ttlMs":0,"cacheScope":"private""#,
             text(&self.policy.capabilities),
+        );
+        let result = format!(
+            r#"{{"resultType":"complete",{about},"_meta":{{"{}":{}}}{}}}"#,
+            meta::SERVER_INFO,
             text(&self.policy.info),
             self.instructions()
         );

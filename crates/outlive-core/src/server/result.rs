@@ -8,11 +8,10 @@ use serde_json::value::RawValue;
 
 use crate::message::{Message, put_on_one_line};
 use crate::protocol::List;
+use crate::protocol::meta::SERVER_INFO;
 
 /// Room for all marks but what they say about the server.
 const MARKS: usize = 128;
-
-const SERVER_INFO: &[u8] = br#""_meta":{"io.modelcontextprotocol/serverInfo":"#;
 
 /// What a modern result must say about itself (2026-07-28, responses and caching), where it does
 /// not do so already.
@@ -96,7 +95,8 @@ fn put_result(line: &mut BytesMut, result: &[u8], marks: Marks, info: &[u8]) {
         mark(&[br#""cacheScope":"private""#]);
     }
     if marks.info {
-        mark(&[SERVER_INFO, info, b"}"]);
+        let name = SERVER_INFO.as_bytes();
+        mark(&[br#""_meta":{""#, name, br#"":"#, info, b"}"]);
     }
     // What is left of the object: its members and the closing brace.
     let rest = result.get(1..).unwrap_or(b"}").trim_ascii_start();

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::memory::Filter;
 use crate::message::{Id, Message};
 use crate::protocol::List;
+use crate::protocol::meta::of_subscription;
 
 use super::Server;
 use super::channel::Channel;
@@ -58,8 +59,7 @@ impl Subscriptions {
 
 /// The metadata that ties a message to its subscription.
 fn meta(id_json: &[u8]) -> String {
-    let id = String::from_utf8_lossy(id_json);
-    format!(r#""_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}"#)
+    of_subscription(String::from_utf8_lossy(id_json))
 }
 
 impl Server {

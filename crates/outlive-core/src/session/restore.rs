@@ -11,6 +11,7 @@ use crate::ledger::Entry;
 use crate::link::Generation;
 use crate::memory::{Filter, Welcome};
 use crate::message::{Id, Message};
+use crate::protocol::meta::of_subscription;
 use crate::protocol::{Era, List};
 use crate::time::Time;
 
@@ -200,9 +201,8 @@ impl Session {
         for (id, filter) in self.listens() {
             for uri in filter.resources {
                 let uri = json!(uri);
-                self.tell_host(updated(&format!(
-                    r#"{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}},"uri":{uri}}}"#
-                )));
+                let meta = of_subscription(&id);
+                self.tell_host(updated(&format!(r#"{{{meta},"uri":{uri}}}"#)));
             }
         }
         let lists: Vec<List> = self.memory.catalog.seen().collect();
@@ -300,8 +300,7 @@ impl Session {
         if self.memory.era == Some(Era::Modern) {
             for (id, filter) in self.listens() {
                 if filter.wants(list) {
-                    let params =
-                        format!(r#"{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}"#);
+                    let params = format!("{{{}}}", of_subscription(id));
                     self.tell_host(Message::notification(method, params.as_bytes()));
                 }
             }

@@ -3,11 +3,10 @@
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 
 use crate::error::{Error, Refusal as SessionRefusal};
 use crate::message::{Id, Message};
-use crate::protocol::code;
+use crate::protocol::{code, meta, version};
 use crate::server::Channel;
 use crate::server::refusal::Refusal;
 
@@ -15,10 +14,10 @@ use super::table::What;
 use super::{Client, Output, Switch};
 
 /// What clients can be asked.
-const EVERYTHING: &[u8] = br#"{"elicitation":{"form":{},"url":{}},"roots":{"listChanged":true},"sampling":{"context":{},"tools":{}}}"#;
-
-/// What a client is introduced with that has not introduced itself, a `_meta` object.
-const ANYBODY: &str = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"outlive","version":"0"},"io.modelcontextprotocol/clientCapabilities":{}}"#;
+const EVERYTHING: &str = concat!(
+    r#"{"elicitation":{"form":{},"url":{}},"roots":{"listChanged":true},"#,
+    r#""sampling":{"context":{},"tools":{}}}"#
+);
 
 /// What has become of the handshake with the server.
 #[derive(Debug)]
@@ -96,7 +95,7 @@ impl Switch {
     /// is not asked; what a client can do must not depend on who came first.
     fn introducing_all(&self, message: &Message) -> Message {
         match self.renames() {
-            true => message.clone().with_capabilities(EVERYTHING),
+            true => message.clone().with_capabilities(EVERYTHING.as_bytes()),
             false => message.clone(),
         }
     }
@@ -198,7 +197,7 @@ impl Switch {
         let identity = match message.is_modern() {
             true => identity(&message),
             // Only its header has told the revision.
-            false => ANYBODY.to_owned(),
+            false => anybody(),
         };
         let waiting = Waiting::Notification(client, channel, message);
         match &mut self.verdict {
@@ -333,15 +332,18 @@ impl Switch {
 
 /// Who a modern request says it is from, as a `_meta` object.
 fn identity(message: &Message) -> String {
-    const IDENTITY: [&str; 3] = [
-        "io.modelcontextprotocol/protocolVersion",
-        "io.modelcontextprotocol/clientInfo",
-        "io.modelcontextprotocol/clientCapabilities",
-    ];
-    let meta = message.meta().unwrap_or(b"{}");
-    let mut meta: Map<String, Value> = serde_json::from_slice(meta).unwrap_or_default();
-    meta.retain(|key, _| IDENTITY.contains(&key.as_str()));
-    Value::Object(meta).to_string()
+    meta::identity(message).unwrap_or_else(|| "{}".into())
+}
+
+/// What a client is introduced with that has not introduced itself, a `_meta` object.
+fn anybody() -> String {
+    format!(
+        r#"{{"{}":"{}","{}":{{"name":"outlive","version":"0"}},"{}":{{}}}}"#,
+        meta::PROTOCOL_VERSION,
+        version::MODERN,
+        meta::CLIENT_INFO,
+        meta::CLIENT_CAPABILITIES
+    )
 }
 
 /// In words that make a client which knows both eras fall back to `initialize`.

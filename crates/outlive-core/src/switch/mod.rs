@@ -60,6 +60,7 @@ use crate::error::{Error, Outcome, Refusal as SessionRefusal};
 use crate::frame::Frame;
 use crate::link::Generation;
 use crate::message::{Id, Message};
+use crate::protocol::meta::of_subscription;
 use crate::server::refusal::Refusal;
 use crate::server::{Channel, Level};
 use crate::session::AbandonReason;
@@ -433,9 +434,7 @@ impl Switch {
     /// A stream of notifications ends from our side, gracefully (2026-07-28, subscriptions).
     fn end_stream(&mut self, call: &Call) {
         let id = String::from_utf8_lossy(&call.id_json);
-        let result = format!(
-            r#"{{"resultType":"complete","_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}"#
-        );
+        let result = format!(r#"{{"resultType":"complete",{}}}"#, of_subscription(id));
         self.settle(call, Message::response(&call.id_json, result.as_bytes()));
     }
 

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use outlive_core::Message;
+use outlive_core::protocol::mirrored::{Mirrored, is_marked, mirrored};
 use outlive_core::protocol::{header, meta, method};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
@@ -16,18 +17,10 @@ use base64::prelude::BASE64_STANDARD;
 /// Integers beyond this are not safe everywhere (2^53 − 1).
 const MOST: i64 = (1 << 53) - 1;
 
-/// An argument of a tool that is mirrored.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Param {
-    /// The names of the properties that lead to it.
-    path: Vec<String>,
-    header: HeaderName,
-}
-
 /// The mirrored arguments of all tools of a server that have any.
 #[derive(Debug, Default)]
 pub(super) struct Mirror {
-    tools: HashMap<String, Vec<Param>>,
+    tools: HashMap<String, Vec<Mirrored>>,
 }
 
 impl Mirror {
@@ -54,8 +47,10 @@ impl Mirror {
                 serde_json::from_slice(message.params().unwrap_or_default()).unwrap_or_default();
             for param in params {
                 let value = param.path.iter().fold(&body["arguments"], |v, key| &v[key]);
-                if let Some(value) = text(value) {
-                    add(param.header.clone(), &value);
+                if let Some(value) = text(value)
+                    && let Ok(name) = HeaderName::from_bytes(param.header.as_bytes())
+                {
+                    add(name, &value);
                 }
             }
         }
@@ -66,8 +61,8 @@ impl Mirror {
     /// if there are any, and with them why.
     pub(super) fn learn(&mut self, answer: &Message) -> Option<(String, Vec<String>)> {
         let result = answer.result()?;
-        if self.tools.is_empty() {
-            memchr::memmem::find(result, header::MARK.as_bytes())?;
+        if self.tools.is_empty() && !is_marked(result) {
+            return None;
         }
         let mut result: Value = serde_json::from_slice(result).ok()?;
         let tools = result.get_mut("tools")?.as_array_mut()?;
@@ -75,7 +70,7 @@ impl Mirror {
         tools.retain(|tool| {
             let name = tool["name"].as_str().unwrap_or_default();
             self.tools.remove(name);
-            match params(&tool["inputSchema"]) {
+            match mirrored(&tool["inputSchema"]) {
                 Ok(params) if params.is_empty() => true,
                 Ok(params) => {
                     self.tools.insert(name.to_string(), params);
@@ -95,73 +90,6 @@ impl Mirror {
 fn version(message: &Message) -> Option<String> {
     let meta: Value = serde_json::from_slice(message.meta()?).ok()?;
     meta[meta::PROTOCOL_VERSION].as_str().map(str::to_string)
-}
-
-/// The mirrored arguments of a tool; why its schema is invalid, if it is.
-fn params(schema: &Value) -> Result<Vec<Param>, &'static str> {
-    let mut found = Vec::new();
-    let mut marks = 0;
-    walk(schema, &mut Vec::new(), &mut found, &mut marks)?;
-    if marks != count(schema) {
-        return Err("x-mcp-header stands where no property is");
-    }
-    for (i, param) in found.iter().enumerate() {
-        if found[..i].iter().any(|other| other.header == param.header) {
-            return Err("x-mcp-header names the same header twice");
-        }
-    }
-    Ok(found)
-}
-
-/// Collects the marks that are reached by `properties` alone.
-fn walk(
-    schema: &Value,
-    path: &mut Vec<String>,
-    found: &mut Vec<Param>,
-    marks: &mut usize,
-) -> Result<(), &'static str> {
-    if let Some(mark) = schema.get(header::MARK)
-        && !path.is_empty()
-    {
-        *marks += 1;
-        let name = mark.as_str().filter(|name| !name.is_empty());
-        let name = name.ok_or("x-mcp-header is empty or no text")?;
-        let header = HeaderName::from_bytes(header::param(name).as_bytes())
-            .map_err(|_| "x-mcp-header cannot be the name of a header")?;
-        if !matches!(
-            schema["type"].as_str(),
-            Some("string" | "integer" | "boolean")
-        ) {
-            return Err("x-mcp-header is on a parameter that is no string, integer or boolean");
-        }
-        found.push(Param {
-            path: path.clone(),
-            header,
-        });
-    }
-    for (key, property) in schema["properties"].as_object().into_iter().flatten() {
-        path.push(key.clone());
-        walk(property, path, found, marks)?;
-        path.pop();
-    }
-    Ok(())
-}
-
-/// How many marks there are, wherever they stand. A property may itself be called so.
-fn count(value: &Value) -> usize {
-    match value {
-        Value::Object(members) => members
-            .iter()
-            .map(|(key, value)| match (key.as_str(), value) {
-                ("properties", Value::Object(properties)) => properties.values().map(count).sum(),
-                ("x-mcp-header", _) => 1,
-                ("default" | "const" | "enum" | "examples", _) => 0,
-                _ => count(value),
-            })
-            .sum(),
-        Value::Array(values) => values.iter().map(count).sum(),
-        _ => 0,
-    }
 }
 
 /// A value as the text of a header; none if it is not mirrored.

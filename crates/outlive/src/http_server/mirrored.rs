@@ -1,11 +1,7 @@
-//! Which arguments of a tool are repeated in headers (2026-07-28, `x-mcp-header`).
+//! Which arguments of a call a client has to repeat in headers (2026-07-28, `x-mcp-header`).
 
-use memchr::memmem;
+pub(crate) use outlive_core::protocol::mirrored::{Mirrored, is_marked};
 use serde_json::Value;
-
-use super::Mirrored;
-
-const MARK: &[u8] = b"x-mcp-header";
 
 /// The arguments of the tool with this definition that are to be repeated.
 pub(crate) fn mirrored(definition: &[u8]) -> Vec<Mirrored> {
@@ -16,55 +12,30 @@ pub(crate) fn mirrored(definition: &[u8]) -> Vec<Mirrored> {
     of_schema(&definition["inputSchema"])
 }
 
-/// Whether anything in this text may be marked.
-pub(crate) fn is_marked(json: &[u8]) -> bool {
-    memmem::find(json, MARK).is_some()
-}
-
-/// The same for the tool with this schema.
+/// The same for the tool with this schema. Where a mark is invalid nothing is: no client has such a tool in its list.
 pub(crate) fn of_schema(schema: &Value) -> Vec<Mirrored> {
-    let mut found = Vec::new();
-    find(schema, &mut Vec::new(), &mut found);
-    found
-}
-
-/// The properties that are marked: only those that a chain of `properties` leads to.
-fn find(schema: &Value, path: &mut Vec<String>, found: &mut Vec<Mirrored>) {
-    let Some(properties) = schema["properties"].as_object() else {
-        return;
-    };
-    for (key, property) in properties {
-        path.push(key.clone());
-        if let Some(header) = property["x-mcp-header"].as_str() {
-            found.push(Mirrored {
-                header: header.to_owned(),
-                path: path.clone(),
-            });
-        }
-        find(property, path, found);
-        path.pop();
-    }
+    outlive_core::protocol::mirrored::mirrored(schema).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
-    fn mirrored_arguments_are_found_through_properties_only() {
-        let definition = serde_json::json!({"inputSchema": {
-            "properties": {
-                "a": { "x-mcp-header": "A" },
-                "b": { "properties": { "c": { "x-mcp-header": "C" } } },
-                "d": { "items": { "x-mcp-header": "D" } },
-            },
-            "x-mcp-header": "no",
-        }});
-        let found = mirrored(definition.to_string().as_bytes());
-        let paths: Vec<_> = found
-            .iter()
-            .map(|it| (it.header.as_str(), it.path.join(".")))
-            .collect();
-        assert_eq!(paths, [("A", "a".to_owned()), ("C", "b.c".to_owned())]);
+    fn nothing_is_expected_of_a_tool_that_no_client_may_list() {
+        let of = |mark: &str, kind: &str| {
+            let schema = json!({"properties": {"a": {"type": kind, "x-mcp-header": mark}}});
+            let definition = json!({"name": "t", "inputSchema": schema});
+            mirrored(definition.to_string().as_bytes())
+        };
+        let expected = Mirrored {
+            header: "mcp-param-a".into(),
+            path: vec!["a".into()],
+        };
+        assert_eq!(of("A", "string"), [expected]);
+        assert_eq!(of("A", "number"), []);
+        assert_eq!(of("a b", "string"), []);
     }
 }

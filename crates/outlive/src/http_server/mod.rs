@@ -63,7 +63,7 @@ use tokio::sync::Notify;
 pub(crate) use admission::Admission;
 pub(crate) use files::{Files, stays};
 pub(crate) use listener::{Front, Tell};
-pub(crate) use mirrored::mirrored;
+pub(crate) use mirrored::{Mirrored, mirrored};
 #[cfg(feature = "gateway")]
 pub(crate) use mirrored::{is_marked, of_schema};
 #[cfg_attr(not(feature = "gateway"), expect(unused_imports))]
@@ -95,8 +95,7 @@ pub(crate) trait Route: Send + Sync {
         Room::Free
     }
 
-    /// The arguments of this call that are to be repeated in headers: what follows `Mcp-Param-`,
-    /// and the path to the argument.
+    /// The arguments of this call that are to be repeated in headers.
     fn mirrored(&self, _call: &Message) -> Vec<Mirrored> {
         Vec::new()
     }
@@ -167,15 +166,6 @@ pub(crate) enum Room {
     Full,
     /// No: everything ends.
     ShuttingDown,
-}
-
-/// An argument that is repeated in a header (2026-07-28, `x-mcp-header`).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mirrored {
-    /// What follows `Mcp-Param-`.
-    pub(crate) header: String,
-    /// The keys that lead to it.
-    pub(crate) path: Vec<String>,
 }
 
 /// The bounds of a listener.

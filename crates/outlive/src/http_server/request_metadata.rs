@@ -9,7 +9,7 @@ use base64::prelude::BASE64_STANDARD as BASE64;
 use hyper::header::HeaderMap;
 use outlive_core::Message;
 pub(crate) use outlive_core::protocol::header::PROTOCOL_VERSION as VERSION;
-use outlive_core::protocol::header::{METHOD, NAME, param};
+use outlive_core::protocol::header::{METHOD, NAME};
 use outlive_core::protocol::{method, version};
 use serde::Deserialize;
 use serde_json::Value;
@@ -111,11 +111,10 @@ fn arguments(headers: &HeaderMap, message: &Message, all: Vec<Mirrored>) -> Resu
     }
     let params: Value =
         serde_json::from_slice(message.params().unwrap_or(b"{}")).unwrap_or_default();
-    for Mirrored { header, path } in all {
+    for Mirrored { header: name, path } in all {
         let found = path
             .iter()
             .try_fold(&params["arguments"], |value, key| value.get(key));
-        let name = param(&header);
         let expected = match found {
             None | Some(Value::Null) => continue,
             Some(Value::String(text)) => text.clone(),
@@ -187,7 +186,7 @@ mod tests {
         }
         let mirrored = || {
             vec![Mirrored {
-                header: "Region".into(),
+                header: "mcp-param-region".into(),
                 path: vec!["where".into(), "region".into()],
             }]
         };
