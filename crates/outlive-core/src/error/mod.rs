@@ -22,17 +22,24 @@
 //! new codes, −32020…−32099 belong to the specification, and some SDKs give −32000 and −32001 meanings
 //! of their own ("connection closed", "timeout") that make a host drop a session which is alive.
 
+mod limit;
+mod sentence;
+
 use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::cause::{Cause, Phase, Reason, seconds};
+use crate::cause::Cause;
 use crate::link::Generation;
 use crate::message::Message;
 use crate::protocol::code;
 use crate::words::words;
+
+pub use limit::Limit;
+pub(crate) use limit::Names;
+pub(crate) use sentence::own_output;
 
 words! {
     /// What kind of failure an [`Error`] is.
@@ -103,135 +110,6 @@ pub enum Bound {
     Idle,
     /// Time in all.
     Total,
-}
-
-/// A bound that is reached: how much it is, and which setting makes it more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limit {
-    most: usize,
-    /// What there are too many of.
-    what: &'static str,
-    setting: &'static str,
-    flag: Option<&'static str>,
-}
-
-impl Limit {
-    /// Requests held while there is no server.
-    pub const fn held(most: usize) -> Limit {
-        Limit {
-            most,
-            what: "requests are already waiting for the server",
-            setting: "policy::Limits::held",
-            flag: Some("--max-held"),
-        }
-    }
-
-    /// Bytes of messages held while there is no server.
-    pub const fn held_bytes(most: usize) -> Limit {
-        Limit {
-            most,
-            what: "bytes of requests are already waiting for the server",
-            setting: "policy::Limits::held_bytes",
-            flag: Some("--max-held-bytes"),
-        }
-    }
-
-    /// Calls of a client that its session has not taken in.
-    pub const fn calls(most: usize) -> Limit {
-        Limit {
-            most,
-            what: "calls are already waiting for the server",
-            setting: "policy::Limits::in_flight and policy::Limits::held",
-            flag: Some("--max-in-flight"),
-        }
-    }
-
-    /// Requests of a server that its client has not answered.
-    pub const fn asks(most: usize) -> Limit {
-        Limit {
-            most,
-            what: "requests are already waiting for the client",
-            setting: "policy::Limits::asks",
-            flag: None,
-        }
-    }
-
-    /// Questions of a server of ours that its client has not answered.
-    pub const fn questions(most: usize) -> Limit {
-        Limit {
-            most,
-            what: "questions are already waiting for the client",
-            setting: "server::Builder::max_questions",
-            flag: None,
-        }
-    }
-
-    /// Bytes of these questions.
-    pub const fn question_bytes(most: usize) -> Limit {
-        Limit {
-            most,
-            what: "bytes of questions are already waiting for the client",
-            setting: "server::Builder::queue",
-            flag: None,
-        }
-    }
-
-    /// Handlers that wait for a modern client to come back.
-    pub const fn parked(most: usize) -> Limit {
-        Limit {
-            most,
-            what: "handlers are already waiting for clients to come back",
-            setting: "server::Builder::max_parked",
-            flag: None,
-        }
-    }
-
-    /// How much it is.
-    pub fn most(&self) -> usize {
-        self.most
-    }
-
-    /// The setting that makes it more, by its name in the library.
-    pub fn setting(&self) -> &'static str {
-        self.setting
-    }
-
-    /// "Too many … (the limit is 8, set by …)".
-    fn words(&self, names: Names) -> String {
-        let Limit { most, what, .. } = self;
-        match (names, self.flag) {
-            (Names::Flags, Some(flag)) => format!("Too many {what} (the limit is {most}: {flag})"),
-            (Names::Flags, None) => format!("Too many {what} (the limit is {most})"),
-            (Names::Library, _) => {
-                format!("Too many {what} (the limit is {most}: `{}`)", self.setting)
-            }
-        }
-    }
-}
-
-/// "Too many calls are already waiting for the server (the limit is 8: …)".
-impl fmt::Display for Limit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.words(Names::Library))
-    }
-}
-
-/// What settings are called where a sentence is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Names {
-    /// By whoever runs `outlive`.
-    Flags,
-    /// By whoever uses the library.
-    Library,
-}
-
-impl Names {
-    fn message_limit(self) -> &'static str {
-        match self {
-            Names::Flags => "--message-limit",
-            Names::Library => "`policy::Limits::message`",
-        }
-    }
 }
 
 /// Why a request failed.
@@ -451,159 +329,6 @@ impl Error {
         self.words(what, Names::Library)
     }
 
-    fn words(&self, what: &str, names: Names) -> String {
-        match self {
-            Error::ConnectionLost {
-                cause,
-                outcome,
-                poison,
-            } => {
-                let unknown = "may have taken effect, so it was not repeated. \
-                               Calling again is safe only if doing it twice is.";
-                let then = if *poison {
-                    "It was in flight at two such ends in a row, so it was not sent again.".into()
-                } else if *outcome != Outcome::Unknown {
-                    "You can send it again.".into()
-                } else if is_restarted(cause) && cause.is_remote() {
-                    format!("A new session is being opened; the call {unknown}")
-                } else if is_restarted(cause) {
-                    format!("The server is being restarted; the call {unknown}")
-                } else {
-                    format!("The call {unknown}")
-                };
-                let sent = *poison || *outcome == Outcome::Unknown;
-                let happened = lost_with(cause, what, sent);
-                format!("{happened}. {then}{}", own_output(cause))
-            }
-            Error::Unavailable {
-                cause,
-                held,
-                outcome: _,
-                retry_after,
-            } => {
-                let mut text = match cause {
-                    Some(cause) if cause.phase == Phase::Service => {
-                        format!("The server {} and is not back yet", cause.predicate())
-                    }
-                    Some(cause) => {
-                        let by = match cause.is_remote() {
-                            true => "address",
-                            false => "command",
-                        };
-                        format!("The server {} ({by}: {})", cause.predicate(), cause.label)
-                    }
-                    None => "The server is not running yet".to_string(),
-                };
-                text += &format!(", so {what} was not executed");
-                if *held > Duration::ZERO {
-                    text += &format!(" (it was held for {})", seconds(*held));
-                }
-                text += &match retry_after {
-                    Some(after) if *after > Duration::ZERO => format!(
-                        ". Call again in {} to try the server again.",
-                        seconds(whole(*after))
-                    ),
-                    _ => ". Call again to try the server again.".to_string(),
-                };
-                if let Some(cause) = cause {
-                    text += cause.advice(names);
-                    text += &own_output(cause);
-                }
-                text
-            }
-            Error::Overloaded { limit } => format!(
-                "{}, so {what} was not accepted. It was not executed; call again later.",
-                limit.words(names)
-            ),
-            Error::Timeout { after, bound } => format!(
-                "{} of {what} within {}. It was cancelled; it may have taken effect.",
-                match bound {
-                    Bound::Idle => "No answer and no progress",
-                    Bound::Total => "No answer",
-                },
-                seconds(*after)
-            ),
-            Error::CancelledByCaller => format!("The caller cancelled {what}."),
-            Error::CancelledByPeer {
-                reason: Some(reason),
-            } => {
-                format!(
-                    "The server gave up {what}: {}.",
-                    reason.trim_end_matches('.')
-                )
-            }
-            Error::CancelledByPeer { reason: None } => format!("The server gave up {what}."),
-            Error::ShuttingDown {
-                outcome: Outcome::NotSent,
-            } => format!("The session is ending, so {what} was not sent."),
-            Error::ShuttingDown {
-                outcome: Outcome::Rejected,
-            } => format!(
-                "The session or its server is ending, so {what} was refused and not sent again. It was not executed."
-            ),
-            Error::ShuttingDown { .. } => {
-                format!(
-                    "The session is ending, so {what} was not finished. It may have taken effect."
-                )
-            }
-            Error::TokenWithdrawn { outcome } => format!(
-                "The token that {what} was sent with has been withdrawn, so {}. Use a token that is good.",
-                match outcome {
-                    Outcome::NotSent => "it was not sent",
-                    _ =>
-                        "it was cancelled and its answer is not delivered; it may have taken effect",
-                }
-            ),
-            Error::SessionExpired => format!(
-                "The server has forgotten this session, so {what} was not executed. A new session is being opened; \
-                 call again."
-            ),
-            Error::Rejected { status } => format!(
-                "The server refused {what} with status {status}. It was not executed. {}",
-                match status {
-                    401 =>
-                        "The server asks for other credentials: give it valid ones, then call again.",
-                    status if is_temporary(*status) => "You can send it again later.",
-                    _ => "The same request would be refused again.",
-                }
-            ),
-            Error::TooLarge {
-                limit,
-                answer: true,
-            } => format!(
-                "The server's answer to {what} is longer than the limit of {limit} bytes and was dropped. \
-                 Ask for less, or raise {}.",
-                names.message_limit()
-            ),
-            Error::TooLarge {
-                limit,
-                answer: false,
-            } => format!(
-                "The request is longer than the limit of {limit} bytes and was not sent. Send less, or raise {}.",
-                names.message_limit()
-            ),
-            Error::Protocol {
-                what: words,
-                outcome: Outcome::Done,
-                ..
-            } => {
-                format!("The server's answer to {what} cannot be used: {words}.")
-            }
-            Error::Protocol { what: words, .. } => {
-                format!("The request was not sent: {words}.")
-            }
-            Error::Unsupported { why } => format!("Method not found: {what}. {why}"),
-            Error::Misconfigured { why } => format!("The client cannot be set up: {why}."),
-            Error::HandlerFailed { method, why } => format!(
-                "The server asked for {method} before it could answer {what}, but {why}. The server was not answered; \
-                 what it had done until then stands."
-            ),
-            Error::Remote { code, message, .. } => {
-                format!("The server answered {what} with error {code}: {message}")
-            }
-        }
-    }
-
     /// The JSON-RPC error response for the request with this id. Settings have the names of the flags of `outlive`.
     pub fn to_response(&self, id_json: &[u8], what: &str, generation: Generation) -> Message {
         let mut about = json!({
@@ -675,59 +400,6 @@ impl Refusal {
 /// much at once. Any other refusal is about the request itself.
 fn is_temporary(status: u16) -> bool {
     matches!(status, 425 | 429 | 503)
-}
-
-/// What became of a server, and of a request that was lost with it or, if not `sent`, never reached it.
-fn lost_with(cause: &Cause, what: &str, sent: bool) -> String {
-    let predicate = cause.predicate();
-    match &cause.reason {
-        _ if !sent => format!("The server {predicate} before {what} was sent to it"),
-        Reason::Unanswered(why) => format!("The server left {what} without an answer ({why})"),
-        // Such a server has run nothing: the one before has.
-        Reason::Unmade(_)
-        | Reason::SlowHandshake(_)
-        | Reason::HandshakeRefused(_)
-        | Reason::VersionChanged { .. } => {
-            format!("The server was lost while running {what}, and the next one {predicate}")
-        }
-        // It may have been sent to this one, or to the one before.
-        _ if cause.phase == Phase::Handshake => {
-            format!("The server {predicate}, with {what} in flight")
-        }
-        _ => format!("The server {predicate} while running {what}"),
-    }
-}
-
-/// Whether it goes without saying that another server is started. After many failures in a row it may not be.
-fn is_restarted(cause: &Cause) -> bool {
-    let again = !matches!(
-        cause.reason,
-        Reason::Unanswered(_) | Reason::Unauthorized(_) | Reason::Requested | Reason::Closing
-    );
-    again && cause.phase == Phase::Service
-}
-
-/// What the server wrote itself, quoted: readers, and models above all, must not take it for advice of ours. It stands
-/// at the end of a sentence, so that nothing of ours follows what may contain anything.
-pub(crate) fn own_output(cause: &Cause) -> String {
-    const MOST_LINES: usize = 3;
-    const LONGEST: usize = 200;
-    let tail = &cause.stderr_tail;
-    if tail.is_empty() {
-        return String::new();
-    }
-    let quoted = |line: &String| {
-        let line = line.trim();
-        let end = line.floor_char_boundary(LONGEST);
-        let more = if end < line.len() { "…" } else { "" };
-        format!("\"{}{more}\"", &line[..end])
-    };
-    let from = tail.len().saturating_sub(MOST_LINES);
-    let lines: Vec<String> = tail[from..].iter().map(quoted).collect();
-    format!(
-        " The server's own output on stderr (quoted, not advice from outlive): {}",
-        lines.join(" | ")
-    )
 }
 
 /// Rounded up to a millisecond: who comes back after this time must not be too early.
