@@ -153,11 +153,25 @@ pub struct ServeSettings {
     pub pool: usize,
 
     /// Stop a shared server that nobody has used for this long; it is started when it is needed.
-    #[arg(long, env = "OUTLIVE_IDLE_STOP", value_name = "DURATION|off", default_value = "off", value_parser = duration_or_off, help_heading = "Sharing")]
+    #[arg(
+        long,
+        env = "OUTLIVE_IDLE_STOP",
+        value_name = "DURATION|off",
+        default_value = "off",
+        value_parser = duration_or_off,
+        help_heading = "Sharing",
+    )]
     pub idle_stop: MaybeDuration,
 
     /// End a session that was unused for this long.
-    #[arg(long, env = "OUTLIVE_SESSION_TTL", value_name = "DURATION", default_value = "30m", value_parser = duration, help_heading = "Sharing")]
+    #[arg(
+        long,
+        env = "OUTLIVE_SESSION_TTL",
+        value_name = "DURATION",
+        default_value = "30m",
+        value_parser = duration,
+        help_heading = "Sharing",
+    )]
     pub session_ttl: Duration,
 
     /// Keep at most this many sessions. At the limit, end the session unused longest (over a minute) or refuse the
@@ -192,24 +206,59 @@ pub struct ServeSettings {
     pub max_streams: usize,
 
     /// Longest head (request line and headers) of an HTTP request.
-    #[arg(long, env = "OUTLIVE_HEAD_LIMIT", value_name = "SIZE", default_value = "64KiB", value_parser = size, help_heading = "Limits")]
+    #[arg(
+        long,
+        env = "OUTLIVE_HEAD_LIMIT",
+        value_name = "SIZE",
+        default_value = "64KiB",
+        value_parser = size,
+        help_heading = "Limits",
+    )]
     pub head_limit: usize,
 
     /// Buffer at most this many bytes of incomplete messages, over all clients. At the limit, drop a message whose
     /// client has sent nothing for 5 s, or refuse the new one with status 503.
-    #[arg(long, env = "OUTLIVE_MAX_BODY_BYTES", value_name = "SIZE", default_value = "256MiB", value_parser = size, help_heading = "Limits")]
+    #[arg(
+        long,
+        env = "OUTLIVE_MAX_BODY_BYTES",
+        value_name = "SIZE",
+        default_value = "256MiB",
+        value_parser = size,
+        help_heading = "Limits",
+    )]
     pub max_body_bytes: usize,
 
     /// Close a connection whose client takes longer than this to send a request's head, its body, or the next request.
-    #[arg(long, env = "OUTLIVE_READ_TIMEOUT", value_name = "DURATION", default_value = "60s", value_parser = duration, help_heading = "Limits")]
+    #[arg(
+        long,
+        env = "OUTLIVE_READ_TIMEOUT",
+        value_name = "DURATION",
+        default_value = "60s",
+        value_parser = duration,
+        help_heading = "Limits",
+    )]
     pub read_timeout: Duration,
 
     /// Close a connection whose client has read nothing for this long.
-    #[arg(long, env = "OUTLIVE_WRITE_TIMEOUT", value_name = "DURATION", default_value = "60s", value_parser = duration, help_heading = "Limits")]
+    #[arg(
+        long,
+        env = "OUTLIVE_WRITE_TIMEOUT",
+        value_name = "DURATION",
+        default_value = "60s",
+        value_parser = duration,
+        help_heading = "Limits",
+    )]
     pub write_timeout: Duration,
 
     /// Send a comment on a stream that has been silent for this long.
-    #[arg(long, env = "OUTLIVE_KEEP_ALIVE", value_name = "DURATION", default_value = "15s", value_parser = duration, help_heading = "Limits")]
+    #[arg(
+        long,
+        env = "OUTLIVE_KEEP_ALIVE",
+        value_name = "DURATION",
+        default_value = "15s",
+        value_parser = duration,
+        help_heading = "Limits",
+    )]
     pub keep_alive: Duration,
 
     #[command(flatten)]

@@ -82,7 +82,8 @@ fn code(ended: io::Result<Ended>) -> Result<ExitCode, String> {
 pub fn command(settings: &Settings, name: &str) -> Result<Command, String> {
     let (program, args) = settings.command.split_first().ok_or_else(|| {
         format!(
-            "no server is given; for example: outlive {name} -- python server.py, or outlive {name} https://example.com/mcp"
+            "no server is given; for example: outlive {name} -- python server.py, \
+             or outlive {name} https://example.com/mcp"
         )
     })?;
     Ok(Command::new(program, args))

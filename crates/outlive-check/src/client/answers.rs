@@ -35,7 +35,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         .fm(&[18, 48])
         .should(CANCELLATION),
     client("cancel-leaves-messages-whole", |stage| Box::pin(whole(stage)))
-        .says("Calls that are cancelled while they are written leave no half of a message behind, and the server where it is.")
+        .says("Calls that are cancelled while they are written leave no half of a message behind, \
+               and the server where it is.")
         .over(Over::Stdio)
         .fm(&[49]),
     client("unknown-id", |stage| Box::pin(unknown_id(stage)))

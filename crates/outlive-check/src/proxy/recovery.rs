@@ -26,7 +26,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         .says("A call that was running when the server died, and may not run twice, is not sent to the next one.")
         .fm(&[8]),
     proxy("calls-race-the-restart", |stage| Box::pin(racing(stage)))
-        .says("Each of many calls in flight at the server's death is answered once, and one server is started, not one for each.")
+        .says("Each of many calls in flight at the server's death is answered once, \
+               and one server is started, not one for each.")
         .fm(&[37, 38]),
     proxy("subscriptions-survive", |stage| Box::pin(subscriptions(stage)))
         .says("What the host subscribed to is subscribed to again at the next server.")

@@ -148,7 +148,10 @@ async fn unknown_members(stage: &mut Stage) -> Held {
 
 async fn bytes(stage: &mut Stage) -> Held {
     /// In no order, with numbers no float can hold, escapes that need not be, and space.
-    const SPELLING: &str = r#"{"zulu":1.0,"alpha":[1e2, 12345678901234567890123456789,-0],"mike":"\u00e9\/ \ud83e\udd80","Alpha":{"b":1,"a":2}}"#;
+    const SPELLING: &str = concat!(
+        r#"{"zulu":1.0,"alpha":[1e2, 12345678901234567890123456789,-0],"#,
+        r#""mike":"\u00e9\/ \ud83e\udd80","Alpha":{"b":1,"a":2}}"#
+    );
     let mut all = stage.between().await?;
     let id = all.host.next_id();
     let plain = all.host.message(

@@ -27,7 +27,8 @@ pub fn html(sheets: &[Sheet]) -> String {
         _ => format!("outlive check: {} programs", sheets.len()),
     };
     let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
          <title>{0}</title><style>{STYLE}</style></head><body>\n<h1>{0}</h1>\n",
         escaped(&title)
     );
@@ -128,7 +129,8 @@ fn verdicts(page: &mut String, matrix: &Matrix<'_>, column: usize, sheet: &Sheet
         };
         let _ = write!(
             page,
-            "<details id=\"{}\"{fine}><summary><span class=\"{class}\">{}</span> <b>{}</b><span class=\"level\">{}, {}, {:.2} s</span>",
+            "<details id=\"{}\"{fine}><summary><span class=\"{class}\">{}</span> <b>{}</b>\
+             <span class=\"level\">{}, {}, {:.2} s</span>",
             anchor(matrix, column, &trial.name),
             cell.sign(),
             escaped(&trial.name),
@@ -202,7 +204,8 @@ fn row(page: &mut String, line: &Line) {
     };
     let _ = write!(
         page,
-        "<tr class=\"{class}\"><td class=\"at\">{:.1} ms</td><td>{}</td><td class=\"arrow\">{arrow}</td><td>{}</td></tr>",
+        "<tr class=\"{class}\"><td class=\"at\">{:.1} ms</td><td>{}</td>\
+         <td class=\"arrow\">{arrow}</td><td>{}</td></tr>",
         line.at_ms,
         escaped(&line.leg),
         escaped(&line.text)

@@ -18,7 +18,8 @@ pub fn junit(sheet: &Sheet) -> String {
     // Writing into a string cannot fail.
     let _ = writeln!(
         xml,
-        "<testsuites><testsuite name=\"{}\" tests=\"{all}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\" time=\"{}\">",
+        "<testsuites><testsuite name=\"{}\" tests=\"{all}\" failures=\"{failures}\" \
+         errors=\"0\" skipped=\"{skipped}\" time=\"{}\">",
         escaped(&name),
         seconds(sheet.took_ms),
     );

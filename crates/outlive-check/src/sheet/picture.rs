@@ -26,7 +26,9 @@ pub fn picture(sheets: &[Sheet]) -> String {
         .sum::<usize>()
         + GAP;
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"Verdicts of outlive check\"><style>{STYLE}</style>\n"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+         viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"Verdicts of outlive check\">\
+         <style>{STYLE}</style>\n"
     );
     let mut top = 0;
     for matrix in &matrices {
@@ -91,7 +93,8 @@ fn square(svg: &mut String, x: usize, y: usize, cell: Cell) {
     };
     let _ = writeln!(
         svg,
-        "<rect class=\"{class}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"3\"/><text class=\"{text}\" x=\"{}\" y=\"{}\">{}</text>",
+        "<rect class=\"{class}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"3\"/>\
+         <text class=\"{text}\" x=\"{}\" y=\"{}\">{}</text>",
         x + 2,
         y + 1,
         COLUMN - 4,

@@ -9,7 +9,10 @@ use super::{Common, Spoken};
 
 /// Options of `outlive check server`.
 #[derive(Debug, clap::Args)]
-#[command(override_usage = "outlive check server [OPTIONS] -- COMMAND [ARGS]...\n       outlive check server [OPTIONS] URL", after_long_help = EXAMPLES)]
+#[command(
+    override_usage = "outlive check server [OPTIONS] -- COMMAND [ARGS]...\n       outlive check server [OPTIONS] URL",
+    after_long_help = EXAMPLES
+)]
 pub struct Args {
     /// The server: a program and its arguments, started anew for each scenario, or an address
     #[arg(trailing_var_arg = true, value_name = "COMMAND", num_args = 1.., required_unless_present = "list")]

@@ -162,7 +162,8 @@ impl Upstreams {
             };
             let _ = writeln!(
                 page,
-                "<tr><td>{}<td>{}<td>{}<td>{} ago<td>{}<td class={state}>{state}{generation}<td>{}<td>{}<td>{}<td>{losses}<td>{}",
+                "<tr><td>{}<td>{}<td>{}<td>{} ago<td>{}<td class={state}>{state}{generation}\
+                 <td>{}<td>{}<td>{}<td>{losses}<td>{}",
                 upstream.number,
                 upstream.sharing.name().replace('_', " "),
                 whose(upstream, server_use),

@@ -332,8 +332,9 @@ impl Front {
             false if modern => return Ok(reply::only("POST")),
             false => {
                 let sentence = format!(
-                    "A GET opens the standalone stream of a session, and this one has no Mcp-Session-Id. Send `initialize` \
-                     first and repeat the Mcp-Session-Id of its answer. A client of 2024-11-05 begins at {}.",
+                    "A GET opens the standalone stream of a session, and this one has no Mcp-Session-Id. Send \
+                     `initialize` first and repeat the Mcp-Session-Id of its answer. A client of 2024-11-05 begins \
+                     at {}.",
                     sse::STREAM
                 );
                 return Ok(reply::refusal(StatusCode::BAD_REQUEST, sentence));
@@ -572,8 +573,8 @@ fn unknown_version(headers: &HeaderMap, id_json: &[u8]) -> Reply {
     let version = header(headers, VERSION).unwrap_or_default();
     let shown: String = version.chars().take(40).collect();
     let sentence = format!(
-        "Unsupported protocol version: MCP-Protocol-Version is {shown:?}, which is no revision of a session. Nothing was \
-         executed. Send the revision that `initialize` agreed on, one of {}.",
+        "Unsupported protocol version: MCP-Protocol-Version is {shown:?}, which is no revision of a session. \
+         Nothing was executed. Send the revision that `initialize` agreed on, one of {}.",
         version::LEGACY.join(", ")
     );
     reply::error(

@@ -54,7 +54,8 @@ impl Exchange {
             .take()
             .map(|session| format!("Mcp-Session-Id: {session}\r\n"));
         let head = format!(
-            "HTTP/1.1 {status} -\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n{}\r\n",
+            "HTTP/1.1 {status} -\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
+             Connection: close\r\n{}\r\n",
             body.len(),
             session.unwrap_or_default(),
         );
