@@ -1,7 +1,7 @@
 //! Which arguments of a tool are repeated in headers (2026-07-28, Streamable HTTP, `x-mcp-header`).
 //!
 //! A property of the input schema is marked with the name of its header. The marks of a tool are valid together or not
-//! at all: a client has to leave a tool with an invalid mark out of the list, and a server cannot expect headers for it.
+//! at all: a client has to leave a tool with an invalid mark out of the list, so a server expects no header for it.
 
 use memchr::memmem;
 use serde_json::Value;
