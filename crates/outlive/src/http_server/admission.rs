@@ -9,7 +9,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
+use hyper::header::{
+    AUTHORIZATION, AsHeaderName, HOST, HeaderMap, HeaderValue, ORIGIN, WWW_AUTHENTICATE,
+};
 use hyper::{StatusCode, Uri};
 
 use super::reply::{self, Reply, SESSION_ID};
@@ -57,7 +59,7 @@ impl Admission {
         let twice = [HOST, ORIGIN, AUTHORIZATION, SESSION_ID]
             .into_iter()
             .find(|name| headers.get_all(name).iter().count() > 1);
-        let host = header(headers, HOST.as_str());
+        let host = header(headers, HOST);
         let sentence = match (twice, uri.authority(), host) {
             (Some(name), ..) => format!("The request has more than one {name} header."),
             (None, Some(named), Some(host)) if !named.as_str().eq_ignore_ascii_case(host) => {
@@ -71,7 +73,7 @@ impl Admission {
 
     /// Whether a request comes from where it may; if not, the response to it.
     pub(crate) fn check_names(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), Box<Reply>> {
-        let host = header(headers, HOST.as_str()).or_else(|| uri.authority().map(|it| it.as_str()));
+        let host = header(headers, HOST).or_else(|| uri.authority().map(|it| it.as_str()));
         let Some(host) = host else {
             let sentence = "The request has no Host header.";
             return Err(reply::refusal(StatusCode::BAD_REQUEST, sentence).into());
@@ -116,7 +118,7 @@ impl Admission {
         let Some(tokens) = &self.tokens else {
             return Ok(Identity::default());
         };
-        let Some(shown) = header(headers, AUTHORIZATION.as_str()) else {
+        let Some(shown) = header(headers, AUTHORIZATION) else {
             let sentence = "A token is needed: send `Authorization: Bearer …`.";
             return Err(reply::unauthorized(sentence).into());
         };
@@ -135,7 +137,7 @@ impl Admission {
             return Ok(());
         };
         let password = || {
-            let (scheme, coded) = header(headers, AUTHORIZATION.as_str())?.split_once(' ')?;
+            let (scheme, coded) = header(headers, AUTHORIZATION)?.split_once(' ')?;
             let pair = BASE64_STANDARD.decode(coded.trim()).ok();
             let pair = pair.filter(|_| scheme.eq_ignore_ascii_case("basic"))?;
             let (_, password) = std::str::from_utf8(&pair).ok()?.split_once(':')?;
@@ -182,7 +184,7 @@ fn matches(entry: &str, value: &str) -> bool {
 }
 
 /// The one value of a header, if it is text.
-pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+pub(crate) fn header(headers: &HeaderMap, name: impl AsHeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok()
 }
 

@@ -25,8 +25,8 @@ use super::deadline::DeadlineTimer;
 use super::listener::{Endpoint, Front};
 use super::reader::Reader;
 use super::replay_buffer::{Beginning, ReplayBuffer};
-use super::reply::{self, Reply, SESSION_ID};
-use super::request_metadata::{self, VERSION};
+use super::reply::{self, Reply, SESSION_ID, VERSION};
+use super::request_metadata;
 use super::session::{ClientSession, Unopened, Use};
 use super::token::Identity;
 use super::{Kind, Room, Route, cors, sse};
@@ -143,7 +143,7 @@ impl Front {
         let (parts, body) = request.into_parts();
         let headers = &parts.headers;
         must_be_json(headers)?;
-        if !accepts(headers, "application/json") || !accepts(headers, "text/event-stream") {
+        if !accepts_both(headers) {
             let sentence = "The client must accept both application/json and text/event-stream.";
             return Ok(reply::refusal(StatusCode::NOT_ACCEPTABLE, sentence));
         }
@@ -379,7 +379,7 @@ impl Front {
     }
 
     fn session(&self, headers: &HeaderMap, caller: &Caller<'_>) -> Refused<Arc<ClientSession>> {
-        let Some(id) = header(headers, SESSION_ID.as_str()) else {
+        let Some(id) = header(headers, SESSION_ID) else {
             let sentence = "The request belongs to no session. Send `initialize` first and repeat the \
                             Mcp-Session-Id of its answer, or send MCP-Protocol-Version and metadata \
                             with each request (2026-07-28).";
@@ -625,7 +625,7 @@ fn modern_status(answer: &Message, at_once: bool) -> StatusCode {
 
 /// Refuses a body of another kind: no form of a web page may send one (FM-72).
 pub(super) fn must_be_json(headers: &HeaderMap) -> Refused<()> {
-    let kind = header(headers, CONTENT_TYPE.as_str()).unwrap_or_default();
+    let kind = header(headers, CONTENT_TYPE).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
     match kind.eq_ignore_ascii_case("application/json") {
         true => Ok(()),
@@ -634,6 +634,14 @@ pub(super) fn must_be_json(headers: &HeaderMap) -> Refused<()> {
             Err(reply::refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, sentence).into())
         }
     }
+}
+
+/// Whether the client takes what a call may be answered with.
+fn accepts_both(headers: &HeaderMap) -> bool {
+    // As the specification has it, and nearly every client.
+    let usual = headers.get(ACCEPT).map(HeaderValue::as_bytes);
+    usual == Some(b"application/json, text/event-stream")
+        || accepts(headers, "application/json") && accepts(headers, "text/event-stream")
 }
 
 /// Whether the client takes this type. One that does not say what it takes takes everything.

@@ -16,6 +16,7 @@ use outlive_core::server::RpcError;
 use super::reader::{Cut, Reader};
 
 pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static(header::SESSION_ID);
+pub(crate) const VERSION: HeaderName = HeaderName::from_static(header::PROTOCOL_VERSION);
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// A response.

@@ -8,8 +8,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD as BASE64;
 use hyper::header::HeaderMap;
 use outlive_core::Message;
-pub(crate) use outlive_core::protocol::header::PROTOCOL_VERSION as VERSION;
-use outlive_core::protocol::header::{METHOD, NAME};
+use outlive_core::protocol::header::{METHOD, NAME, PROTOCOL_VERSION};
 use outlive_core::protocol::{method, version};
 use serde::Deserialize;
 use serde_json::Value;
@@ -32,7 +31,7 @@ fn compare(
     mirrored: impl FnOnce() -> Vec<Mirrored>,
 ) -> Result<(), String> {
     let version = version_of(message);
-    plain(headers, VERSION, version.as_deref())?;
+    plain(headers, PROTOCOL_VERSION, version.as_deref())?;
     if version.as_deref() != Some(version::MODERN) {
         return Ok(());
     }
@@ -180,7 +179,7 @@ mod tests {
 
     fn compared(message: &Message, headers: &[(&'static str, &'static str)]) -> Result<(), String> {
         let mut map = HeaderMap::new();
-        map.insert(VERSION, "2026-07-28".parse().expect("a value"));
+        map.insert(PROTOCOL_VERSION, "2026-07-28".parse().expect("a value"));
         for (name, value) in headers {
             map.insert(*name, value.parse().expect("a value"));
         }
