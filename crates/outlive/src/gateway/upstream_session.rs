@@ -249,9 +249,8 @@ impl UpstreamSession {
                     continue;
                 }
                 Output::Call(id, call) => {
-                    let id_json = id.to_json();
-                    if let Err(error) = self.mailbox.push(Command::Call(id, call)) {
-                        let refusal = refusal(id_json, error);
+                    if let Err(error) = self.mailbox.push(Command::Call(id.clone(), call)) {
+                        let refusal = refusal(id.to_json(), error);
                         inside.switch.handle(Input::Refused(refusal.into()));
                     }
                     continue;
