@@ -274,10 +274,12 @@ impl Observer for Log {
         self.write(session, now, event);
     }
 
+    fn watches_requests(&self) -> bool {
+        self.lines.level == LogLevel::Debug
+    }
+
     fn request(&self, session: Option<u64>, _now: Time, request: Request<'_>, step: Step<'_>) {
-        if self.lines.level == LogLevel::Debug {
-            self.lines.write_step(session, request, step);
-        }
+        self.lines.write_step(session, request, step);
     }
 
     fn stderr(&self, _session: Option<u64>, line: &str) {

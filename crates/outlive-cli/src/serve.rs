@@ -156,6 +156,10 @@ impl Observer for Watching {
         }
     }
 
+    fn watches_requests(&self) -> bool {
+        self.0.log.watches_requests()
+    }
+
     fn request(&self, session: Option<u64>, now: Time, request: Request<'_>, step: Step<'_>) {
         self.0.log.request(session, now, request, step);
     }

@@ -279,6 +279,12 @@ impl Tally {
         self.observer = Some(observer);
     }
 
+    /// Whether anybody wants to know of requests.
+    #[inline]
+    pub(crate) fn watches_requests(&self) -> bool {
+        self.meter.is_some() || self.observer.is_some()
+    }
+
     /// A request has come one step further.
     #[inline]
     pub(crate) fn request(&self, now: Time, request: Request<'_>, step: Step<'_>) {

@@ -14,6 +14,12 @@ pub trait Observer: Send + Sync + 'static {
     /// [closed](outlive_core::State::Closed).
     fn event(&self, session: Option<u64>, now: Time, event: &Event);
 
+    /// Whether it is told of [requests](Observer::request), which costs each of them some time. Asked once, when a
+    /// session begins.
+    fn watches_requests(&self) -> bool {
+        true
+    }
+
     /// A request has come one step further.
     fn request(&self, _session: Option<u64>, _now: Time, _request: Request<'_>, _step: Step<'_>) {}
 
@@ -23,6 +29,10 @@ pub trait Observer: Send + Sync + 'static {
 
 /// Nobody.
 impl Observer for () {
+    fn watches_requests(&self) -> bool {
+        false
+    }
+
     fn event(&self, _session: Option<u64>, _now: Time, _event: &Event) {}
 }
 

@@ -118,7 +118,9 @@ impl Session {
         }
         self.memory.note_meta(&message);
         let id = self.ledger.accept(message, terms, now);
-        if let Some(entry) = self.ledger.get(&id) {
+        if self.tally.watches_requests()
+            && let Some(entry) = self.ledger.get(&id)
+        {
             self.observed(entry.observed(), Step::Accepted);
         }
         if self.queue.is_empty() && self.can_send(now) {
@@ -326,7 +328,7 @@ impl Session {
         let step = Step::Sent { generation, again };
         let opens = entry.message.is("initialize") && self.memory.initialize.is_none();
         let due = self.flight_due(entry, now);
-        self.observed(entry.observed(), step);
+        self.observed_step(entry, step);
         self.ledger.place(
             id,
             Place::InFlight {

@@ -411,11 +411,19 @@ impl Session {
         self.tally.request(now, request, step);
     }
 
+    /// Tells of one step of a request of the ledger.
+    #[inline]
+    fn observed_step(&self, entry: &Entry, step: Step<'_>) {
+        if self.tally.watches_requests() {
+            self.observed(entry.observed(), step);
+        }
+    }
+
     /// Tells that a request of the ledger has ended.
     #[inline]
     fn observed_end(&self, entry: &Entry, how: Settled<'_>) {
         let took = self.clock.now() - entry.accepted;
-        self.observed(entry.observed(), Step::Settled { how, took });
+        self.observed_step(entry, Step::Settled { how, took });
     }
 
     fn set_state(&mut self, state: State) {

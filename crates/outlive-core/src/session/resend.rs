@@ -56,7 +56,7 @@ impl Session {
         // Where a server's endpoint is, it says of every request.
         if why != Resend::Redirected {
             let again = Some(Again::Unexecuted(Unexecuted::Refused));
-            self.observed(entry.observed(), Step::Sent { generation, again });
+            self.observed_step(&entry, Step::Sent { generation, again });
             self.emit(Event::Resent {
                 id: String::from_utf8_lossy(entry.message.id_json()).into_owned(),
                 method: entry.message.method().into(),

@@ -93,10 +93,12 @@ impl<O: Observer> Stdio<O> {
 
 impl<O: Observer> Downstream for Stdio<O> {
     fn observer(&self) -> Option<Arc<dyn request::Observer>> {
-        Some(Arc::new(Numbered {
+        let numbered = || Numbered {
             session: None,
             observer: self.observer.clone(),
-        }))
+        };
+        let watches = self.observer.watches_requests();
+        watches.then(|| Arc::new(numbered()) as Arc<dyn request::Observer>)
     }
 
     fn thread(&self) -> Option<Thread> {

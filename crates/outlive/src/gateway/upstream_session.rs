@@ -403,10 +403,13 @@ impl Downstream for GatewayDownstream {
     }
 
     fn observer(&self) -> Option<Arc<dyn request::Observer>> {
-        Some(Arc::new(Numbered {
+        let observer = self.upstreams.upgrade()?.observer.clone();
+        let watches = observer.watches_requests();
+        let numbered = || Numbered {
             session: Some(self.upstream.id.0),
-            observer: self.upstreams.upgrade()?.observer.clone(),
-        }))
+            observer,
+        };
+        watches.then(|| Arc::new(numbered()) as Arc<dyn request::Observer>)
     }
 
     fn send(&mut self, message: Message) {

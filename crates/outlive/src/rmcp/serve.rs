@@ -45,6 +45,10 @@ fn policy() -> Policy {
 struct Log;
 
 impl Observer for Log {
+    fn watches_requests(&self) -> bool {
+        false
+    }
+
     fn event(&self, _session: Option<u64>, _now: Time, event: &Event) {
         tracing::debug!("{event}");
     }
