@@ -13,5 +13,8 @@ mod lists;
 mod logs;
 mod offers;
 mod process;
+#[cfg(target_os = "linux")]
+#[path = "../support/processor.rs"]
+mod processor;
 mod rig;
 mod threads;
