@@ -54,7 +54,7 @@ fn a_head_without_end_is_given_up() {
             break;
         }
     }
-    if let Some(reply) = Reply::read(stream) {
+    if let Ok(reply) = Reply::read(stream) {
         assert_eq!(reply.status, 431);
     }
 }

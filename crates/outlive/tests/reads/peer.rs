@@ -1,11 +1,13 @@
 //! Whoever talks to a face: a host over pipes, a client over HTTP. Neither has anything of outlive in it.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use http_peer::Reply;
+use http_peer::message::{as_strs, initialized, modern_headers};
 use serde_json::{Value, json};
 
 use crate::role::FOLDER;
@@ -99,10 +101,6 @@ fn initialize() -> Value {
     json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
 }
 
-fn initialized() -> Value {
-    json!({"jsonrpc": "2.0", "method": "notifications/initialized"})
-}
-
 fn call(id: u64) -> Value {
     let params = json!({"name": "step", "arguments": {}, "_meta": {"progressToken": id}});
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
@@ -158,7 +156,7 @@ impl Pipe<'_> {
 
 /// A client over HTTP, with a connection for each message.
 pub struct Http {
-    address: String,
+    address: SocketAddr,
     session: Option<String>,
 }
 
@@ -166,55 +164,50 @@ impl Http {
     pub fn new(url: &str) -> Http {
         let address = url.trim_start_matches("http://").trim_end_matches("/mcp");
         Http {
-            address: address.to_owned(),
+            address: address.parse().expect("an address"),
             session: None,
         }
     }
 
     pub fn talk(&mut self, calls: u64) {
-        let answer = self.post(&initialize(), "");
-        assert!(answer.contains(r#""id":0,"#), "{answer}");
-        let mut headers = answer.lines().filter_map(|line| line.split_once(": "));
-        let session = headers.find(|(name, _)| name.eq_ignore_ascii_case("mcp-session-id"));
-        self.session = session.map(|(_, id)| id.to_owned());
-        assert!(self.post(&initialized(), "").starts_with("HTTP/1.1 202"));
+        let reply = self.post(&initialize(), &[]);
+        self.session = reply.header("mcp-session-id").map(str::to_owned);
+        assert_eq!(reply.answer()["id"], 0);
+        assert_eq!(self.post(&initialized(), &[]).status, 202);
         for id in 1..=calls {
-            self.expect_answer(id, &self.post(&call(id), ""));
+            expect_answer(id, self.post(&call(id), &[]));
         }
     }
 
     pub fn talk_modern(&mut self, calls: u64) {
-        let headers =
-            "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: step\r\n";
         for id in 1..=calls {
-            self.expect_answer(id, &self.post(&modern_call(id), headers));
+            let call = modern_call(id);
+            let headers = modern_headers(&call);
+            expect_answer(id, self.post(&call, &as_strs(&headers)));
         }
     }
 
-    fn expect_answer(&self, id: u64, answer: &str) {
-        let has = |text: String| assert!(answer.contains(&text), "{text} in {answer}");
-        has(format!(r#""progressToken":{id},"#));
-        has(format!(r#""id":{id},"result":"#));
+    fn post(&self, message: &Value, headers: &[(&str, &str)]) -> Reply {
+        let mut headers = headers.to_vec();
+        if let Some(session) = &self.session {
+            headers.extend([
+                ("Mcp-Session-Id", &**session),
+                ("MCP-Protocol-Version", "2025-06-18"),
+            ]);
+        }
+        http_peer::send(self.address, "POST", "/mcp", &headers, &message.to_string())
+            .expect("a response")
     }
+}
 
-    /// The whole response: its head and its body.
-    fn post(&self, message: &Value, headers: &str) -> String {
-        let mut stream = TcpStream::connect(&self.address).expect("a connection");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        let session = match &self.session {
-            Some(id) => format!("Mcp-Session-Id: {id}\r\nMCP-Protocol-Version: 2025-06-18\r\n"),
-            None => String::new(),
-        };
-        let body = message.to_string();
-        let request = format!(
-            "POST /mcp HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Type: application/json\r\n\
-             Accept: application/json, text/event-stream\r\n{session}{headers}Content-Length: {}\r\n\r\n{body}",
-            self.address,
-            body.len()
-        );
-        stream.write_all(request.as_bytes()).expect("a reader");
-        let mut response = String::new();
-        stream.read_to_string(&mut response).expect("a response");
-        response
-    }
+/// A call is answered with its progress and its result.
+fn expect_answer(id: u64, reply: Reply) {
+    let [progress, answer] = &reply.messages()[..] else {
+        panic!("more or less than two messages");
+    };
+    assert_eq!(progress["params"]["progressToken"], id);
+    assert!(
+        answer["id"] == id && answer["result"].is_object(),
+        "{answer}"
+    );
 }

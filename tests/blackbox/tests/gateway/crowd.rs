@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::gate::{Gate, text};
 use crate::rig::{PATIENCE, Setup, until};
-use crate::wire::{Reply, modern_call, modern_head};
+use crate::wire::{Reply, as_strs, modern_call, modern_headers};
 
 /// Descriptors of a process.
 fn descriptors(pid: u32) -> usize {
@@ -22,7 +22,8 @@ fn a_thousand_requests_in_flight_are_all_answered() {
             let body = modern_call(1, "echo", json!({"text": format!("number {n}")}));
             let mut stream = TcpStream::connect(gate.address).expect("a connection");
             stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-            let request = modern_head(&body) + &body.to_string();
+            let (headers, body) = (modern_headers(&body), body.to_string());
+            let request = http_peer::head("POST", "/mcp", &as_strs(&headers), body.len()) + &body;
             stream.write_all(request.as_bytes()).expect("sent");
             stream
         })

@@ -89,14 +89,14 @@ impl Gate {
     /// A modern request, with the headers that belong to it.
     pub fn modern(&self, request: &Value) -> Reply {
         let headers = wire::modern_headers(request);
-        let headers: Vec<_> = headers.iter().map(|(n, v)| (&**n, &**v)).collect();
+        let headers = wire::as_strs(&headers);
         wire::send(self.address, "POST", &headers, &request.to_string())
     }
 
     /// A legacy client that has shaken hands.
     #[track_caller]
     pub fn client(&self) -> Client {
-        let reply = wire::send(self.address, "POST", &[], &wire::initialize(0).to_string());
+        let reply = wire::send(self.address, "POST", &[], &wire::initialize().to_string());
         assert_eq!(reply.status, 200);
         let session = reply.header("mcp-session-id").expect("a session");
         let client = Client {

@@ -65,7 +65,7 @@ fn a_cancellation_ends_the_stream_of_its_call() {
     assert_eq!(client.post(&cancel).status, 202);
     let mut reply = calling.join().expect("a response");
     match reply.is_stream() {
-        true => assert!(reply.next().expect("a clean end").is_none()),
+        true => assert!(reply.next_message().expect("a clean end").is_none()),
         // It was cancelled before there was a stream.
         false => assert_eq!(reply.status, 202),
     }

@@ -17,7 +17,7 @@ fn fm_12_a_client_with_less_patience_than_the_server_needs_gets_there_in_the_end
     let begun = Instant::now();
     loop {
         attempts += 1;
-        let body = initialize(0).to_string();
+        let body = initialize().to_string();
         thread::sleep(Duration::from_millis(100));
         match wire::send_briefly(gate.address, &body, Duration::from_millis(200)) {
             Some(reply) => {
@@ -125,10 +125,10 @@ fn fm_54_a_shutdown_lets_calls_finish_and_refuses_new_clients() {
         gate.stop();
         // A signal takes its time.
         until("it knows", || {
-            let ready = wire::try_send_to(gate.address, "/ready", "GET", &[], "").ok()?;
+            let ready = http_peer::send(gate.address, "GET", "/ready", &[], "").ok()?;
             (ready.status == 503).then_some(())
         });
-        let refused = wire::send(gate.address, "POST", &[], &initialize(0).to_string());
+        let refused = wire::send(gate.address, "POST", &[], &initialize().to_string());
         assert_eq!(refused.status, 503);
         assert!(refused.header("retry-after").is_some());
         // A modern client has no session that could end.
@@ -142,7 +142,7 @@ fn fm_54_a_shutdown_lets_calls_finish_and_refuses_new_clients() {
         assert_eq!(text(&modern.join().expect("an answer")), "slept");
     });
     for stream in &mut streams {
-        assert!(stream.next().expect("a clean end").is_none());
+        assert!(stream.next_message().expect("a clean end").is_none());
     }
     gate.join();
     assert!(gate.servers().is_empty());

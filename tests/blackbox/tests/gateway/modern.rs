@@ -83,6 +83,6 @@ fn a_subscription_is_told_under_the_id_of_its_client_and_ends_gracefully() {
     let end = stream.message();
     assert_eq!(end["id"], 77, "{end}");
     assert_eq!(end["result"]["resultType"], "complete");
-    assert!(stream.next().expect("a clean end").is_none());
+    assert!(stream.next_message().expect("a clean end").is_none());
     gate.join();
 }

@@ -165,7 +165,7 @@ fn invariant_08_what_a_client_saw_accepted_is_not_overtaken() {
 fn invariant_01_a_client_is_told_within_seconds_that_nobody_is_there() {
     let gate = Gate::before(Setup::new(), &[], &["http://127.0.0.1:1/mcp"]);
     let begun = Instant::now();
-    let reply = wire::send(gate.address, "POST", &[], &wire::initialize(0).to_string());
+    let reply = wire::send(gate.address, "POST", &[], &wire::initialize().to_string());
     let answer = reply.answer();
     assert_eq!(kind(&answer), "unavailable");
     assert!(answer.to_string().contains("refused"), "{answer}");

@@ -60,9 +60,6 @@ impl Asking {
 }
 
 fn whole(message: &Value) -> String {
-    let body = message.to_string();
-    format!(
-        "HTTP/1.1 200 x\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    )
+    let headers = [("Content-Type", "application/json")];
+    http_peer::response(200, &headers, &message.to_string())
 }

@@ -3,7 +3,6 @@
 //! It speaks HTTP/1.1 by hand, so that it can also speak it badly: half an answer, a reset, silence. What a
 //! test does not script is answered as a well-behaved legacy MCP server would, with sessions.
 
-use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,12 +20,23 @@ use crate::rig::until;
 pub struct Request {
     pub method: String,
     pub path: String,
-    pub headers: HashMap<String, String>,
     pub body: Value,
     pub at: Instant,
+    whole: http_peer::Request,
 }
 
 impl Request {
+    fn read(input: &mut impl BufRead) -> Option<Request> {
+        let whole = http_peer::Request::read(input).ok()?;
+        Some(Request {
+            method: whole.method.clone(),
+            path: whole.path.clone(),
+            body: serde_json::from_slice(&whole.body).unwrap_or_default(),
+            at: Instant::now(),
+            whole,
+        })
+    }
+
     /// The method of the message in it.
     pub fn rpc(&self) -> &str {
         self.body["method"].as_str().unwrap_or_default()
@@ -38,7 +48,7 @@ impl Request {
     }
 
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name).map(String::as_str)
+        self.whole.header(name)
     }
 }
 
@@ -66,11 +76,7 @@ pub type Reply = Vec<Act>;
 
 /// A whole response.
 pub fn response(status: u16, headers: &[(&str, &str)], body: &str) -> Reply {
-    let mut text = format!("HTTP/1.1 {status} x\r\ncontent-length: {}\r\n", body.len());
-    for (name, value) in headers {
-        text += &format!("{name}: {value}\r\n");
-    }
-    vec![Act::Send(format!("{text}\r\n{body}"))]
+    vec![Act::Send(http_peer::response(status, headers, body))]
 }
 
 /// A response that is this message.
@@ -239,7 +245,7 @@ impl Shared {
             return;
         };
         let mut reading = BufReader::new(reading);
-        while let Some(request) = read(&mut reading) {
+        while let Some(request) = Request::read(&mut reading) {
             self.seen.lock().unwrap().push(request.clone());
             let reply = (self.script)(&request).unwrap_or_else(|| self.usual(&request));
             for act in reply {
@@ -339,34 +345,4 @@ impl Shared {
             _ => response(202, &[], ""),
         }
     }
-}
-
-fn read(reading: &mut impl BufRead) -> Option<Request> {
-    let mut line = || {
-        let mut line = String::new();
-        reading.read_line(&mut line).ok().filter(|n| *n > 0)?;
-        Some(line.trim_end().to_string())
-    };
-    let first = line()?;
-    let (method, rest) = first.split_once(' ')?;
-    let (path, _) = rest.split_once(' ')?;
-    let (method, path) = (method.to_string(), path.to_string());
-    let mut headers = HashMap::new();
-    loop {
-        let line = line()?;
-        let Some((name, value)) = line.split_once(':') else {
-            break;
-        };
-        headers.insert(name.to_lowercase(), value.trim().to_string());
-    }
-    let length = headers.get("content-length").and_then(|n| n.parse().ok());
-    let mut body = vec![0; length.unwrap_or(0)];
-    reading.read_exact(&mut body).ok()?;
-    Some(Request {
-        method,
-        path,
-        headers,
-        body: serde_json::from_slice(&body).unwrap_or_default(),
-        at: Instant::now(),
-    })
 }

@@ -1,6 +1,6 @@
 //! What belongs to whom: sessions to tokens, and what was opened with a token that is withdrawn.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read, Write};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ struct Client<'a> {
 impl<'a> Client<'a> {
     fn new(gateway: &'a Gateway, token: &str) -> Client<'a> {
         let bearer = format!("Bearer {token}");
-        let reply = gateway.post(&[("Authorization", &bearer)], &wire::initialize(0));
+        let reply = gateway.post(&[("Authorization", &bearer)], &wire::initialize());
         assert_eq!(reply.status, 200);
         let session = reply.header("mcp-session-id").expect("a session");
         let client = Client {
@@ -80,10 +80,10 @@ fn invariant_a_session_belongs_to_the_token_that_opened_it() {
 fn invariant_a_stream_of_http_sse_belongs_to_its_token_too() {
     let (gateway, _) = two();
     let mut stream = gateway.get("/sse", &[("Authorization", "Bearer alpha")]);
-    let address = stream.event().expect("an event").expect("an address");
+    let address = stream.event().expect("an address").data;
     let post = |token: &str| {
         let bearer = format!("Bearer {token}");
-        let body = wire::initialize(0).to_string();
+        let body = wire::initialize().to_string();
         let headers = [("Authorization", &*bearer)];
         wire::send_to(gateway.address, &address, "POST", &headers, &body).status
     };
@@ -94,7 +94,7 @@ fn invariant_a_stream_of_http_sse_belongs_to_its_token_too() {
 /// Waits for the end of a stream; it may be cut.
 fn ends(mut stream: Reply) {
     loop {
-        match stream.next() {
+        match stream.next_message() {
             Ok(Some(_)) => {}
             Ok(None) => return,
             Err(error) => {
@@ -120,7 +120,7 @@ fn invariant_what_was_opened_with_a_withdrawn_token_ends() {
             let wanted = json!({"notifications": {"toolsListChanged": true}});
             let request = wire::modern(1, "subscriptions/listen", wanted);
             let headers = wire::modern_headers(&request);
-            let mut headers: Vec<_> = headers.iter().map(|(n, v)| (&**n, &**v)).collect();
+            let mut headers = wire::as_strs(&headers);
             headers.push(("Authorization", "Bearer alpha"));
             let mut stream = gateway.post(&headers, &request);
             stream.message();
@@ -145,7 +145,7 @@ fn invariant_what_was_opened_with_a_withdrawn_token_ends() {
     assert_eq!(answer["result"]["content"][0]["text"], "hi");
     assert_eq!(stays.call(3, "notify", json!({})).status, 200);
     drop(stays.send("DELETE", &json!({})));
-    while kept.next().expect("a clean end").is_some() {}
+    while kept.next_message().expect("a clean end").is_some() {}
     until("their servers are gone", || {
         // Outlive, and the one of modern requests.
         (tree::marked(&gateway.setup.mark).len() <= 2).then_some(())
@@ -159,7 +159,7 @@ fn fm_21_a_call_whose_token_is_withdrawn_is_told_so() {
     let mut streams = vec![gone.call(7, "sleep", json!({"ms": 600_000}))];
     let modern = wire::modern_call(7, "sleep", json!({"ms": 600_000}));
     let headers = wire::modern_headers(&modern);
-    let mut headers: Vec<_> = headers.iter().map(|(n, v)| (&**n, &**v)).collect();
+    let mut headers = wire::as_strs(&headers);
     headers.push(("Authorization", "Bearer alpha"));
     streams.push(gateway.post(&headers, &modern));
     // One whose answer has waited for a moment only, if the token is withdrawn soon enough.
@@ -211,21 +211,21 @@ fn a_token_file_may_begin_with_a_byte_order_mark() {
 #[test]
 fn fm_72_of_two_hosts_or_origins_neither_counts() {
     let gateway = Gateway::new(&[]);
-    // The first Host is that of every request here.
-    for second in [("Host", "evil.example.com"), ("Host", "localhost")] {
-        let reply = gateway.post(&[second], &wire::initialize(0));
-        assert_eq!(reply.status, 400, "{second:?}");
-        let reply = gateway.get("/ready", &[second]);
-        assert_eq!(reply.status, 400, "{second:?}");
+    for second in ["evil.example.com", "localhost"] {
+        let hosts = [("Host", "localhost"), ("Host", second)];
+        let reply = gateway.post(&hosts, &wire::initialize());
+        assert_eq!(reply.status, 400, "{second}");
+        let reply = gateway.get("/ready", &hosts);
+        assert_eq!(reply.status, 400, "{second}");
     }
     let origins = [
         ("Origin", "http://localhost"),
         ("Origin", "http://evil.example.com"),
     ];
-    assert_eq!(gateway.post(&origins, &wire::initialize(0)).status, 400);
+    assert_eq!(gateway.post(&origins, &wire::initialize()).status, 400);
     let tokens = [("Authorization", "Bearer a"), ("Authorization", "Bearer b")];
-    assert_eq!(gateway.post(&tokens, &wire::initialize(0)).status, 400);
-    assert_eq!(gateway.post(&[], &wire::initialize(0)).status, 200);
+    assert_eq!(gateway.post(&tokens, &wire::initialize()).status, 400);
+    assert_eq!(gateway.post(&[], &wire::initialize()).status, 200);
 }
 
 #[test]
@@ -234,11 +234,19 @@ fn fm_72_a_rebound_page_is_told_no_secrets() {
         .script("echo secret-words >&2; exit 3")
         .flags(&["--hold", "300ms", "--breaker-failures", "1"]);
     let gateway = Gateway::with(setup);
-    let answer = gateway.post(&[], &wire::initialize(0)).answer();
+    let answer = gateway.post(&[], &wire::initialize()).answer();
     assert!(answer["error"].is_object(), "{answer}");
     let told = |headers: &[(&str, &str)]| {
-        let body = wire::raw(gateway.address, "/ready", headers);
-        (body.contains("secret-words"), body.contains("HTTP/1.1 503"))
+        let headers = [headers, &[("Connection", "close")]].concat();
+        let mut stream = http_peer::connect(gateway.address).expect("a connection");
+        let request = http_peer::head("GET", "/ready", &headers, 0);
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut response = String::new();
+        stream.read_to_string(&mut response).expect("a response");
+        (
+            response.contains("secret-words"),
+            response.contains("HTTP/1.1 503"),
+        )
     };
     until("it is not ready", || {
         told(&[("Host", "localhost")]).1.then_some(())

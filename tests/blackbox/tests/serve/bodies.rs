@@ -32,7 +32,7 @@ fn fm_60_a_refusal_reaches_a_client_that_sends_all_before_it_reads() {
     ];
     for (headers, path, status) in cases {
         for round in 0..5 {
-            let sent = wire::try_send_anew(gateway.address, path, "POST", headers, &body);
+            let sent = http_peer::send(gateway.address, "POST", path, headers, &body);
             let reply = sent.unwrap_or_else(|error| panic!("{status}, round {round}: {error}"));
             assert_eq!(reply.status, status);
             assert!(reply.json()["error"]["message"].is_string());
@@ -54,14 +54,17 @@ fn fm_60_a_connection_is_good_for_another_request_after_a_refusal() {
     };
     stream.write_all(head(body.len()).as_bytes()).expect("sent");
     stream.write_all(body.as_bytes()).expect("sent");
-    let refused = wire::Reply::read(stream.try_clone().expect("a clone")).expect("a response");
+    let refused = http_peer::Reply::read(stream.try_clone().expect("a clone")).expect("a response");
     assert_eq!(refused.status, 413);
     refused.json();
-    let hello = wire::initialize(0).to_string();
+    let hello = wire::initialize().to_string();
     stream
         .write_all((head(hello.len()) + &hello).as_bytes())
         .expect("sent");
-    assert_eq!(wire::Reply::read(stream).expect("a response").status, 200);
+    assert_eq!(
+        http_peer::Reply::read(stream).expect("a response").status,
+        200
+    );
 }
 
 /// A client that begins a long message. What it is told, if anything, is in `told`.
@@ -179,6 +182,6 @@ fn fm_60_whoever_stalls_gives_way() {
         Some(call()).filter(|reply| reply.status == 200)
     });
     assert_eq!(answer.answer()["result"]["content"][0]["text"], *text);
-    let told = wire::Reply::read(stalls).expect("a response");
+    let told = http_peer::Reply::read(stalls).expect("a response");
     assert_eq!(told.status, 408);
 }

@@ -32,7 +32,7 @@ fn fm_54_what_is_in_flight_is_finished_and_nothing_is_left() {
             assert_eq!(answer["result"]["content"][0]["text"], "slept", "{answer}");
         }
     });
-    while news.next().expect("a clean end").is_some() {}
+    while news.next_message().expect("a clean end").is_some() {}
     assert_eq!(gateway.join().code(), Some(0));
     assert_eq!(tree::marked(&gateway.setup.mark), [0; 0]);
 }
@@ -53,7 +53,7 @@ fn fm_54_a_second_signal_does_not_wait() {
         gateway.signal(Signal::TERM);
         // Nobody new is let in, and whoever asks is told.
         until("it says so", || {
-            let told = wire::try_send_to(gateway.address, "/ready", "GET", &[], "").ok()?;
+            let told = http_peer::send(gateway.address, "GET", "/ready", &[], "").ok()?;
             (told.status == 503).then_some(())
         });
         gateway.signal(Signal::INT);
@@ -72,7 +72,7 @@ fn a_server_that_keeps_failing_can_be_a_reason_to_leave() {
         "2",
     ]);
     let mut gateway = Gateway::with(setup);
-    let answer = gateway.post(&[], &wire::initialize(0)).json();
+    let answer = gateway.post(&[], &wire::initialize()).json();
     assert!(answer["error"].is_object(), "{answer}");
     assert_eq!(gateway.join().code(), Some(3));
 }

@@ -100,7 +100,7 @@ fn settings_come_from_a_file_and_from_variables_too() {
 #[test]
 fn fm_72_a_refusal_names_the_flag() {
     let gateway = Gateway::new(&["--allow-origin", "https://app.example.com"]);
-    let from = |origin: &str| gateway.post(&[("Origin", origin)], &wire::initialize(0));
+    let from = |origin: &str| gateway.post(&[("Origin", origin)], &wire::initialize());
     assert_eq!(from("https://app.example.com").status, 200);
     let reply = from("https://evil.example.com");
     assert_eq!(reply.status, 403);
@@ -205,7 +205,7 @@ fn fm_39_there_is_a_bound_to_everything() {
     ];
     let gateway = Gateway::new(&flags);
     let session = gateway.session();
-    let refused = gateway.post(&[], &wire::initialize(0));
+    let refused = gateway.post(&[], &wire::initialize());
     assert_eq!(refused.status, 503);
     assert!(refused.header("retry-after").is_some());
     let listen = || gateway.get("/mcp", &[("Mcp-Session-Id", &session)]);
@@ -214,7 +214,7 @@ fn fm_39_there_is_a_bound_to_everything() {
     let long = json!({"text": "x".repeat(20_000)});
     assert_eq!(gateway.call(&session, 1, "echo", long).status, 413);
     let padding = "x".repeat(300_000);
-    let reply = wire::try_send(gateway.address, "GET", &[("X-Long", &padding)], "");
+    let reply = http_peer::send(gateway.address, "GET", "/mcp", &[("X-Long", &padding)], "");
     assert!(reply.is_err() || reply.is_ok_and(|reply| reply.status == 431));
     let answer = gateway
         .call(&session, 2, "echo", json!({"text": "hi"}))

@@ -44,7 +44,7 @@ impl Gateway {
     /// The session of a legacy client that has shaken hands.
     #[track_caller]
     pub fn session(&self) -> String {
-        let reply = self.post(&[], &wire::initialize(0));
+        let reply = self.post(&[], &wire::initialize());
         assert_eq!(reply.status, 200);
         let session = reply.header("mcp-session-id").map(str::to_owned);
         let session = session.unwrap_or_else(|| panic!("no session: {}", reply.json()));

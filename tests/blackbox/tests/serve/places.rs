@@ -20,7 +20,7 @@ fn servers(gateway: &Gateway) -> usize {
 fn fm_32_there_is_a_bound_to_servers() {
     let gateway = Gateway::new(&["--max-servers", "2"]);
     let (first, _second) = (gateway.session(), gateway.session());
-    let refused = gateway.post(&[], &wire::initialize(0));
+    let refused = gateway.post(&[], &wire::initialize());
     assert_eq!(refused.status, 503);
     assert!(refused.header("retry-after").is_some());
     let words = refused.json()["error"]["message"].to_string();
@@ -33,7 +33,7 @@ fn fm_32_there_is_a_bound_to_servers() {
     // Requests without a session have servers of their own.
     let request = wire::modern_call(1, "echo", json!({"text": "hi"}));
     let headers = wire::modern_headers(&request);
-    let headers: Vec<_> = headers.iter().map(|(n, v)| (&**n, &**v)).collect();
+    let headers = wire::as_strs(&headers);
     assert_eq!(gateway.post(&headers, &request).status, 200);
     let leaving = [("Mcp-Session-Id", &*first)];
     assert_eq!(
@@ -67,7 +67,7 @@ fn fm_32_a_server_that_ends_slowly_is_waited_for() {
 
 /// A client that shakes hands, or tries to, and is gone.
 fn vanish(to: SocketAddr, n: usize) {
-    let mut hello = wire::initialize(0);
+    let mut hello = wire::initialize();
     hello["params"]["clientInfo"]["name"] = json!(format!("client {n}"));
     wire::send_briefly(to, &hello.to_string(), Duration::from_millis(50));
 }
@@ -106,7 +106,7 @@ fn fm_39_a_client_that_never_used_its_session_is_soon_forgotten() {
     let gateway = Gateway::new(&["--read-timeout", "1s"]);
     let known = gateway.session();
     for _ in 0..3 {
-        assert_eq!(gateway.post(&[], &wire::initialize(0)).status, 200);
+        assert_eq!(gateway.post(&[], &wire::initialize()).status, 200);
     }
     assert_eq!(servers(&gateway), 4);
     until("the others are gone", || {
@@ -124,7 +124,7 @@ fn the_page_says_whose_a_server_is_and_when_it_ends() {
     let file = setup.file("tokens", "alpha\nbeta\n");
     let gateway = Gateway::with(setup.flags(&["--token-file", &file, "--session-ttl", "90s"]));
     let token = ("Authorization", "Bearer beta");
-    let mut hello = wire::initialize(0);
+    let mut hello = wire::initialize();
     hello["params"]["clientInfo"] = json!({"name": "<Some> host", "version": "4.2"});
     let reply = gateway.post(&[token], &hello);
     let session = reply
@@ -153,10 +153,10 @@ fn fm_32_a_session_whose_client_has_left_gives_way() {
     let gateway = Gateway::with(setup.flags(&["--config", &file]));
     let first = gateway.session();
     let stream = gateway.get("/mcp", &[("Mcp-Session-Id", &first)]);
-    assert_eq!(gateway.post(&[], &wire::initialize(0)).status, 503);
+    assert_eq!(gateway.post(&[], &wire::initialize()).status, 503);
     drop(stream);
     let second = until("it gives way", || {
-        let reply = gateway.post(&[], &wire::initialize(0));
+        let reply = gateway.post(&[], &wire::initialize());
         assert!(servers(&gateway) <= 1);
         reply.header("mcp-session-id").map(str::to_owned)
     });
@@ -172,7 +172,7 @@ fn fm_32_a_session_whose_client_has_left_gives_way() {
 fn fm_12_a_server_that_is_kept_for_its_client_has_one_place() {
     let setup = Setup::new().knobs(&["--start-delay", "1500"]);
     let gateway = Gateway::with(setup.env("OUTLIVE_MAX_SERVERS", "1"));
-    let body = wire::initialize(0).to_string();
+    let body = wire::initialize().to_string();
     let answered = until("it is ready", || {
         assert!(servers(&gateway) <= 1);
         let reply = wire::send_briefly(gateway.address, &body, Duration::from_millis(200));

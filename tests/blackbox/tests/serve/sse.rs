@@ -17,13 +17,13 @@ impl Client<'_> {
     fn new(gateway: &Gateway) -> Client<'_> {
         let mut stream = gateway.get("/sse", &[]);
         assert_eq!(stream.status, 200);
-        let address = stream.event().expect("an event").expect("an address");
+        let address = stream.event().expect("an address").data;
         let mut client = Client {
             gateway,
             stream,
             address,
         };
-        client.post(&wire::initialize(0));
+        client.post(&wire::initialize());
         assert!(client.stream.message()["result"]["serverInfo"].is_object());
         client.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         client

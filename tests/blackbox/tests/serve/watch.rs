@@ -153,7 +153,7 @@ fn strangers_learn_that_it_is_down_but_nothing_secret() {
     let (gateway, fault) = breakable(&["--token", "open sesame"]);
     std::fs::write(&fault, "").expect("a file");
     let token = ("Authorization", "Bearer open sesame");
-    let answer = gateway.post(&[token], &crate::wire::initialize(0)).json();
+    let answer = gateway.post(&[token], &crate::wire::initialize()).json();
     assert_eq!(answer["error"]["data"]["outlive"]["kind"], "unavailable");
     // It was given up with its client; the next one would fare no better.
     let told = until("it is gone", || {
@@ -171,7 +171,7 @@ fn strangers_learn_that_it_is_down_but_nothing_secret() {
     assert_eq!(status, 503);
     assert!(told["last"]["cause"]["command"].is_string(), "{told}");
     std::fs::remove_file(&fault).expect("removed");
-    let reply = gateway.post(&[token], &crate::wire::initialize(0));
+    let reply = gateway.post(&[token], &crate::wire::initialize());
     assert!(reply.header("mcp-session-id").is_some());
     assert_eq!(ready(&gateway, &[]).0, 200);
     for path in ["/", "/metrics", "/mcp", "/sse"] {
@@ -187,9 +187,7 @@ fn strangers_learn_that_it_is_down_but_nothing_secret() {
     assert!(how.starts_with("Basic"), "{how}");
     // That is for looking only: a page from elsewhere could make the browser send it.
     assert_eq!(
-        gateway
-            .post(&[password], &crate::wire::initialize(0))
-            .status,
+        gateway.post(&[password], &crate::wire::initialize()).status,
         401
     );
     // Machines that ask how we are call us by any name.

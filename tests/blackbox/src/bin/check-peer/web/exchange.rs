@@ -32,9 +32,7 @@ impl Exchange {
 
     /// A status and nothing else.
     pub fn empty(&mut self, status: u16) {
-        self.write(&format!(
-            "HTTP/1.1 {status} -\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-        ));
+        self.write(&http_peer::response(status, &[("Connection", "close")], ""));
     }
 
     /// An error.
@@ -48,18 +46,17 @@ impl Exchange {
 
     /// One message.
     pub fn json(&mut self, status: u16, message: &Value) {
-        let body = message.to_string();
-        let session = self
-            .session
-            .take()
-            .map(|session| format!("Mcp-Session-Id: {session}\r\n"));
-        let head = format!(
-            "HTTP/1.1 {status} -\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
-             Connection: close\r\n{}\r\n",
-            body.len(),
-            session.unwrap_or_default(),
+        let mut headers = vec![
+            ("Content-Type", "application/json"),
+            ("Connection", "close"),
+        ];
+        let session = self.session.take();
+        headers.extend(
+            session
+                .as_deref()
+                .map(|session| ("Mcp-Session-Id", session)),
         );
-        self.write(&(head + &body));
+        self.write(&http_peer::response(status, &headers, &message.to_string()));
     }
 
     /// The beginning of a stream, primed with an event id if it can be resumed.

@@ -2,24 +2,23 @@
 //! each. It prints its address and serves until it is killed.
 
 mod exchange;
-mod request;
 mod sessions;
 
-use std::io::{Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use http_peer::Request;
 use serde_json::{Value, json};
 
 use crate::defects::Defects;
 use crate::server::output::Output;
 use crate::server::{LEGACY, MODERN, Server, VERSION_KEY};
 use exchange::Exchange;
-use request::Request;
 use sessions::Sessions;
 
 /// The whole of it.
@@ -64,10 +63,10 @@ impl Web {
         self.defects.has(defect)
     }
 
-    fn serve(&self, mut stream: TcpStream) {
+    fn serve(&self, stream: TcpStream) {
         let hurry = self.has("impatient-reader");
         let timeout = Duration::from_millis(if hurry { 200 } else { 10_000 });
-        let Some(request) = Request::read(&mut stream, timeout) else {
+        let Some(request) = read(&stream, timeout) else {
             self.defects.dies("dies-on-cut-off-body", true);
             return;
         };
@@ -226,4 +225,13 @@ impl Web {
             exchange.event(Some(&cut), &said);
         }
     }
+}
+
+/// Reads a request, if it comes in time and whole.
+fn read(stream: &TcpStream, timeout: Duration) -> Option<Request> {
+    let begun = Instant::now();
+    stream.set_read_timeout(Some(timeout)).ok()?;
+    let request = Request::read(&mut BufReader::new(stream)).ok()?;
+    // The patience is for each piece, and for the whole.
+    (begun.elapsed() <= timeout).then_some(request)
 }

@@ -6,9 +6,9 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use http_peer::Request;
 use serde_json::Value;
 
-use super::Request;
 use crate::defects::Defects;
 use crate::server::{Server, lock};
 

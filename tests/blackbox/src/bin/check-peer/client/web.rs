@@ -1,7 +1,5 @@
 //! The connection of the client to a server over HTTP: a thread and a socket for each exchange.
 
-mod reply;
-
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Write};
 use std::net::{Shutdown, TcpStream};
@@ -10,11 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use http_peer::{Event, Headers, Reply};
 use serde_json::{Value, json};
 
 use super::{Connection, End, Waiter, lock};
 use crate::defects::Defects;
-use reply::Reply;
 
 const LEGACY: &str = "2025-11-25";
 const MODERN: &str = "2026-07-28";
@@ -141,7 +139,7 @@ impl Visitor {
         if reply.status >= 300 {
             return Err(self.words(&format!("status {}", reply.status)));
         }
-        let text = reply.text().map_err(failed)?;
+        let text = reply.try_text().map_err(failed)?;
         let name = reply.header("mcp-session-id").map(str::to_owned);
         Ok((serde_json::from_str(&text).unwrap_or_default(), name))
     }
@@ -156,26 +154,20 @@ impl Visitor {
     // ---- exchanges
 
     fn post(&self, message: &Value, timeout: Option<Duration>) -> io::Result<Reply> {
-        let mut headers = String::new();
-        let mut add = |name: &str, value: &str| headers.push_str(&format!("{name}: {value}\r\n"));
-        add("Content-Type", "application/json");
-        add("Accept", "application/json, text/event-stream");
+        let mut headers = Vec::new();
         let method = message["method"].as_str().unwrap_or_default();
         let quiet = message.get("id").is_none();
         if self.is_modern() {
-            add("MCP-Protocol-Version", MODERN);
-            add("Mcp-Method", method);
+            headers.extend([("MCP-Protocol-Version", MODERN), ("Mcp-Method", method)]);
             let name = message["params"]["name"].as_str();
-            if let Some(name) = name.filter(|_| !self.has("omits-name-header")) {
-                add("Mcp-Name", name);
-            }
+            let name = name.filter(|_| !self.has("omits-name-header"));
+            headers.extend(name.map(|name| ("Mcp-Name", name)));
         } else if method != "initialize" && !(quiet && self.has("omits-version-header")) {
-            add("MCP-Protocol-Version", LEGACY);
+            headers.push(("MCP-Protocol-Version", LEGACY));
         }
         let session = self.session().name;
-        if let Some(session) = session.filter(|_| !(quiet && self.has("omits-session-header"))) {
-            add("Mcp-Session-Id", &session);
-        }
+        let session = session.filter(|_| !(quiet && self.has("omits-session-header")));
+        headers.extend(session.as_deref().map(|name| ("Mcp-Session-Id", name)));
         let stream = TcpStream::connect(&self.authority)?;
         stream.set_read_timeout(timeout)?;
         // Before the server can know of it: it may be cancelled at once.
@@ -187,26 +179,23 @@ impl Visitor {
     }
 
     fn get(&self, cursor: Option<&str>) -> io::Result<Reply> {
-        let mut headers =
-            format!("Accept: text/event-stream\r\nMCP-Protocol-Version: {LEGACY}\r\n");
-        if let Some(session) = self.session().name {
-            headers.push_str(&format!("Mcp-Session-Id: {session}\r\n"));
-        }
-        if let Some(cursor) = cursor {
-            headers.push_str(&format!("Last-Event-ID: {cursor}\r\n"));
-        }
+        let mut headers = vec![
+            ("Accept", "text/event-stream"),
+            ("MCP-Protocol-Version", LEGACY),
+        ];
+        let session = self.session().name;
+        headers.extend(session.as_deref().map(|name| ("Mcp-Session-Id", name)));
+        headers.extend(cursor.map(|cursor| ("Last-Event-ID", cursor)));
         let stream = TcpStream::connect(&self.authority)?;
         self.send(&stream, "GET", &headers, "")?;
         Reply::read(stream)
     }
 
-    fn send(&self, mut to: &TcpStream, verb: &str, headers: &str, body: &str) -> io::Result<()> {
-        let (path, host, length) = (&self.path, &self.authority, body.len());
-        let request = format!(
-            "{verb} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\
-             Content-Length: {length}\r\n{headers}\r\n{body}"
-        );
-        to.write_all(request.as_bytes())
+    fn send(&self, mut to: &TcpStream, verb: &str, headers: Headers, body: &str) -> io::Result<()> {
+        let connection = [("Host", &*self.authority), ("Connection", "close")];
+        let headers = [&connection, headers].concat();
+        let head = http_peer::head(verb, &self.path, &headers, body.len());
+        to.write_all((head + body).as_bytes())
     }
 
     /// Has a request answered, or tells why not.
@@ -260,7 +249,7 @@ impl Visitor {
         if reply.is_stream() && !self.has("reads-no-streams") {
             return self.stream(reply, message, nth);
         }
-        let text = reply.text().map_err(|error| self.broken(&error))?;
+        let text = reply.try_text().map_err(|error| self.broken(&error))?;
         let answer = serde_json::from_str::<Value>(&text).unwrap_or_default();
         if answer.get("result").is_some() || answer.get("error").is_some() {
             return Ok(answer);
@@ -283,7 +272,7 @@ impl Visitor {
         for attempt in 0..=ATTEMPTS {
             let reply = rest.as_mut().unwrap_or(reply);
             let why = loop {
-                let event = match reply.event(self.has("one-line-events")) {
+                let event = match self.event(reply) {
                     Ok(Some(event)) => event,
                     Ok(None) => break ErrorKind::UnexpectedEof.into(),
                     Err(error) => break error,
@@ -308,6 +297,22 @@ impl Visitor {
             rest = Some(resumed.map_err(|error| self.broken(&error))?);
         }
         Err("the stream was cut again and again".into())
+    }
+
+    /// The next event of a stream.
+    fn event(&self, reply: &mut Reply) -> io::Result<Option<Event>> {
+        if !self.has("one-line-events") {
+            return reply.try_event();
+        }
+        // Every line of data is taken for one.
+        let mut event = Event::default();
+        while let Some(line) = reply.line()? {
+            event.take(&line);
+            if !event.data.is_empty() {
+                return Ok(Some(event));
+            }
+        }
+        Ok(None)
     }
 
     /// Takes what the server says on a stream; the answer to `id`, if that is what it is.
@@ -358,7 +363,7 @@ impl Visitor {
                 if refused && reply.status < 500 {
                     return;
                 }
-                while let Ok(Some(event)) = reply.event(false) {
+                while let Ok(Some(event)) = reply.try_event() {
                     self.hear(&event.data, &Value::Null);
                 }
             }
@@ -424,7 +429,10 @@ impl Connection for Visitor {
         let Some(session) = self.session().name.filter(|_| !self.has("leaves-session")) else {
             return;
         };
-        let headers = format!("MCP-Protocol-Version: {LEGACY}\r\nMcp-Session-Id: {session}\r\n");
+        let headers = [
+            ("MCP-Protocol-Version", LEGACY),
+            ("Mcp-Session-Id", &session),
+        ];
         if let Ok(stream) = TcpStream::connect(&self.authority) {
             let timeout = (!self.has("waits-for-farewell")).then_some(FAREWELL);
             let _ = stream.set_read_timeout(timeout);
