@@ -263,6 +263,10 @@ pub use process::command::Command;
 pub use run::run_remote;
 pub use run::{Ended, Run, run};
 // What public signatures name, so that one dependency will do.
+/// The headers of requests are its.
+#[cfg(feature = "http-server")]
+#[doc(no_inline)]
+pub use hyper::http;
 pub use process::orphan_reaper::OrphanReaper;
 /// Where the schemas of tools come from.
 #[cfg(feature = "server")]

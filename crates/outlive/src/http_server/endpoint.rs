@@ -185,6 +185,7 @@ impl Front {
             replay: &caller.endpoint.replay,
             route: &caller.endpoint.route,
             primed: false,
+            headers: Some(headers),
             caller,
         };
         Ok(exchange.run(frame).await)
@@ -216,6 +217,7 @@ impl Front {
             replay: &session.replay,
             route: &session.route,
             primed: is_primed(headers),
+            headers: Some(headers),
             caller,
         };
         Ok(exchange.run(frame).await)
@@ -311,6 +313,8 @@ impl Front {
             replay: &session.replay,
             route: &session.route,
             primed: false,
+            // A handshake has no handler that could look at them.
+            headers: None,
             caller,
         };
         // If the client goes away now, nobody knows the id.
@@ -428,6 +432,8 @@ struct Exchange<'a> {
     route: &'a Arc<dyn Route>,
     /// The client knows events without a message.
     primed: bool,
+    /// What the request came with.
+    headers: Option<&'a HeaderMap>,
     caller: &'a Caller<'a>,
 }
 
@@ -501,6 +507,9 @@ impl Exchange<'_> {
         let keep_alive = self.front.limits.keep_alive;
         let reader = Reader::new(self.replay.clone(), self.route.clone(), lease, keep_alive)
             .until(&self.caller.identity);
+        if let Some(headers) = self.headers {
+            self.route.arrives(channel, headers);
+        }
         let at_once = self.route.hear(channel, frame);
         (reader, at_once)
     }

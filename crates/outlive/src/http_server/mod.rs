@@ -55,6 +55,7 @@ mod token;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::HeaderMap;
 use outlive_core::server::Channel;
 use outlive_core::session_table::Principal;
 use outlive_core::{Frame, Message};
@@ -77,6 +78,9 @@ pub(crate) use token::Tokens;
 
 /// Whoever answers the messages of a client.
 pub(crate) trait Route: Send + Sync {
+    /// What comes next on this channel came with these headers.
+    fn arrives(&self, _channel: Channel, _headers: &HeaderMap) {}
+
     /// The client sent a frame on a channel that was not used before. All that is sent on it, and
     /// its end, is told to the route's [`ReplayBuffer`]. True if that was done at once, by the rules and
     /// not by whatever the request is for.

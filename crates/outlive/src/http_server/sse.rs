@@ -79,7 +79,9 @@ impl Front {
             return Ok(malformed(defect));
         }
         // What else is wrong with it is said on the stream, as everything is.
-        session.route.hear(self.fresh_channel(), frame);
+        let channel = self.fresh_channel();
+        session.route.arrives(channel, &parts.headers);
+        session.route.hear(channel, frame);
         Ok(reply::bare(StatusCode::ACCEPTED))
     }
 }

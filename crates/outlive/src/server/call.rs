@@ -19,6 +19,7 @@ use tokio::sync::Notify;
 
 use super::connection::Connection;
 use super::task::Work;
+use super::wire::Headers;
 use crate::model::RpcError;
 
 /// A request, its connection, and whether anybody still waits for it.
@@ -26,6 +27,9 @@ pub(crate) struct Call {
     pub(crate) connection: Arc<Connection>,
     pub(crate) ticket: Ticket,
     pub(crate) request: Box<Request>,
+    /// With which headers it came, over HTTP.
+    #[cfg_attr(not(feature = "http-server"), expect(dead_code))]
+    pub(crate) headers: Option<Headers>,
     /// Why nobody waits any more.
     reason: OnceLock<CancelReason>,
     told: Notify,
@@ -38,11 +42,13 @@ impl Call {
         connection: &Arc<Connection>,
         ticket: Ticket,
         request: Box<Request>,
+        headers: Option<Headers>,
     ) -> Arc<Call> {
         Arc::new(Call {
             connection: connection.clone(),
             ticket,
             request,
+            headers,
             reason: OnceLock::new(),
             told: Notify::new(),
             abandoned: AtomicBool::new(false),

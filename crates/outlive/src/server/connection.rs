@@ -284,7 +284,8 @@ impl Engine {
                 Output::Send(..) => {}
                 Output::Done(channel) => self.sink.done(channel),
                 Output::Start(ticket, request) => {
-                    let call = Call::new(connection, ticket, request);
+                    let headers = self.sink.headers(request.channel);
+                    let call = Call::new(connection, ticket, request, headers);
                     let work = dispatch::work(&connection.registry, &call);
                     let task = Task::new(work, connection.pool.clone());
                     after.start.push(task.clone());

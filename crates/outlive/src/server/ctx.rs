@@ -346,6 +346,27 @@ impl Ctx {
         self.call.request.era
     }
 
+    /// The headers of the HTTP request that brought this request; `None` over a stream.
+    ///
+    /// All of them are here, the client's token among them. Only what [`Http`](super::Http) checks has been checked.
+    ///
+    /// ```
+    /// use outlive::Server;
+    /// use outlive::server::Ctx;
+    ///
+    /// let server = Server::builder("traced", "1.0.0")
+    ///     .tool("trace", "The trace this call belongs to.", |ctx: Ctx, (): ()| async move {
+    ///         let header = ctx.headers().and_then(|headers| headers.get("traceparent"));
+    ///         header.and_then(|it| it.to_str().ok()).unwrap_or("none").to_owned()
+    ///     })
+    ///     .build();
+    /// # let _ = server;
+    /// ```
+    #[cfg(feature = "http-server")]
+    pub fn headers(&self) -> Option<&hyper::HeaderMap> {
+        self.call.headers.as_deref()
+    }
+
     /// The method of the request.
     pub fn method(&self) -> &str {
         self.call.request.message.method()

@@ -2,6 +2,7 @@
 
 mod close;
 mod guard;
+mod headers;
 mod legacy;
 mod limits;
 mod modern;
