@@ -195,6 +195,7 @@ impl Notes {
 //! | `macros` | `#[outlive::tools]`, `#[outlive::tool]` | yes |
 //! | `http` | servers over HTTP: `Remote`, and with it TLS | no |
 //! | `http-server` | `Server::serve_http` | no |
+//! | `tower` | `Http::service`, for `axum` and any other stack of `tower` | no |
 //! | `tls` | `Http::tls` | no |
 //! | `gateway` | `Gateway` | no |
 //! | `rmcp` | the adapter for `rmcp` | no |

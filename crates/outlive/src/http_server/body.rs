@@ -10,10 +10,11 @@ use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use hyper::body::{Body, Incoming};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{EXPECT, HeaderMap};
 use hyper::{Request, StatusCode};
 use outlive_core::byte_budget::{ByteBudget, Share};
@@ -36,9 +37,108 @@ const PIECE: usize = 256 << 10;
 /// So much of a body that is not wanted is thrown away. Who sends more is cut off.
 const DISCARDED: u64 = 256 << 20;
 
+/// Where a body comes from.
+pub(crate) enum Source {
+    /// A connection of ours.
+    Connection(Incoming),
+    /// Whoever has read the connection. Such a body need not be `Sync`, and a request here is.
+    #[cfg(feature = "tower")]
+    Elsewhere(Mutex<Box<dyn Body<Data = Bytes, Error = Broken> + Send + Unpin>>),
+}
+
+/// A body broke off.
+#[derive(Debug)]
+pub(crate) struct Broken;
+
+impl Source {
+    /// A body of any kind.
+    #[cfg(feature = "tower")]
+    pub(crate) fn any<B>(body: B) -> Source
+    where
+        B: Body + Send + 'static,
+    {
+        Source::Elsewhere(Mutex::new(Box::new(Elsewhere(Box::pin(body)))))
+    }
+}
+
+impl Body for Source {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        match &mut *self {
+            Source::Connection(body) => {
+                let frame = Pin::new(body).poll_frame(cx);
+                frame.map(|frame| frame.map(|it| it.map_err(|_| Broken)))
+            }
+            #[cfg(feature = "tower")]
+            Source::Elsewhere(body) => {
+                let body = body.get_mut().unwrap_or_else(PoisonError::into_inner);
+                Pin::new(body).poll_frame(cx)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Source::Connection(body) => body.is_end_stream(),
+            #[cfg(feature = "tower")]
+            Source::Elsewhere(body) => locked(body).is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Source::Connection(body) => body.size_hint(),
+            #[cfg(feature = "tower")]
+            Source::Elsewhere(body) => locked(body).size_hint(),
+        }
+    }
+}
+
+#[cfg(feature = "tower")]
+fn locked<T>(body: &Mutex<T>) -> MutexGuard<'_, T> {
+    body.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A body of any kind, in pieces of ours.
+#[cfg(feature = "tower")]
+struct Elsewhere<B>(Pin<Box<B>>);
+
+#[cfg(feature = "tower")]
+impl<B: Body> Body for Elsewhere<B> {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        use hyper::body::Buf;
+        let frame = self.0.as_mut().poll_frame(cx);
+        frame.map(|frame| {
+            // What is one piece already is not copied.
+            let ours =
+                |it: Frame<B::Data>| it.map_data(|mut data| data.copy_to_bytes(data.remaining()));
+            frame.map(|it| it.map(ours).map_err(|_| Broken))
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.size_hint()
+    }
+}
+
 /// A body that nobody has read. Dropped, it is thrown away.
 pub(super) struct Unread {
-    body: Option<Incoming>,
+    body: Option<Source>,
     /// The time it has.
     time: Duration,
     /// Its client waits to be told whether to send it.
@@ -46,7 +146,7 @@ pub(super) struct Unread {
 }
 
 impl Unread {
-    pub(super) fn of(request: Request<Incoming>, time: Duration) -> Request<Unread> {
+    pub(super) fn of(request: Request<Source>, time: Duration) -> Request<Unread> {
         let waits = waits(request.headers());
         request.map(|body| Unread {
             body: Some(body),
@@ -92,7 +192,7 @@ fn waits(headers: &HeaderMap) -> bool {
     expected.is_some_and(|it| it.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
-async fn frame(body: &mut Incoming) -> Option<Result<Bytes, hyper::Error>> {
+async fn frame(body: &mut Source) -> Option<Result<Bytes, Broken>> {
     loop {
         match poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await? {
             Err(error) => return Some(Err(error)),
@@ -105,7 +205,7 @@ async fn frame(body: &mut Incoming) -> Option<Result<Bytes, hyper::Error>> {
     }
 }
 
-async fn discard(mut body: Incoming) {
+async fn discard(mut body: Source) {
     let mut left = DISCARDED;
     while let Some(Ok(data)) = frame(&mut body).await {
         left = match left.checked_sub(data.len() as u64) {
@@ -115,7 +215,7 @@ async fn discard(mut body: Incoming) {
     }
 }
 
-async fn whole(body: &mut Incoming, limit: usize, bodies: &Arc<Bodies>) -> Refused<Bytes> {
+async fn whole(body: &mut Source, limit: usize, bodies: &Arc<Bodies>) -> Refused<Bytes> {
     let hint = body.size_hint();
     if hint.lower() > limit as u64 {
         return Err(too_large(limit));

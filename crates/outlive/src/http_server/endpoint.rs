@@ -4,7 +4,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::body::Incoming;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, ORIGIN};
 use hyper::{Method, Request, StatusCode};
 use memchr::memmem;
@@ -20,7 +19,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use super::admission::{Admission, header};
-use super::body::Unread;
+use super::body::{Source, Unread};
 use super::deadline::DeadlineTimer;
 use super::listener::{Endpoint, Front};
 use super::reader::Reader;
@@ -66,7 +65,7 @@ impl Front {
     /// Answers a request.
     pub(crate) async fn answer(
         self: &Arc<Front>,
-        request: Request<Incoming>,
+        request: Request<Source>,
         deadline: &DeadlineTimer,
     ) -> Reply {
         let request = Unread::of(request, self.limits.body_time);

@@ -20,7 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::body::Bodies;
+use super::body::{Bodies, Source};
 use super::deadline::DeadlineTimer;
 use super::files::Files;
 use super::replay_buffer::ReplayBuffer;
@@ -167,6 +167,19 @@ impl Front {
         let _ = timeout(FAREWELL, places.acquire_many(all)).await;
     }
 
+    /// Does what there is to do beside answering, for whoever has connections of their own, until the route that
+    /// answers modern requests has ended and sessions have had until `grace` to do so.
+    #[cfg(feature = "tower")]
+    pub(crate) async fn look_after(self: Arc<Front>, grace: Duration) {
+        let sweeping = tokio::spawn(sweep(self.clone()));
+        let tell = self.tell.clone();
+        let watching = tokio::spawn(Files::of(&self.admission).watch(move |note| tell(note)));
+        self.endpoints[0].replay.sealed().await;
+        self.end_sessions(grace).await;
+        sweeping.abort();
+        watching.abort();
+    }
+
     /// Ends every route.
     pub(crate) fn shutdown(&self) {
         self.endpoints[0].route.shutdown();
@@ -220,7 +233,10 @@ impl Front {
         let deadline = Arc::new(DeadlineTimer::default());
         let service = service_fn(move |request| {
             let (front, deadline) = (self.clone(), deadline.clone());
-            async move { Ok::<_, Infallible>(front.answer(request, &deadline).await) }
+            async move {
+                let request = request.map(Source::Connection);
+                Ok::<_, Infallible>(front.answer(request, &deadline).await)
+            }
         });
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
         let stop = async {

@@ -62,6 +62,10 @@ use outlive_core::{Frame, Message};
 use tokio::sync::Notify;
 
 pub(crate) use admission::Admission;
+#[cfg(feature = "tower")]
+pub(crate) use body::Source;
+#[cfg(feature = "tower")]
+pub(crate) use deadline::DeadlineTimer;
 pub(crate) use files::{Files, stays};
 pub(crate) use listener::{Front, Tell};
 pub(crate) use mirrored::{Mirrored, mirrored};
@@ -72,6 +76,8 @@ pub(crate) use pages::{Census, Pages, Readiness, ServerUse};
 #[cfg(all(test, feature = "gateway"))]
 pub(crate) use replay_buffer::Beginning;
 pub(crate) use replay_buffer::ReplayBuffer;
+#[cfg(feature = "tower")]
+pub(crate) use reply::Content;
 #[cfg(feature = "tls")]
 pub(crate) use tls::Tls;
 pub(crate) use token::Tokens;

@@ -18,7 +18,9 @@ use outlive_core::replay_buffer::Delivery;
 use outlive_core::server::{Channel, CloseKind, Input};
 use outlive_core::{Frame, Message, Time};
 use tokio::net::{TcpListener, ToSocketAddrs};
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
+use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 use super::connection::Connection;
@@ -239,35 +241,20 @@ impl HttpServer {
     /// Serves whoever comes, until the server is [shut down](super::ServerHandle::shutdown), or the gateway is.
     /// Dropping the future shuts it down.
     pub async fn serve(self) -> io::Result<()> {
-        let Http {
-            served,
-            admission,
-            limits,
-            path,
-            tell,
-        } = self.settings;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(thread::available_parallelism().map_or(1, |n| n.get().min(READERS)))
             .thread_name("outlive-http")
             .enable_all()
             .build()?;
-        // Dropped when all is over: handlers run in it.
-        let mut inside = None;
-        let (backend, grace): (Box<dyn Backend>, Duration) = match served {
-            Served::Server(Server { registry, .. }) => {
-                let handlers = inside.insert(Inside::new()?).handle();
-                let pool = Executor::new(handlers, registry.policy.concurrency * 2);
-                runtime.spawn(tend(pool.clone()));
-                let grace = registry.policy.grace + LEEWAY;
-                (Box::new(Offered { registry, pool }), grace)
-            }
-            #[cfg(feature = "gateway")]
-            Served::Gateway(gateway) => gateway.backend(limits.sessions),
-        };
-        let (front, listener) = {
+        let Running {
+            front,
+            grace,
+            inside,
+            ..
+        } = self.settings.run(runtime.handle())?;
+        let listener = {
             let _inside = runtime.enter();
-            let front = Front::new(backend, admission, limits, path, tell);
-            (front, TcpListener::from_std(self.listener)?)
+            TcpListener::from_std(self.listener)?
         };
         let serving = Serving(front.clone());
         let (ended, has_ended) = oneshot::channel::<()>();
@@ -282,7 +269,52 @@ impl HttpServer {
         // It is told nothing: the sender is dropped at the end.
         let _ = has_ended.await;
         drop(serving);
+        drop(inside);
         Ok(())
+    }
+}
+
+/// A front, and what it needs while it is used.
+pub(super) struct Running {
+    pub(super) front: Arc<Front>,
+    /// How long sessions may take to end.
+    pub(super) grace: Duration,
+    /// What looks after the threads that run handlers.
+    #[cfg_attr(not(feature = "tower"), expect(dead_code))]
+    pub(super) tending: Option<AbortHandle>,
+    /// The runtime that handlers are in.
+    pub(super) inside: Option<Inside>,
+}
+
+impl Http {
+    /// Puts a front together that runs on this runtime. Handlers are in the caller's.
+    pub(super) fn run(self, runtime: &Handle) -> io::Result<Running> {
+        let Http {
+            served,
+            admission,
+            limits,
+            path,
+            tell,
+        } = self;
+        let (mut inside, mut tending) = (None, None);
+        let (backend, grace): (Box<dyn Backend>, Duration) = match served {
+            Served::Server(Server { registry, .. }) => {
+                let handlers = inside.insert(Inside::new()?).handle();
+                let pool = Executor::new(handlers, registry.policy.concurrency * 2);
+                tending = Some(runtime.spawn(tend(pool.clone())).abort_handle());
+                let grace = registry.policy.grace + LEEWAY;
+                (Box::new(Offered { registry, pool }), grace)
+            }
+            #[cfg(feature = "gateway")]
+            Served::Gateway(gateway) => gateway.backend(limits.sessions),
+        };
+        let _inside = runtime.enter();
+        Ok(Running {
+            front: Front::new(backend, admission, limits, path, tell),
+            grace,
+            tending,
+            inside,
+        })
     }
 }
 

@@ -86,6 +86,8 @@ mod failure;
 mod handle;
 #[cfg(feature = "http-server")]
 mod http;
+#[cfg(feature = "tower")]
+mod http_service;
 #[cfg(feature = "http-server")]
 mod http_settings;
 mod layer;
@@ -123,6 +125,8 @@ pub use failure::ToolError;
 pub use handle::ServerHandle;
 #[cfg(feature = "http-server")]
 pub use http::{FilesError, Http, HttpServer};
+#[cfg(feature = "tower")]
+pub use http_service::{HttpBody, HttpService};
 pub use layer::Next;
 pub use outlive_core::protocol::Era;
 pub use outlive_core::server::{CancelReason, Peer};
