@@ -13,6 +13,7 @@ use crate::words::words;
 
 /// Where a session stands. There is no second flag that could disagree with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum State {
     /// A link is being made or is shaking hands.
     Connecting {
@@ -155,6 +156,7 @@ words! {
 
 /// Something a session did or noticed.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event {
     /// The state changed. Sent before any message that depends on it.
     State(State),

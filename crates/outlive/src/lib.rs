@@ -195,6 +195,7 @@ impl Notes {
 //! | `macros` | `#[outlive::tools]`, `#[outlive::tool]` | yes |
 //! | `http` | servers over HTTP: `Remote`, and with it TLS | no |
 //! | `http-server` | `Server::serve_http` | no |
+//! | `tracing` | what happens to sessions and servers, as events of `tracing` under `outlive` | with `server` |
 //! | `tower` | `Http::service`, for `axum` and any other stack of `tower` | no |
 //! | `tls` | `Http::tls` | no |
 //! | `gateway` | `Gateway` | no |

@@ -60,6 +60,8 @@ impl State {
                 retry_at: at(*retry_at),
             },
             event::State::Closed => State::Closed,
+            // One that is not known here is not one in which calls go through.
+            _ => State::Connecting { attempt: 0 },
         }
     }
 

@@ -197,7 +197,8 @@ impl Reporter {
                 reason: *reason,
                 detail: detail.clone(),
             }),
-            CoreEvent::Refused { .. } | CoreEvent::LegacyOnly | CoreEvent::Draining { .. } => None,
+            // Refusals are the errors of their calls; the rest is between the session and its server.
+            _ => None,
         };
         if let Some(event) = event {
             watch.tell(event);

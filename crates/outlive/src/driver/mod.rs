@@ -28,6 +28,8 @@ pub(crate) mod address;
 pub(crate) mod connector;
 pub(crate) mod downstream;
 pub(crate) mod stdio;
+#[cfg(feature = "tracing")]
+mod trace;
 pub(crate) mod upstream;
 
 use std::collections::VecDeque;
@@ -482,6 +484,8 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
             // Before anybody cuts it: a part of a secret is not recognised.
             *detail = self.up.mask(detail);
         }
+        #[cfg(feature = "tracing")]
+        trace::event(&event);
         if let Some(input) = self.down.event(self.now, &event) {
             self.arisen.push_back(input);
         }
