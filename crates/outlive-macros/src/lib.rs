@@ -33,7 +33,7 @@ use options::Options;
 /// |---|---|
 /// | its name | the name of the tool |
 /// | its doc comment | the description, for the model |
-/// | `&self` | the value that was given to `Builder::tools`; calls run at the same time, so what changes is behind a lock |
+/// | `&self` | the value that was given to `Builder::tools`, shared by calls that run at the same time |
 /// | `ctx: &Ctx` or `ctx: Ctx` | the context of the call, in any place |
 /// | any other parameter | an argument of the same name; an `Option` may be left out |
 /// | doc comments and `#[serde(…)]`, `#[schemars(…)]` of a parameter | those of the argument |
