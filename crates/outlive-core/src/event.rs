@@ -472,8 +472,7 @@ impl fmt::Display for Event {
             ),
             Event::AbsorbingCancels { generation } => write!(
                 f,
-                "generation {generation} died of a cancellation; from now on cancellations \
-                 are kept from this server (--cancel auto)"
+                "generation {generation} died of a cancellation; from now on cancellations are kept from this server"
             ),
             Event::LegacyOnly => f.write_str("this server does not take `server/discover`"),
             Event::ListChanged {

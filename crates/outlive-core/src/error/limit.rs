@@ -73,6 +73,26 @@ impl Limit {
         }
     }
 
+    /// Requests to a server of ours that wait for a handler.
+    pub const fn queued(most: usize) -> Limit {
+        Limit {
+            most,
+            what: "requests are already waiting for a handler",
+            setting: "server::Builder::queue",
+            flag: None,
+        }
+    }
+
+    /// Bytes of these requests.
+    pub const fn queued_bytes(most: usize) -> Limit {
+        Limit {
+            most,
+            what: "bytes of requests are already waiting for a handler",
+            setting: "server::Builder::queue",
+            flag: None,
+        }
+    }
+
     /// Handlers that wait for a modern client to come back.
     pub const fn parked(most: usize) -> Limit {
         Limit {

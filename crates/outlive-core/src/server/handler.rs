@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::bounded::escape;
-use crate::error::Error;
+use crate::error::{Error, Limit};
 use crate::event::DropReason;
 use crate::message::Message;
 use crate::protocol::Era;
@@ -29,7 +29,11 @@ impl Server {
         log_level: Option<Level>,
     ) {
         if self.is_crowded() {
-            let refusal = Refusal::overloaded(message.method());
+            let limit = match self.table.queued().0 >= self.policy.queue {
+                true => Limit::queued(self.policy.queue),
+                false => Limit::queued_bytes(self.policy.queue_bytes),
+            };
+            let refusal = Refusal::beyond(limit, message.method());
             return self.refuse(&message, &refusal);
         }
         self.table

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::cause::seconds;
-use crate::error::{Bound, Error, Outcome};
+use crate::error::{Bound, Error, Limit, Outcome};
 use crate::message::{Defect, DefectKind};
 use crate::session::LONGEST_ID;
 
@@ -113,11 +113,18 @@ impl Refusal {
     }
 
     pub(crate) fn overloaded(what: &str) -> Refusal {
-        let sentence = format!(
-            "The server has as many requests as it can hold, so {} was not accepted. It was not \
-             executed; call again later.",
-            short(what)
-        );
+        Refusal::busy("The server has as many requests as it can hold", what)
+    }
+
+    /// The same where it is known how many that are.
+    pub(crate) fn beyond(limit: Limit, what: &str) -> Refusal {
+        Refusal::busy(&limit.to_string(), what)
+    }
+
+    fn busy(why: &str, what: &str) -> Refusal {
+        let what = short(what);
+        let sentence =
+            format!("{why}, so {what} was not accepted. It was not executed; call again later.");
         let error = Error::Unavailable {
             cause: None,
             held: Duration::ZERO,

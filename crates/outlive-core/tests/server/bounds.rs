@@ -49,8 +49,8 @@ fn a_full_server_is_not_read_and_beyond_that_refuses() {
     assert_eq!(failure.data["outlive"]["retryable"], true);
     assert_eq!(
         failure.message,
-        "The server has as many requests as it can hold, so tools/call was not accepted. It was not \
-         executed; call again later."
+        "Too many requests are already waiting for a handler (the limit is 2: `server::Builder::queue`), so tools/call \
+         was not accepted. It was not executed; call again later."
     );
     p.forget();
     p.cancel(3);

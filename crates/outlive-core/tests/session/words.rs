@@ -537,7 +537,7 @@ fn every_state_and_event_has_a_name_data_and_a_line() {
         (
             Event::AbsorbingCancels { generation },
             json!({"event": "absorbing_cancels", "generation": 2}),
-            "generation 2 died of a cancellation; from now on cancellations are kept from this server (--cancel auto)",
+            "generation 2 died of a cancellation; from now on cancellations are kept from this server",
         ),
         (
             Event::LegacyOnly,

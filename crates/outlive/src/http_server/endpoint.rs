@@ -225,8 +225,12 @@ impl Front {
     /// A place for one more client that listens.
     pub(super) fn stream_place(&self) -> Refused<OwnedSemaphorePermit> {
         self.streams.clone().try_acquire_owned().map_err(|_| {
-            let sentence = "The server has as many streams as it can hold. Try again later.";
-            reply::busy(sentence).into()
+            let (most, setting) = (self.limits.streams, self.setting("max_streams"));
+            reply::busy(&format!(
+                "The server has {most} open streams, as many as it may have. Try again later. Whoever runs it can raise \
+                 {setting}."
+            ))
+            .into()
         })
     }
 
@@ -241,7 +245,7 @@ impl Front {
             return Err(shutting_down());
         }
         if !self.sessions.make_room() {
-            return Err(self.full(caller, TOO_MANY_SESSIONS));
+            return Err(self.too_many_sessions(caller));
         }
         let (number, replay) = (caller.endpoint.number, Arc::new(replay));
         let kind = Kind::Session(caller.principal(), opening);
@@ -256,7 +260,7 @@ impl Front {
         let principal = caller.principal();
         let opened = self.sessions.open(number, principal, replay, route);
         let session = opened.map_err(|unopened| match unopened {
-            Unopened::Full => self.full(caller, TOO_MANY_SESSIONS),
+            Unopened::Full => self.too_many_sessions(caller),
             Unopened::NoRandomness => {
                 let sentence = "The server has no randomness for a session id.";
                 reply::refusal(StatusCode::INTERNAL_SERVER_ERROR, sentence).into()
@@ -290,6 +294,23 @@ impl Front {
                 }
             }
         }
+    }
+
+    /// What a setting is called by whoever runs this.
+    fn setting(&self, method: &str) -> String {
+        match self.admission.flags {
+            true => format!("--{}", method.replace('_', "-")),
+            false => format!("`{method}`"),
+        }
+    }
+
+    fn too_many_sessions(&self, caller: &Caller<'_>) -> Box<Reply> {
+        let (most, setting) = (self.limits.sessions, self.setting("max_sessions"));
+        let sentence = format!(
+            "The server has {most} sessions, as many as it may have, and none has been unused for long. Try again later. \
+             Whoever runs it can raise {setting}."
+        );
+        self.full(caller, &sentence)
     }
 
     fn full(&self, caller: &Caller<'_>, sentence: &str) -> Box<Reply> {
@@ -513,8 +534,6 @@ impl Exchange<'_> {
         (reader, at_once)
     }
 }
-
-const TOO_MANY_SESSIONS: &str = "The server has as many sessions as it can hold. Try again later.";
 
 fn shutting_down() -> Box<Reply> {
     reply::busy("The server is shutting down.").into()

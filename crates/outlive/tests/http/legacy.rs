@@ -284,6 +284,11 @@ fn fm_39_sessions_are_bounded() {
     let reply = rig.send("POST", &[], &initialize().to_string());
     assert_eq!(reply.status, 503);
     assert!(reply.header("retry-after").is_some());
+    let words = reply.text();
+    assert!(
+        words.contains("3 sessions") && words.contains("`max_sessions`"),
+        "{words}"
+    );
     for _ in 0..50 {
         let refused = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
         assert_eq!(rig.send("POST", &[], &refused.to_string()).status, 400);

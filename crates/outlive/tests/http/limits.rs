@@ -149,6 +149,11 @@ fn clients_that_only_listen_leave_room_for_others() {
     let refused = clients[2].listen(None);
     assert_eq!(refused.status, 503);
     assert!(refused.header("retry-after").is_some());
+    let words = refused.text();
+    assert!(
+        words.contains("2 open streams") && words.contains("`max_streams`"),
+        "{words}"
+    );
     // Streams that a request has opened are not counted.
     let mut call = clients[2].call(1, "gate", json!({}));
     assert_eq!(call.message()["params"]["progress"], 1);
