@@ -9,8 +9,8 @@ use outlive_core::Time;
 use outlive_core::byte_budget::{ByteBudget, NoRoom, STALLED};
 use outlive_core::session_table::{Activity, Ends, Principal, SessionTable, TableLimits, Tracked};
 
-const A: Principal = Principal(1);
-const B: Principal = Principal(2);
+const A: Principal = Principal::Token(1);
+const B: Principal = Principal::Token(2);
 
 fn at(seconds: u64) -> Time {
     Time::after(Duration::from_secs(seconds))
@@ -88,7 +88,7 @@ fn invariant_a_session_exists_for_the_principal_that_opened_it_alone() {
     rig.client(A, at(0));
     assert!(rig.table.find("1", A).is_some());
     assert!(rig.table.find("1", B).is_none());
-    assert!(rig.table.find("1", Principal::ANYONE).is_none());
+    assert!(rig.table.find("1", Principal::Anyone).is_none());
     assert!(rig.table.find("2", A).is_none());
 }
 

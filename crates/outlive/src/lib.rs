@@ -162,6 +162,73 @@ impl Notes {
 //! A request is answered exactly once, by type; a client that leaves, cancels or talks nonsense harms nobody;
 //! neither does a handler that panics, blocks its thread or prints. See `outlive::server`.
 //!
+//! # Coming from `rmcp`
+//!
+//! A program that is to stay with `rmcp` changes one line: see the feature `rmcp`. For one that moves:
+//!
+//! | with `rmcp` | here |
+//! |---|---|
+//! | `#[tool_router] impl`, `#[tool_handler]`, a field `ToolRouter<Self>` | `#[outlive::tools] impl`, then `Builder::tools` |
+//! | `Parameters(args): Parameters<Args>` | parameters of the function, with their doc comments |
+//! | `Arc<Mutex<…>>` in the handler's struct, which is cloned | `&self`, which is shared; or `Builder::state`, `Ctx::state` |
+//! | `Result<CallToolResult, McpError>` | text, `Json<T>`, or a `Result` of them with `ToolError`, which the model reads |
+//! | `RequestContext`: `ct.cancelled()`, `peer.notify_progress(…)` | `Ctx::cancelled`, `Ctx::progress` |
+//! | `peer.elicit::<T>(…)`, `peer.create_message(…)`, `peer.list_roots()` | `Ctx::elicit_as`, `Ctx::sample`, `Ctx::roots` |
+//! | `context.extensions.get::<http::request::Parts>()` | `Ctx::headers`, `Ctx::extension`, `Ctx::principal` |
+//! | `serve(stdio()).await?.waiting().await?` | `serve_stdio().await?` |
+//! | `StreamableHttpService::new(…)`, `nest_service` | `server.http().service()?`, `nest_service`; or `serve_http(address)` |
+//! | `serve(TokioChildProcess::new(…)?)` | `Client::builder().command(…).connect()` |
+//! | `serve(StreamableHttpClientTransport::from_uri(…))` | `Client::builder().url(…).connect()` |
+//! | `client.call_tool(CallToolRequestParams::new(…))` | `client.call(name, arguments)` |
+//! | `ServiceError::TransportClosed`: connect again, begin anew | nothing: the next call works |
+//! | `tokio::io::duplex` in tests | `Client::builder().server(&server)` |
+//!
+#![cfg_attr(
+    feature = "macros",
+    doc = r#"
+```
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use outlive::server::{Ctx, Json, ToolError};
+use outlive::{Client, Server};
+use serde_json::json;
+
+#[derive(Default)]
+struct Counter(AtomicU64);
+
+#[outlive::tools]
+impl Counter {
+    /// Adds to the counter, and says how far it has got.
+    #[outlive::tool]
+    async fn add(
+        &self,
+        ctx: &Ctx,
+        /// At least 1.
+        by: u64,
+    ) -> Result<Json<u64>, ToolError> {
+        if by == 0 {
+            return Err(ToolError::new("`by` is 0, and nothing would change."));
+        }
+        ctx.progress(1.0, Some(1.0));
+        Ok(Json(self.0.fetch_add(by, Ordering::Relaxed) + by))
+    }
+}
+
+# #[tokio::main(flavor = "current_thread")]
+# async fn main() -> Result<(), Box<dyn std::error::Error>> {
+let server = Server::builder("counter", "1.0.0").tools(Counter::default()).build();
+// As a test would have it, without a process or a port.
+let client = Client::builder().server(&server).connect().await?;
+let sum: u64 = client.call("add", json!({ "by": 2 })).await?.structured_as()?;
+assert_eq!(sum, 2);
+let refused = client.call("add", json!({ "by": 0 })).await?;
+assert!(refused.is_error() && refused.text().contains("nothing would change"));
+# Ok(())
+# }
+```
+"#
+)]
+//!
 //! # Errors
 //!
 //! One enum, [`Error`], with the same kinds on the wire, in logs and in metrics:

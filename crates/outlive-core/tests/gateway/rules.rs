@@ -26,7 +26,7 @@ fn at(seconds: u64) -> Time {
 
 fn opening(principal: u64, words: &'static str) -> Opening {
     Opening {
-        principal: Principal(principal),
+        principal: Principal::Token(principal),
         params: words.into(),
     }
 }
@@ -332,7 +332,7 @@ fn a_server_after_the_handshake_or_begun_with_too_much_is_not_kept() {
     rig.gateway.leave(client, at(0));
     assert_eq!(rig.orders(), graceful(server));
     let long = Opening {
-        principal: Principal(1),
+        principal: Principal::Token(1),
         params: vec![b' '; (64 << 10) + 1].into(),
     };
     let server = leave_early(&mut rig, long, at(0));

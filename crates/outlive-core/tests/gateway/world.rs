@@ -136,7 +136,7 @@ impl World {
         self.clients += 1;
         let client = Client(self.clients);
         let opening = Opening {
-            principal: Principal(u64::from(who / 2)),
+            principal: Principal::Token(u64::from(who / 2)),
             params: format!(r#"{{"who":{}}}"#, who % 2).into(),
         };
         self.say(format!(

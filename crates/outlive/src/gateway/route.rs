@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use super::target::Target;
 use super::upstream_session::{EVERYBODY, UpstreamSession};
 use super::upstreams::Upstreams;
-use crate::http_server::{Backend, Kind, Mirrored, Pages, ReplayBuffer, Room, Route};
+use crate::http_server::{Arrival, Backend, Kind, Mirrored, Pages, ReplayBuffer, Room, Route};
 
 /// A gateway as what stands behind a front. Its endpoints are its targets.
 pub(super) struct Routes(pub(super) Arc<Upstreams>);
@@ -109,7 +109,7 @@ impl Route for LegacyClient {
         self.upstreams.room(self.client)
     }
 
-    fn hear(&self, channel: Channel, frame: Frame) -> bool {
+    fn hear(&self, channel: Channel, frame: Frame, _: &Arc<Arrival>) -> bool {
         if self.replay.is_sealed() {
             return true;
         }
@@ -179,7 +179,7 @@ struct ModernClients {
 }
 
 impl Route for ModernClients {
-    fn hear(&self, channel: Channel, frame: Frame) -> bool {
+    fn hear(&self, channel: Channel, frame: Frame, _: &Arc<Arrival>) -> bool {
         match self.upstreams.request(self.target) {
             Ok(upstream) => upstream.hear_expected(EVERYBODY, channel, frame),
             Err(_) => {

@@ -19,6 +19,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use super::admission::{Admission, header};
+use super::arrival::Arrival;
 use super::body::{Source, Unread};
 use super::deadline::DeadlineTimer;
 use super::listener::{Endpoint, Front};
@@ -56,7 +57,7 @@ impl Caller<'_> {
         }
     }
 
-    fn principal(&self) -> Principal {
+    pub(super) fn principal(&self) -> Principal {
         self.identity.principal()
     }
 }
@@ -101,6 +102,7 @@ impl Front {
             return page;
         }
         let identity = self.admission.authenticate(request.headers())?;
+        let identity = identity.or(request.extensions().get().copied());
         let first = &self.endpoints[0];
         let named = self.endpoint_at(request.uri().path());
         let caller = &Caller {
@@ -120,9 +122,12 @@ impl Front {
         }
     }
 
-    /// The endpoint at this path.
+    /// The endpoint at this path. A router that took off what leads here has left `/`.
     pub(super) fn endpoint_at(&self, path: &str) -> Option<&Endpoint> {
-        self.endpoints.iter().find(|endpoint| endpoint.path == path)
+        match &self.endpoints[..] {
+            [only] if self.mounted && path == "/" => Some(only),
+            all => all.iter().find(|endpoint| endpoint.path == path),
+        }
     }
 
     async fn endpoint(
@@ -140,7 +145,8 @@ impl Front {
 
     async fn post(&self, request: Request<Unread>, caller: &Caller<'_>) -> Refused<Reply> {
         let (parts, body) = request.into_parts();
-        let headers = &parts.headers;
+        let arrival = &Arc::new(Arrival::new(parts, caller.principal()));
+        let headers = arrival.headers();
         must_be_json(headers)?;
         if !accepts_both(headers) {
             let sentence = "The client must accept both application/json and text/event-stream.";
@@ -158,17 +164,18 @@ impl Front {
             return Ok(unknown_version(headers, id));
         }
         match modern {
-            true => self.modern(headers, frame, caller).await,
-            false => self.legacy(headers, frame, caller).await,
+            true => self.modern(arrival, frame, caller).await,
+            false => self.legacy(arrival, frame, caller).await,
         }
     }
 
     async fn modern(
         &self,
-        headers: &HeaderMap,
+        arrival: &Arc<Arrival>,
         frame: Frame,
         caller: &Caller<'_>,
     ) -> Refused<Reply> {
+        let headers = arrival.headers();
         if let Some(message) = frame.message()
             && message.kind() == MessageKind::Request
             && message.is_modern()
@@ -184,7 +191,7 @@ impl Front {
             replay: &caller.endpoint.replay,
             route: &caller.endpoint.route,
             primed: false,
-            headers: Some(headers),
+            arrival,
             caller,
         };
         Ok(exchange.run(frame).await)
@@ -192,15 +199,16 @@ impl Front {
 
     async fn legacy(
         &self,
-        headers: &HeaderMap,
+        arrival: &Arc<Arrival>,
         frame: Frame,
         caller: &Caller<'_>,
     ) -> Refused<Reply> {
+        let headers = arrival.headers();
         let (session, frame) = match (self.session(headers, caller), frame) {
             (Ok(session), frame) => (session, frame),
             // A client that begins anew may still carry its old id (FM-04).
             (Err(_), Frame::Message(message)) if begins(&message) => {
-                return self.begin(message, caller).await;
+                return self.begin(message, arrival, caller).await;
             }
             (Err(refusal), frame) => {
                 return Err(match frame.defect() {
@@ -216,7 +224,7 @@ impl Front {
             replay: &session.replay,
             route: &session.route,
             primed: is_primed(headers),
-            headers: Some(headers),
+            arrival,
             caller,
         };
         Ok(exchange.run(frame).await)
@@ -319,7 +327,12 @@ impl Front {
     }
 
     /// A legacy client shakes hands.
-    async fn begin(&self, opening: Message, caller: &Caller<'_>) -> Refused<Reply> {
+    async fn begin(
+        &self,
+        opening: Message,
+        arrival: &Arc<Arrival>,
+        caller: &Caller<'_>,
+    ) -> Refused<Reply> {
         let session = self
             .open_session(
                 ReplayBuffer::new(Delivery::Resumable),
@@ -333,8 +346,7 @@ impl Front {
             replay: &session.replay,
             route: &session.route,
             primed: false,
-            // A handshake has no handler that could look at them.
-            headers: None,
+            arrival,
             caller,
         };
         // If the client goes away now, nobody knows the id.
@@ -452,8 +464,7 @@ struct Exchange<'a> {
     route: &'a Arc<dyn Route>,
     /// The client knows events without a message.
     primed: bool,
-    /// What the request came with.
-    headers: Option<&'a HeaderMap>,
+    arrival: &'a Arc<Arrival>,
     caller: &'a Caller<'a>,
 }
 
@@ -527,10 +538,7 @@ impl Exchange<'_> {
         let keep_alive = self.front.limits.keep_alive;
         let reader = Reader::new(self.replay.clone(), self.route.clone(), lease, keep_alive)
             .until(&self.caller.identity);
-        if let Some(headers) = self.headers {
-            self.route.arrives(channel, headers);
-        }
-        let at_once = self.route.hear(channel, frame);
+        let at_once = self.route.hear(channel, frame, self.arrival);
         (reader, at_once)
     }
 }

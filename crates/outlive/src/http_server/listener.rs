@@ -47,6 +47,8 @@ pub(crate) struct Front {
     pub(super) limits: ListenerLimits,
     /// One for each path, at least one. A backend ends as a whole, so the first tells whether it has.
     pub(super) endpoints: Vec<Endpoint>,
+    /// Somebody else has the connections and decides which paths lead here: what is before them is not known.
+    pub(super) mounted: bool,
     pub(super) sessions: Sessions,
     /// Rings when a client that waits for a session may ask again.
     pub(super) room_bell: Arc<Notify>,
@@ -92,6 +94,7 @@ impl Front {
         admission: Admission,
         limits: ListenerLimits,
         path: String,
+        mounted: bool,
         tell: Tell,
     ) -> Arc<Front> {
         let paths = backend.paths(&path).into_iter().enumerate();
@@ -99,6 +102,7 @@ impl Front {
         let bodies = Bodies::new(limits.bodies.max(backend.message_limit()));
         Arc::new(Front {
             endpoints: endpoints.collect(),
+            mounted,
             sessions: Sessions::new(table_limits(&limits)),
             room_bell: backend.room_bell(),
             bodies,

@@ -24,7 +24,7 @@
 //! | `listener`, `socket`, `tls` | connections come and, at the end, go |
 //! | `admission`, `token`, `cors` | who may come in: `Host`, `Origin`, token |
 //! | `files` | tokens and certificates that change meanwhile |
-//! | `endpoint`, `body`, `reply` | one request, its body and its response |
+//! | `endpoint`, `arrival`, `body`, `reply` | one request: its head, its body and its response |
 //! | `request_metadata`, `mirrored` | the headers of a modern request against its body |
 //! | `session` | legacy clients |
 //! | `pages` | what is told about the server to those who watch it |
@@ -33,6 +33,7 @@
 //! | `deadline` | how long an answer is waited for |
 
 mod admission;
+mod arrival;
 mod body;
 mod cors;
 mod deadline;
@@ -55,13 +56,13 @@ mod token;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::HeaderMap;
 use outlive_core::server::Channel;
 use outlive_core::session_table::Principal;
 use outlive_core::{Frame, Message};
 use tokio::sync::Notify;
 
 pub(crate) use admission::Admission;
+pub(crate) use arrival::Arrival;
 #[cfg(feature = "tower")]
 pub(crate) use body::Source;
 #[cfg(feature = "tower")]
@@ -84,13 +85,10 @@ pub(crate) use token::Tokens;
 
 /// Whoever answers the messages of a client.
 pub(crate) trait Route: Send + Sync {
-    /// What comes next on this channel came with these headers.
-    fn arrives(&self, _channel: Channel, _headers: &HeaderMap) {}
-
     /// The client sent a frame on a channel that was not used before. All that is sent on it, and
     /// its end, is told to the route's [`ReplayBuffer`]. True if that was done at once, by the rules and
     /// not by whatever the request is for.
-    fn hear(&self, channel: Channel, frame: Frame) -> bool;
+    fn hear(&self, channel: Channel, frame: Frame, arrival: &Arc<Arrival>) -> bool;
 
     /// The client of a modern request closed its channel.
     fn left(&self, channel: Channel);

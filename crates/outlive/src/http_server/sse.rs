@@ -10,6 +10,7 @@ use std::sync::Arc;
 use hyper::{Method, Request, StatusCode};
 use outlive_core::replay_buffer::Delivery;
 
+use super::arrival::Arrival;
 use super::body::Unread;
 use super::endpoint::{Caller, Refused, accepts, malformed, must_be_json};
 use super::listener::Front;
@@ -48,7 +49,12 @@ impl Front {
         let bound = (Bound(self.clone(), session.clone()), place);
         let lease = session.replay.listen();
         let (replay, route) = (session.replay.clone(), session.route.clone());
-        let address = format!("{MESSAGES}?{SESSION}={}", session.id);
+        // Relative to the stream, if it may be anywhere.
+        let messages = match self.mounted {
+            true => MESSAGES.trim_start_matches('/'),
+            false => MESSAGES,
+        };
+        let address = format!("{messages}?{SESSION}={}", session.id);
         let reader = Reader::new(replay, route, lease, self.limits.keep_alive);
         let reader = reader.until(&caller.identity);
         Ok(reply::stream(reader.endpoint(&address).binding(bound)))
@@ -79,9 +85,8 @@ impl Front {
             return Ok(malformed(defect));
         }
         // What else is wrong with it is said on the stream, as everything is.
-        let channel = self.fresh_channel();
-        session.route.arrives(channel, &parts.headers);
-        session.route.hear(channel, frame);
+        let arrival = Arc::new(Arrival::new(parts, caller.principal()));
+        session.route.hear(self.fresh_channel(), frame, &arrival);
         Ok(reply::bare(StatusCode::ACCEPTED))
     }
 }

@@ -78,13 +78,22 @@ impl Credential {
 pub(crate) struct Identity {
     /// Proof of its token, where one is needed.
     credential: Option<Arc<Credential>>,
+    /// Who it is where none is needed.
+    known: Option<Principal>,
 }
 
 impl Identity {
     /// Who it is. There is no secret in it.
     pub(crate) fn principal(&self) -> Principal {
         let credential = self.credential.as_deref();
-        credential.map_or(Principal::ANYONE, Credential::principal)
+        let principal = credential.map(Credential::principal).or(self.known);
+        principal.unwrap_or(Principal::Anyone)
+    }
+
+    /// Whom somebody else has found it to be, unless it has shown a token here.
+    pub(crate) fn or(mut self, known: Option<Principal>) -> Identity {
+        self.known = known;
+        self
     }
 
     /// Whether it may still do what it does.
@@ -100,8 +109,10 @@ impl Identity {
 
 impl From<Arc<Credential>> for Identity {
     fn from(credential: Arc<Credential>) -> Identity {
-        let credential = Some(credential);
-        Identity { credential }
+        Identity {
+            credential: Some(credential),
+            known: None,
+        }
     }
 }
 
@@ -169,7 +180,7 @@ impl Tokens {
                 None => {
                     let number = inner.count.fetch_add(1, Ordering::Relaxed) + 1;
                     let credential = Arc::new(Credential {
-                        principal: Principal(number),
+                        principal: Principal::Token(number),
                         withdrawn: AtomicBool::new(false),
                         bell: Notify::new(),
                     });
@@ -323,7 +334,7 @@ mod tests {
     #[test]
     fn an_identity_says_who_it_is_and_no_secret() {
         let anyone = Identity::default();
-        assert_eq!(anyone.principal(), Principal::ANYONE);
+        assert_eq!(anyone.principal(), Principal::Anyone);
         assert!(anyone.is_good() && anyone.withdrawal().is_none());
         let tokens = Tokens::word("hunter22".into());
         let known = Identity::from(tokens.admit("hunter22").expect("good"));

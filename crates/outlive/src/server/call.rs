@@ -17,9 +17,8 @@ use bytes::Bytes;
 use outlive_core::server::{Answer, CancelReason, Request, RpcError as WireError, Ticket};
 use tokio::sync::Notify;
 
-use super::connection::Connection;
+use super::connection::{Arrival, Connection};
 use super::task::Work;
-use super::wire::Headers;
 use crate::model::RpcError;
 
 /// A request, its connection, and whether anybody still waits for it.
@@ -27,9 +26,9 @@ pub(crate) struct Call {
     pub(crate) connection: Arc<Connection>,
     pub(crate) ticket: Ticket,
     pub(crate) request: Box<Request>,
-    /// With which headers it came, over HTTP.
+    /// The HTTP request that brought it.
     #[cfg_attr(not(feature = "http-server"), expect(dead_code))]
-    pub(crate) headers: Option<Headers>,
+    pub(crate) arrival: Option<Arc<Arrival>>,
     /// Why nobody waits any more.
     reason: OnceLock<CancelReason>,
     told: Notify,
@@ -42,13 +41,13 @@ impl Call {
         connection: &Arc<Connection>,
         ticket: Ticket,
         request: Box<Request>,
-        headers: Option<Headers>,
+        arrival: Option<Arc<Arrival>>,
     ) -> Arc<Call> {
         Arc::new(Call {
             connection: connection.clone(),
             ticket,
             request,
-            headers,
+            arrival,
             reason: OnceLock::new(),
             told: Notify::new(),
             abandoned: AtomicBool::new(false),

@@ -18,9 +18,11 @@ use std::task::{Context, Waker};
 use std::time::Instant;
 
 use bytes::Bytes;
+#[cfg(feature = "http-server")]
+use outlive_core::Frame;
 use outlive_core::server::{
-    Answer, Ask, AskId, CancelReason, CloseKind, Input, Output, Server as Machine, ServerEvent,
-    ServerPolicy, Ticket,
+    Answer, Ask, AskId, CancelReason, Channel, CloseKind, Input, Output, Server as Machine,
+    ServerEvent, ServerPolicy, Ticket,
 };
 use outlive_core::{Error, Message, Time};
 use tokio::sync::oneshot;
@@ -47,6 +49,14 @@ pub(crate) struct Question {
 /// What the client answered, or why it did not.
 pub(crate) type Asked = Result<Bytes, Error>;
 
+/// The HTTP request that brought a message.
+#[cfg(feature = "http-server")]
+pub(crate) use crate::http_server::Arrival;
+
+/// Without HTTP there is none.
+#[cfg(not(feature = "http-server"))]
+pub(crate) enum Arrival {}
+
 /// A client and everything that is done for it.
 pub(crate) struct Connection {
     engine: Mutex<Engine>,
@@ -69,6 +79,8 @@ pub(crate) struct Engine {
     broken: bool,
     calls: HashMap<Ticket, Running, BuildHasherDefault<Plain>>,
     asks: HashMap<AskId, oneshot::Sender<Asked>>,
+    /// The HTTP requests whose channels are not done.
+    arrivals: HashMap<Channel, Arc<Arrival>, BuildHasherDefault<Plain>>,
     /// Wakes the thread that reads.
     waker: Waker,
     /// When that thread wakes by itself.
@@ -116,6 +128,7 @@ impl Connection {
                 broken: false,
                 calls: HashMap::default(),
                 asks: HashMap::new(),
+                arrivals: HashMap::default(),
                 waker: Waker::noop().clone(),
                 armed: None,
                 paused: false,
@@ -148,17 +161,34 @@ impl Connection {
 
     /// Tells the machine something, and the client what comes of it.
     pub(crate) fn feed(self: &Arc<Connection>, input: Input) {
-        self.feed_and_look(input, || ());
+        self.feed_and_look(self.lock(), input, || ());
     }
 
-    /// The same, and looks at what has come of it before any handler is started.
-    pub(crate) fn feed_and_look<T>(
+    /// Tells the machine of a frame that came over HTTP, and looks at what has come of it before any handler is
+    /// started.
+    #[cfg(feature = "http-server")]
+    pub(crate) fn hear<T>(
         self: &Arc<Connection>,
+        channel: Channel,
+        frame: Frame,
+        arrival: Arc<Arrival>,
+        look: impl FnOnce() -> T,
+    ) -> T {
+        let mut engine = self.lock();
+        // A machine that has ended says of no channel that it is done.
+        if !engine.closed {
+            engine.arrivals.insert(channel, arrival);
+        }
+        self.feed_and_look(engine, Input::Frame(channel, frame), look)
+    }
+
+    fn feed_and_look<T>(
+        self: &Arc<Connection>,
+        mut engine: MutexGuard<'_, Engine>,
         input: Input,
         look: impl FnOnce() -> T,
     ) -> T {
         let mut after = After::default();
-        let mut engine = self.lock();
         engine.take(self, input, &mut after);
         engine.write_what_goes(self, &mut after);
         engine.poke();
@@ -282,10 +312,13 @@ impl Engine {
             match output {
                 Output::Send(channel, message) if !self.broken => self.sink.send(channel, message),
                 Output::Send(..) => {}
-                Output::Done(channel) => self.sink.done(channel),
+                Output::Done(channel) => {
+                    self.arrivals.remove(&channel);
+                    self.sink.done(channel);
+                }
                 Output::Start(ticket, request) => {
-                    let headers = self.sink.headers(request.channel);
-                    let call = Call::new(connection, ticket, request, headers);
+                    let arrival = self.arrivals.get(&request.channel).cloned();
+                    let call = Call::new(connection, ticket, request, arrival);
                     let work = dispatch::work(&connection.registry, &call);
                     let task = Task::new(work, connection.pool.clone());
                     after.start.push(task.clone());
@@ -487,7 +520,7 @@ pub(crate) fn close_kind(error: &io::Error) -> CloseKind {
     }
 }
 
-/// Tickets are numbers of our own, each used once: no hash can be better than the number.
+/// Tickets and channels are numbers of our own, each used once: no hash can be better than the number.
 #[derive(Default)]
 pub(crate) struct Plain(u64);
 

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use outlive_core::error::Outcome;
+#[cfg(feature = "http-server")]
+use outlive_core::principal::Principal;
 use outlive_core::protocol::Era;
 use outlive_core::server::{AskId, CancelReason, Input, Level, Peer};
 use outlive_core::{Error, Id};
@@ -348,7 +350,8 @@ impl Ctx {
 
     /// The headers of the HTTP request that brought this request; `None` over a stream.
     ///
-    /// All of them are here, the client's token among them. Only what [`Http`](super::Http) checks has been checked.
+    /// All of them are here, the client's token among them (`{:?}` does not show it). Only what [`Http`](super::Http)
+    /// checks has been checked.
     ///
     /// ```
     /// use outlive::Server;
@@ -364,7 +367,39 @@ impl Ctx {
     /// ```
     #[cfg(feature = "http-server")]
     pub fn headers(&self) -> Option<&hyper::HeaderMap> {
-        self.call.headers.as_deref()
+        let arrival = self.call.arrival.as_deref();
+        arrival.map(|arrival| &arrival.parts.headers)
+    }
+
+    /// What a layer in front of the server has attached to the HTTP request that brought this request, such as the user
+    /// that it found out. See [`Http::service`](super::Http::service).
+    ///
+    /// ```
+    /// use outlive::Server;
+    /// use outlive::server::{Ctx, ToolError};
+    ///
+    /// #[derive(Clone)]
+    /// struct User(String);
+    ///
+    /// let server = Server::builder("known", "1.0.0")
+    ///     .tool("whoami", "Says who calls.", |ctx: Ctx, (): ()| async move {
+    ///         let user = ctx.extension::<User>().ok_or_else(|| ToolError::new("Log in first."))?;
+    ///         Ok::<_, ToolError>(user.0.clone())
+    ///     })
+    ///     .build();
+    /// # let _ = server;
+    /// ```
+    #[cfg(feature = "http-server")]
+    pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.call.arrival.as_deref()?.parts.extensions.get()
+    }
+
+    /// Who sent the HTTP request that brought this request, as far as credentials tell; `None` over a stream. Requests
+    /// with the same token have the same principal, so what a server keeps for its callers can go by it.
+    #[cfg(feature = "http-server")]
+    pub fn principal(&self) -> Option<Principal> {
+        let arrival = self.call.arrival.as_deref();
+        arrival.map(|arrival| arrival.principal)
     }
 
     /// The method of the request.

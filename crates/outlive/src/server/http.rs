@@ -4,16 +4,14 @@
 //! answers all modern requests. They share the threads that run handlers. Connections are read by
 //! threads of their own, which run nothing of the user's.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Wake};
 use std::thread;
 use std::time::Duration;
 
-use hyper::HeaderMap;
 use outlive_core::replay_buffer::Delivery;
 use outlive_core::server::{Channel, CloseKind, Input};
 use outlive_core::{Frame, Message, Time};
@@ -26,13 +24,13 @@ use tokio::time::{sleep, timeout};
 use super::connection::Connection;
 use super::executor::{Executor, Reader as Attendant, TICK};
 use super::registry::Registry;
-use super::wire::{Headers, Sink};
+use super::wire::Sink;
 use super::{Inside, Server, key, policy};
 #[cfg(feature = "gateway")]
 use crate::gateway::Gateway;
 use crate::http_server::{
-    Admission, Backend, Files, Front, Kind, ListenerLimits, Mirrored, ReplayBuffer, Route, Tell,
-    Tokens, mirrored,
+    Admission, Arrival, Backend, Files, Front, Kind, ListenerLimits, Mirrored, ReplayBuffer, Route,
+    Tell, Tokens, mirrored,
 };
 
 /// Threads that read connections.
@@ -251,7 +249,7 @@ impl HttpServer {
             grace,
             inside,
             ..
-        } = self.settings.run(runtime.handle())?;
+        } = self.settings.run(runtime.handle(), false)?;
         let listener = {
             let _inside = runtime.enter();
             TcpListener::from_std(self.listener)?
@@ -288,7 +286,7 @@ pub(super) struct Running {
 
 impl Http {
     /// Puts a front together that runs on this runtime. Handlers are in the caller's.
-    pub(super) fn run(self, runtime: &Handle) -> io::Result<Running> {
+    pub(super) fn run(self, runtime: &Handle, mounted: bool) -> io::Result<Running> {
         let Http {
             served,
             admission,
@@ -310,7 +308,7 @@ impl Http {
         };
         let _inside = runtime.enter();
         Ok(Running {
-            front: Front::new(backend, admission, limits, path, tell),
+            front: Front::new(backend, admission, limits, path, mounted, tell),
             grace,
             tending,
             inside,
@@ -343,8 +341,7 @@ impl Backend for Offered {
     fn open(&self, _: usize, replay: Arc<ReplayBuffer>, kind: Kind<'_>) -> Arc<dyn Route> {
         let mut policy = policy(&self.registry);
         policy.handshake = matches!(kind, Kind::Session(..));
-        let headers = Arc::new(Arrived::default());
-        let sink = Box::new(Spoken(replay.clone(), headers.clone()));
+        let sink = Box::new(Spoken(replay.clone()));
         let connection = Connection::new(
             policy,
             key(),
@@ -354,11 +351,7 @@ impl Backend for Offered {
         );
         self.registry.join(&connection);
         tokio::spawn(keep_time(connection.clone(), replay.clone()));
-        Arc::new(Machine {
-            connection,
-            replay,
-            headers,
-        })
+        Arc::new(Machine { connection, replay })
     }
 
     fn message_limit(&self) -> usize {
@@ -370,39 +363,15 @@ impl Backend for Offered {
 struct Machine {
     connection: Arc<Connection>,
     replay: Arc<ReplayBuffer>,
-    headers: Arc<Arrived>,
-}
-
-/// The headers of requests that are being answered.
-#[derive(Default)]
-struct Arrived(Mutex<HashMap<Channel, Arc<HeaderMap>>>);
-
-impl Arrived {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Channel, Arc<HeaderMap>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn insert(&self, channel: Channel, headers: Arc<HeaderMap>) {
-        self.lock().insert(channel, headers);
-    }
 }
 
 impl Route for Machine {
-    fn arrives(&self, channel: Channel, headers: &HeaderMap) {
-        let headers = Arc::new(headers.clone());
-        self.headers.insert(channel, headers);
-    }
-
-    fn hear(&self, channel: Channel, frame: Frame) -> bool {
-        let input = Input::Frame(channel, frame);
-        let Machine {
-            connection, replay, ..
-        } = self;
-        connection.feed_and_look(input, || replay.is_done(channel))
+    fn hear(&self, channel: Channel, frame: Frame, arrival: &Arc<Arrival>) -> bool {
+        let Machine { connection, replay } = self;
+        connection.hear(channel, frame, arrival.clone(), || replay.is_done(channel))
     }
 
     fn left(&self, channel: Channel) {
-        self.headers.lock().remove(&channel);
         self.connection.feed(Input::Left(channel));
     }
 
@@ -440,7 +409,7 @@ impl Route for Machine {
 }
 
 /// A replay buffer as what a connection writes to.
-struct Spoken(Arc<ReplayBuffer>, Arc<Arrived>);
+struct Spoken(Arc<ReplayBuffer>);
 
 impl Sink for Spoken {
     fn send(&mut self, channel: Channel, message: Message) {
@@ -448,12 +417,7 @@ impl Sink for Spoken {
     }
 
     fn done(&mut self, channel: Channel) {
-        self.1.lock().remove(&channel);
         self.0.done(channel);
-    }
-
-    fn headers(&self, channel: Channel) -> Option<Headers> {
-        self.1.lock().get(&channel).cloned()
     }
 
     fn flush(&mut self, _: &mut Context<'_>) -> io::Result<bool> {

@@ -20,14 +20,11 @@ use crate::http_server::{Content, DeadlineTimer, Front, Source};
 
 impl Http {
     /// The server as a service of `tower`, to be mounted in `axum` or any other stack over `hyper`. It runs on the
-    /// runtime this is called in, and is shut down when its last clone is dropped.
+    /// runtime this is called in.
     ///
-    /// It answers at its [path](Http::path) and, for clients of 2024-11-05, at `/sse` and `/messages`. It still checks
-    /// `Host`, `Origin` and tokens; how requests are read, encrypted and how many connections there may be is up to the
-    /// stack.
-    ///
-    /// ```
+    /// ```no_run
     /// use axum::Router;
+    /// use axum::routing::get;
     /// use outlive::Server;
     ///
     /// # #[tokio::main(flavor = "current_thread")]
@@ -35,33 +32,64 @@ impl Http {
     /// let server = Server::builder("demo", "1.0.0")
     ///     .tool("ping", "Returns pong.", |_, (): ()| async { "pong" })
     ///     .build();
-    /// let app: Router = Router::new()
-    ///     .route("/", axum::routing::get(|| async { "a page" }))
-    ///     .route_service("/mcp", server.http().service()?);
-    /// # let _ = app;
-    /// # Ok(())
+    /// let app = Router::new()
+    ///     .route("/", get(|| async { "a page" }))
+    ///     .nest_service("/mcp", server.http().service()?);
+    /// let listener = tokio::net::TcpListener::bind("127.0.0.1:8000").await?;
+    /// axum::serve(listener, app)
+    ///     .with_graceful_shutdown(async move {
+    ///         let _ = tokio::signal::ctrl_c().await;
+    ///         // Streams stay open for as long as the server does.
+    ///         server.handle().shutdown();
+    ///     })
+    ///     .await
     /// # }
     /// ```
     ///
+    /// - **Paths**: it answers at its [path](Http::path), and at `/` for routers that take off what leads to it, as
+    ///   `nest_service` does. Clients of 2024-11-05 find `/sse` and `/messages` beside its path.
+    /// - **The stack** accepts connections, bounds how many there are, encrypts them and reads heads; so what
+    ///   [`Http`] has settings for there ([`max_connections`](Http::max_connections), [`head_limit`](Http::head_limit),
+    ///   [`write_timeout`](Http::write_timeout)) has no effect, and it is the stack that is reachable from elsewhere or
+    ///   not. The service still checks `Host` and `Origin` ([`allow_host`](Http::allow_host)) and tokens, and bounds
+    ///   bodies, sessions and streams.
+    /// - **Who calls**: handlers see the headers ([`Ctx::headers`]) and what layers in front have attached to the request
+    ///   ([`Ctx::extension`]). A layer that authenticates should also attach a [`Principal::Caller`]: a session then
+    ///   belongs to its caller, and does not exist for others.
+    /// - **The end**: it is shut down when its last clone is dropped, or with the server
+    ///   ([`ServerHandle::shutdown`]). From then on it answers with 503.
+    ///
+    /// [`Ctx::headers`]: super::Ctx::headers
+    /// [`Ctx::extension`]: super::Ctx::extension
+    /// [`Principal::Caller`]: super::Principal::Caller
+    /// [`ServerHandle::shutdown`]: super::ServerHandle::shutdown
+    ///
     /// # Errors
     ///
-    /// If there is no runtime, or a token file cannot be used.
+    /// If there is no runtime, if a token file cannot be used, or if connections were to be encrypted here.
     pub fn service(self) -> io::Result<HttpService> {
         let runtime = Handle::try_current().map_err(io::Error::other)?;
         let wrong = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         self.check_files().map_err(wrong)?;
+        #[cfg(feature = "tls")]
+        if self.admission.tls.is_some() {
+            let sentence = "a service has no connections that it could encrypt: that is up to the stack it is mounted in";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, sentence));
+        }
         let Running {
             front,
             grace,
             tending,
             inside,
-        } = self.run(&runtime)?;
-        runtime.spawn(front.clone().look_after(grace));
-        Ok(HttpService(Arc::new(Mounted {
-            front,
-            tending,
-            _inside: inside,
-        })))
+        } = self.run(&runtime, true)?;
+        let looking = front.clone().look_after(grace);
+        runtime.spawn(async move {
+            looking.await;
+            // Handlers have until then to end.
+            tending.inspect(AbortHandle::abort);
+            drop(inside);
+        });
+        Ok(HttpService(Arc::new(Mounted(front))))
     }
 }
 
@@ -70,18 +98,11 @@ impl Http {
 pub struct HttpService(Arc<Mounted>);
 
 /// A front that answers; dropped, it is shut down.
-struct Mounted {
-    front: Arc<Front>,
-    tending: Option<AbortHandle>,
-    _inside: Option<super::Inside>,
-}
+struct Mounted(Arc<Front>);
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        self.front.shutdown();
-        if let Some(tending) = &self.tending {
-            tending.abort();
-        }
+        self.0.shutdown();
     }
 }
 
@@ -98,10 +119,10 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let front = self.0.front.clone();
+        let mounted = self.0.clone();
         Box::pin(async move {
             let deadline = DeadlineTimer::default();
-            let reply = front.answer(request.map(Source::any), &deadline).await;
+            let reply = mounted.0.answer(request.map(Source::any), &deadline).await;
             Ok(reply.map(HttpBody))
         })
     }

@@ -128,6 +128,8 @@ pub use http::{FilesError, Http, HttpServer};
 #[cfg(feature = "tower")]
 pub use http_service::{HttpBody, HttpService};
 pub use layer::Next;
+#[cfg(feature = "http-server")]
+pub use outlive_core::principal::Principal;
 pub use outlive_core::protocol::Era;
 pub use outlive_core::server::{CancelReason, Peer};
 pub use prompt::{IntoCompletion, IntoPromptResult};

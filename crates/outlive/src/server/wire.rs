@@ -77,20 +77,7 @@ pub(crate) trait Sink: Send {
 
     /// Lets the client come back for what is still to come on this channel, if it can.
     fn hang_up(&mut self, _channel: Channel) {}
-
-    /// The headers of the HTTP request that came on this channel.
-    fn headers(&self, _channel: Channel) -> Option<Headers> {
-        None
-    }
 }
-
-/// The headers of an HTTP request.
-#[cfg(feature = "http-server")]
-pub(crate) type Headers = std::sync::Arc<hyper::HeaderMap>;
-
-/// Without HTTP there are none.
-#[cfg(not(feature = "http-server"))]
-pub(crate) type Headers = std::convert::Infallible;
 
 /// A pipe for messages: all channels are one.
 pub(crate) struct Pipe {

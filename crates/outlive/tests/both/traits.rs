@@ -51,6 +51,23 @@ const _: fn() = || {
     sent::<server::Http>();
     sent::<server::HttpServer>();
     shared::<server::FilesError>();
+    shared::<server::Principal>();
+    shared::<outlive::http::HeaderMap>();
+};
+
+/// What `axum` asks of a service.
+#[cfg(feature = "tower")]
+const _: fn() = || {
+    fn mounted<S: Clone + Send + Sync + 'static>() {}
+    mounted::<server::HttpService>();
+    sent::<server::HttpBody>();
+};
+
+#[cfg(feature = "gateway")]
+const _: fn() = || {
+    use outlive::gateway::{self, Sharing, Upstream};
+    shared::<(outlive::Gateway, Upstream, Sharing)>();
+    sent::<gateway::Builder>();
 };
 
 /// What is awaited can be spawned.

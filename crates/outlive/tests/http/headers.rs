@@ -93,3 +93,53 @@ async fn there_are_none_without_http() {
     let said = client.call("who", json!({})).await.expect("a result");
     assert_eq!(said.text(), "no headers");
 }
+
+/// A server whose tool says who the front has found the caller to be, and shows the headers as a log would.
+fn telling() -> Server {
+    let who = |ctx: Ctx, (): ()| async move {
+        let principal = ctx.principal().map(|it| it.to_string());
+        format!("{principal:?} {:?} {ctx:?}", ctx.headers())
+    };
+    Server::builder("test", "1.0.0")
+        .tool("who", "Says who called.", who)
+        .build()
+}
+
+#[test]
+fn a_caller_is_known_by_its_token_which_is_not_shown() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("tokens");
+    std::fs::write(&path, "first-secret\nsecond-secret\n").expect("written");
+    let server = telling();
+    let rig = Rig::with(&server, |http| http.token_file(&path));
+    let said = |token: &str| {
+        let request = modern_call(1, "who", json!({}));
+        let mut headers = modern_headers(&request);
+        headers.push(("Authorization".into(), format!("Bearer {token}")));
+        headers.push(("Cookie".into(), "login=third-secret".into()));
+        let reply = rig.send("POST", &as_strs(&headers), &request.to_string());
+        text_of(&reply.answer()).to_owned()
+    };
+    let (first, second) = (said("first-secret"), said("second-secret"));
+    assert!(first.starts_with("Some(\"token-1\")"), "{first}");
+    assert!(second.starts_with("Some(\"token-2\")"), "{second}");
+    assert!(said("first-secret").starts_with("Some(\"token-1\")"));
+    assert!(first.contains("\"authorization\": Sensitive"), "{first}");
+    assert!(!first.contains("-secret"), "{first}");
+}
+
+#[tokio::test]
+async fn without_tokens_a_caller_is_anyone_and_without_http_nobody() {
+    let server = telling();
+    let client = outlive::Client::builder().server(&server).connect().await;
+    let client = client.expect("to connect");
+    let said = client.call("who", json!({})).await.expect("a result");
+    assert!(said.text().starts_with("None None"), "{}", said.text());
+
+    let said = tokio::task::spawn_blocking(move || {
+        let rig = Rig::new(&server);
+        rig.modern(&modern_call(1, "who", json!({}))).answer()
+    });
+    let said = said.await.expect("no panic");
+    assert!(text_of(&said).starts_with("Some(\"anyone\")"), "{said}");
+}
