@@ -62,7 +62,12 @@ pub enum Ended {
 /// Runs a session between the standard streams of this process and a child process.
 ///
 /// One task does everything: a runtime of one thread (tokio's `current_thread`) is the fastest for it.
+///
+/// # Errors
+///
+/// If the [policy](Policy::check) makes no sense, or the standard streams cannot be used.
 pub async fn run<O: Observer>(run: Run<O>) -> io::Result<Ended> {
+    run.policy.check().map_err(misconfigured)?;
     let secrets = Secrets::of(&run.command);
     let mut policy = run.policy;
     policy.label = run.command.label(&secrets).into();
@@ -76,6 +81,10 @@ pub async fn run<O: Observer>(run: Run<O>) -> io::Result<Ended> {
 
 /// Runs a session between the standard streams of this process and a server over HTTP. The label of the
 /// policy is taken from the server.
+///
+/// # Errors
+///
+/// If the [policy](Policy::check) makes no sense, the address is none, or the standard streams cannot be used.
 #[cfg(feature = "http")]
 pub async fn run_remote<O: Observer>(
     server: Remote,
@@ -83,11 +92,20 @@ pub async fn run_remote<O: Observer>(
     observer: O,
     exit_on_failed: bool,
 ) -> io::Result<Ended> {
+    policy.check().map_err(misconfigured)?;
+    server.check_words().map_err(misconfigured)?;
     policy.label = server.label().into();
     let limit = policy.limits.message;
     let host = Stdio::new(observer, exit_on_failed, limit)?;
     let servers = Sessions::new(server, limit);
     Ok(between(host, servers, policy, seed()).await)
+}
+
+/// A setting makes no sense.
+pub(crate) fn misconfigured<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+    error: E,
+) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, error)
 }
 
 /// Scatters the pauses between attempts, so that not all come back at the same moment.

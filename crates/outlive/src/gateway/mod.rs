@@ -43,6 +43,7 @@ mod upstream_session;
 mod upstreams;
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,6 +57,7 @@ use crate::http_server::Backend;
 use crate::observer::Observer;
 use crate::process::command::Command;
 use crate::process::orphan_reaper::OrphanReaper;
+use crate::run::misconfigured;
 use crate::secrets::Secrets;
 use crate::server::Http;
 
@@ -114,6 +116,17 @@ impl Gateway {
         Gateway {
             upstreams: Arc::new(Upstreams::new(targets, reaper, observer)),
         }
+    }
+
+    /// What is wrong with its settings, as far as that can be told without starting anything.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        for target in &self.upstreams.targets {
+            target.policy.check().map_err(misconfigured)?;
+            if let Source::Remote(remote) = &target.source {
+                remote.check_words().map_err(misconfigured)?;
+            }
+        }
+        Ok(())
     }
 
     /// Settings for serving it over HTTP.

@@ -1,7 +1,9 @@
 //! Several targets behind one front.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use outlive_core::gateway::TargetLimits;
 use outlive_core::policy::Policy;
@@ -89,4 +91,18 @@ async fn each_target_has_a_path_servers_and_sessions_of_its_own() {
     gateway.shutdown();
     serving.await.expect("no panic").expect("it ends");
     assert!(gateway.upstreams().is_empty());
+}
+
+#[tokio::test]
+async fn settings_that_make_no_sense_fail_before_anything_is_served() {
+    let nowhere = Gateway::remote("ftp://example.com".into()).build();
+    let mut policy = Policy::default();
+    policy.handshake = Duration::ZERO;
+    let hasty = Gateway::command(Command::new("true", [""; 0])).policy(policy);
+    for (gateway, named) in [(nowhere, "ftp"), (hasty.build(), "Policy::handshake")] {
+        let error = gateway.http().bind("127.0.0.1:0").await;
+        let error = error.expect_err("it cannot be served");
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        assert!(error.to_string().contains(named), "{error}");
+    }
 }

@@ -183,11 +183,22 @@ impl Http {
         Files::of(&self.admission).read().map_err(FilesError)
     }
 
-    /// Listens at this address. Clients can connect from now on, and are answered once it is
-    /// [served](HttpServer::serve). A token file or certificate that cannot be used is an error.
-    pub async fn bind(self, address: impl ToSocketAddrs) -> io::Result<HttpServer> {
+    /// Reads its files and looks at the settings of what is served.
+    pub(super) fn check(&self) -> io::Result<()> {
         let wrong = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         self.check_files().map_err(wrong)?;
+        match &self.served {
+            Served::Server(_) => Ok(()),
+            #[cfg(feature = "gateway")]
+            Served::Gateway(gateway) => gateway.check(),
+        }
+    }
+
+    /// Listens at this address. Clients can connect from now on, and are answered once it is
+    /// [served](HttpServer::serve). A token file or certificate that cannot be used is an error, and so is a gateway
+    /// with an address that is none or a policy that makes no sense.
+    pub async fn bind(self, address: impl ToSocketAddrs) -> io::Result<HttpServer> {
+        self.check()?;
         let listener = TcpListener::bind(address).await?;
         let local = listener.local_addr()?;
         if let Err(sentence) = self.admission.allows(local) {

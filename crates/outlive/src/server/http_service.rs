@@ -69,8 +69,7 @@ impl Http {
     /// If there is no runtime, if a token file cannot be used, or if connections were to be encrypted here.
     pub fn service(self) -> io::Result<HttpService> {
         let runtime = Handle::try_current().map_err(io::Error::other)?;
-        let wrong = |error| io::Error::new(io::ErrorKind::InvalidData, error);
-        self.check_files().map_err(wrong)?;
+        self.check()?;
         #[cfg(feature = "tls")]
         if self.admission.tls.is_some() {
             let sentence = "a service has no connections that it could encrypt: that is up to the stack it is mounted in";

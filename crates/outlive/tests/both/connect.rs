@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use outlive::cause::Reason;
-use outlive::{Client, Error, Policy, Server, memory};
+use outlive::{Client, Command, Error, Policy, Run, Server, memory};
 use serde_json::json;
 
 use super::{ERAS, in_time};
@@ -87,6 +87,23 @@ async fn a_policy_that_makes_no_sense_fails_at_once() {
     let error = in_time(client.connect()).await.expect_err("no sense");
     assert!(matches!(error, Error::Misconfigured { .. }), "{error:?}");
     assert!(error.to_string().contains("Breaker::failures"), "{error}");
+}
+
+/// Before anything is done to the standard streams, which are the test's.
+#[tokio::test]
+async fn a_session_that_makes_no_sense_does_not_begin() {
+    let mut policy = Policy::default();
+    policy.breaker.failures = 0;
+    let run = Run::new(Command::new("true", [""; 0]), policy, ());
+    let error = outlive::run(run).await.expect_err("no sense");
+    assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    assert!(error.to_string().contains("Breaker::failures"), "{error}");
+    #[cfg(feature = "http")]
+    {
+        let run = outlive::run_remote("ftp://a.b/".into(), Policy::default(), (), false);
+        let error = run.await.expect_err("no address");
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    }
 }
 
 #[tokio::test]
