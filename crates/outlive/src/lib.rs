@@ -262,13 +262,24 @@ assert!(refused.is_error() && refused.text().contains("nothing would change"));
 //! | `macros` | `#[outlive::tools]`, `#[outlive::tool]` | yes |
 //! | `http` | servers over HTTP: `Remote`, and with it TLS | no |
 //! | `http-server` | `Server::serve_http` | no |
-//! | `tracing` | what happens to sessions and servers, as events of `tracing` under `outlive` | with `server` |
+//! | `tracing` | what happens to sessions, requests and servers, as [events of `tracing`](#tracing) | with `server` |
 //! | `tower` | `Http::service`, for `axum` and any other stack of `tower` | no |
 //! | `tls` | `Http::tls` | no |
 //! | `gateway` | `Gateway` | no |
 //! | `rmcp` | the adapter for `rmcp` | no |
 //!
 //! A client of child processes needs none of them.
+//!
+//! # Tracing
+//!
+//! With the feature `tracing` a program's subscriber is told what happens. Nothing is written without one, and then it
+//! costs nothing.
+//!
+//! | target | what | levels |
+//! |---|---|---|
+//! | `outlive::session` | sessions of clients, gateways and [`run`](run()): `event`, `generation`, `cause`, `method`, `kind` | `warn` if something is lost or refused, `info`, `debug` |
+//! | `outlive::request` | calls of a [`Client`], if `debug` is wanted when it connects: `step`, `number`, `method`, `ending`, `took_us` | `debug` how each ended, `trace` each step |
+//! | `outlive::server` | servers: panics, late answers, dropped lines, refused requests | `warn`, `debug` |
 //!
 //! # What is where
 //!
@@ -313,6 +324,8 @@ mod run;
 mod secrets;
 #[cfg(feature = "server")]
 pub mod server;
+#[cfg(feature = "tracing")]
+mod trace;
 
 pub use client::Client;
 pub use driver::address::{Address, Connect, Guarded};

@@ -18,19 +18,27 @@ const HANG: Duration = Duration::from_secs(30);
 /// An event: its level, and its fields as they are shown.
 type Seen = (Level, HashMap<&'static str, String>);
 
-/// Keeps every event of sessions.
+/// Keeps every event of sessions and their requests.
 #[derive(Clone, Default)]
 struct Watcher(Arc<Mutex<Vec<Seen>>>);
 
 impl Watcher {
     /// Waits for an event with this field, and returns it.
     async fn wait_for(&self, level: Level, field: &'static str, value: &str) -> Seen {
+        let is_it = |fields: &HashMap<_, String>| fields.get(field).is_some_and(|it| it == value);
+        self.wait_until(level, is_it).await
+    }
+
+    /// Waits for an event with such fields, and returns it.
+    async fn wait_until(
+        &self,
+        level: Level,
+        are_they: impl Fn(&HashMap<&'static str, String>) -> bool,
+    ) -> Seen {
         let looking = async {
             loop {
                 let all = self.0.lock().expect("no panic").clone();
-                let is_it = |(seen, fields): &Seen| {
-                    *seen == level && fields.get(field).is_some_and(|it| it == value)
-                };
+                let is_it = |(seen, fields): &Seen| *seen == level && are_they(fields);
                 if let Some(seen) = all.into_iter().find(is_it) {
                     return seen;
                 }
@@ -38,7 +46,7 @@ impl Watcher {
             }
         };
         let seen = tokio::time::timeout(HANG, looking).await;
-        seen.unwrap_or_else(|_| panic!("no {value}: {:?}", self.0))
+        seen.unwrap_or_else(|_| panic!("none at {level}: {:?}", self.0))
     }
 }
 
@@ -56,7 +64,7 @@ impl Visit for Fields {
 
 impl Subscriber for Watcher {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target() == "outlive::session"
+        ["outlive::session", "outlive::request"].contains(&metadata.target())
     }
 
     fn event(&self, event: &Event<'_>) {
@@ -98,6 +106,16 @@ async fn a_loss_is_a_warning_with_its_cause_and_what_follows_is_told() {
     let client = client.expect("to connect");
     let (_, first) = watcher.wait_for(Level::INFO, "event", "connected").await;
     assert_eq!(first.get("generation").map(String::as_str), Some("1"));
+
+    let pinged = tokio::time::timeout(HANG, client.ping()).await;
+    pinged.expect("it hangs").expect("an answer");
+    let is_ping = |fields: &HashMap<_, String>| fields.get("method").is_some_and(|it| it == "ping");
+    let (_, ended) = watcher.wait_until(Level::DEBUG, is_ping).await;
+    assert_eq!(ended.get("step").map(String::as_str), Some("settled"));
+    assert_eq!(ended.get("ending").map(String::as_str), Some("ok"));
+    assert!(ended.contains_key("took_us"), "{ended:?}");
+    let (_, sent) = watcher.wait_for(Level::TRACE, "step", "sent").await;
+    assert_eq!(sent.get("generation").map(String::as_str), Some("1"));
 
     let server = serving.lock().expect("no panic").take();
     server.expect("a server").abort();

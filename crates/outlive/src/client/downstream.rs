@@ -247,6 +247,11 @@ impl Drop for AbortOnDrop {
 }
 
 impl Downstream for ClientDownstream {
+    #[cfg(feature = "tracing")]
+    fn observer(&self) -> Option<Arc<dyn outlive_core::request::Observer>> {
+        crate::trace::requests()
+    }
+
     /// News is looked for while calls are out.
     fn thread(&self) -> Option<Thread> {
         self.thread.filter(|_| !self.pending.is_empty())

@@ -28,8 +28,6 @@ pub(crate) mod address;
 pub(crate) mod connector;
 pub(crate) mod downstream;
 pub(crate) mod stdio;
-#[cfg(feature = "tracing")]
-mod trace;
 pub(crate) mod upstream;
 
 use std::collections::VecDeque;
@@ -485,7 +483,7 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
             *detail = self.up.mask(detail);
         }
         #[cfg(feature = "tracing")]
-        trace::event(&event);
+        crate::trace::event(&event);
         if let Some(input) = self.down.event(self.now, &event) {
             self.arisen.push_back(input);
         }

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use outlive_core::error::{Error, Outcome, Refusal};
 use outlive_core::message::Kind;
 use outlive_core::policy::Limits;
+use outlive_core::request::Observer;
 use outlive_core::{Event, Frame, Generation, Id, Input, Message, Time};
 use rmcp::RoleClient;
 use rmcp::service::RxJsonRpcMessage;
@@ -274,6 +275,10 @@ fn cancelled(id: &Id) -> Bytes {
 }
 
 impl Downstream for RmcpDownstream {
+    fn observer(&self) -> Option<Arc<dyn Observer>> {
+        crate::trace::requests()
+    }
+
     fn poll_next(&mut self, cx: &mut Context<'_>, open: bool, _look: Look) -> Poll<Option<Input>> {
         while let Some(order) = self.next_order(cx, open) {
             let input = match order {
