@@ -16,7 +16,7 @@ use memchr::memchr;
 
 use self::skim::Skim;
 use crate::frame::Frame;
-use crate::message::Id;
+use crate::message::{DefectKind, Id};
 
 /// Room offered to each read: what a Linux pipe holds.
 pub const READ_SIZE: usize = 64 * 1024;
@@ -143,7 +143,17 @@ impl Framer {
 
     /// The [next line](Framer::last_line) of a stream that has ended, read.
     pub fn finish(&mut self) -> Option<Frame> {
-        self.last_line().map(Frame::from)
+        let whole = self.next_frame();
+        if whole.is_some() {
+            return whole;
+        }
+        let mut frame = self.last_line().map(Frame::from);
+        if let Some(Frame::Defect(defect)) = &mut frame
+            && matches!(defect.what, DefectKind::NotAMessage | DefectKind::NotUtf8)
+        {
+            defect.what = DefectKind::CutOff;
+        }
+        frame
     }
 
     /// Takes a line of `len` bytes and its line end out of the buffer; `None` if it is blank.

@@ -95,11 +95,14 @@ impl<S: Used> Gateway<S> {
                         *trouble = None;
                         self.targets[server.target.0].given_up = None;
                     }
-                    State::Down { cause, .. } | State::Failed { cause, .. } => {
+                    // One that was told to end is no trouble.
+                    State::Down { cause, .. } | State::Failed { cause, .. }
+                        if cause.reason != Reason::Closing =>
+                    {
                         let since = trouble.as_ref().map_or(now, |(_, since)| *since);
                         *trouble = Some((cause.clone(), since));
                     }
-                    State::Connecting { .. } | State::Closed => {}
+                    _ => {}
                 }
             }
             Event::Lost { cause, .. } if cause.reason != Reason::Closing => {

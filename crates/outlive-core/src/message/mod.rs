@@ -398,6 +398,8 @@ pub enum DefectKind {
     NotAMessage,
     /// Bytes that are not UTF-8 (FM-58).
     NotUtf8,
+    /// Either of these, at the end of a stream and without a line end: whoever wrote it did not finish it.
+    CutOff,
     /// Nested deeper than [`MAX_DEPTH`].
     TooDeep,
     /// A JSON-RPC message of no definite kind: a response with both a result and an error or

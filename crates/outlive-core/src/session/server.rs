@@ -246,7 +246,8 @@ impl Session {
     /// A line that is no message. It is never forwarded and never answered; but if it was meant
     /// as the answer to a request, that request must not wait for another one.
     fn server_defect(&mut self, now: Time, mut defect: Defect) {
-        if matches!(defect.what, DefectKind::NotAMessage | DefectKind::NotUtf8) {
+        let cut_off = defect.what == DefectKind::CutOff;
+        if cut_off || matches!(defect.what, DefectKind::NotAMessage | DefectKind::NotUtf8) {
             let found = salvage(&defect.line);
             if self.take_salvaged(now, found.messages, &defect) {
                 return;
@@ -259,7 +260,11 @@ impl Session {
                 .unwrap_or(defect);
             defect.line = line;
         }
-        let meant = defect.id.as_ref().filter(|_| defect.looks_like_rpc);
+        // What it was about is settled by the end of the link, which comes next and says why.
+        let meant = defect
+            .id
+            .as_ref()
+            .filter(|_| defect.looks_like_rpc && !cut_off);
         if let Some(id) = meant {
             let error = Error::Protocol {
                 what: defect.detail.clone(),

@@ -618,6 +618,22 @@ fn the_last_losses_are_remembered() {
 }
 
 #[test]
+fn a_server_that_was_told_to_end_says_nothing_about_the_next() {
+    let mut rig = Rig::new(TargetLimits::default());
+    let (client, server) = rig.client(T, at(0));
+    rig.gateway.observe(server, &ready(), at(0));
+    rig.gateway.leave(client, at(1));
+    let told = State::Down {
+        cause: Cause::new(Reason::Closing, Phase::Service, "server"),
+        retry_at: at(1),
+    };
+    for state in [told, State::Closed] {
+        rig.gateway.observe(server, &Event::State(state), at(1));
+        assert_eq!(rig.gateway.readiness(T, true, at(1)), Ok(()));
+    }
+}
+
+#[test]
 fn nobody_is_handed_to_a_server_whose_session_is_over() {
     let mut rig = Rig::new(idle_after(10, true));
     let (_, shared) = rig.client(T, at(0));

@@ -79,8 +79,17 @@ impl World {
         self.say(format!("the session with {server:?} is over"));
         let it = self.books.servers.get_mut(&server).expect("a server");
         self.seen.closed_by_itself += usize::from(!it.is_stopping());
+        let stopping = it.is_stopping();
         it.closed = true;
         self.note_given_up(server);
+        if stopping {
+            // Its session says first that it has let it go.
+            let down = State::Down {
+                cause: Cause::new(Reason::Closing, Phase::Service, "server"),
+                retry_at: self.now,
+            };
+            self.observe(server, &Event::State(down))?;
+        }
         self.observe(server, &Event::State(State::Closed))
     }
 

@@ -494,6 +494,27 @@ fn a_batch_of_anything_is_a_batch() {
     assert_eq!(p.drops().len(), 1, "that is none");
 }
 
+/// A server that dies while it writes an answer (FM-05): the half of it settles nothing.
+#[test]
+fn what_a_death_cuts_off_is_part_of_the_death() {
+    for (cut, whole) in [(22, false), (25, false), (40, false), (43, true)] {
+        let mut p = Pair::ready();
+        p.call(7, "any");
+        p.forget();
+        let line = &br#"{"jsonrpc":"2.0","id":7,"result":{"a":1234}}"#[..cut];
+        let mut framer = outlive_core::Framer::new(1 << 20);
+        framer.extend(line);
+        framer.extend(if whole { b"}" } else { b"" });
+        p.link(LinkInput::Frame(framer.finish().expect("a frame")));
+        assert_eq!(p.at_host().len(), usize::from(whole), "{cut}");
+        p.die(Exit::Code(9));
+        match whole {
+            true => assert!(p.failures().is_empty()),
+            false => assert_eq!(p.failure().kind(), "connection_lost", "{cut}"),
+        }
+    }
+}
+
 #[test]
 fn a_last_line_without_its_end_is_told_once_however_long_it_is() {
     for len in [10, 5 << 10, 300 << 10, 2 << 20] {

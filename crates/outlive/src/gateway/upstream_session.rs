@@ -98,7 +98,10 @@ impl UpstreamSession {
         confirms: bool,
         clock: Instant,
     ) -> UpstreamSession {
-        let bounds = switch::Limits::default();
+        let mut bounds = switch::Limits::default();
+        // Twice what the session takes: the clients of a server wait for each other here.
+        bounds.bytes =
+            2 * (limits.in_flight_bytes.saturating_add(limits.held_bytes)).min(bounds.bytes / 2);
         let inside = Inside {
             switch: match confirms {
                 true => Switch::new(sharing, bounds).confirming(),

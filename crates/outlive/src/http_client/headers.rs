@@ -6,7 +6,27 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+use outlive_core::protocol::header;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+
+/// Headers that tell where a message ends or what the session is. Another value would be a lie.
+const OURS: [&str; 15] = [
+    "accept",
+    "connection",
+    "content-length",
+    "content-type",
+    "expect",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    header::LAST_EVENT_ID,
+    header::METHOD,
+    header::PROTOCOL_VERSION,
+    header::SESSION_ID,
+];
 
 /// Headers as the user gave them.
 #[derive(Clone, Default)]
@@ -79,6 +99,9 @@ fn split(line: &str) -> Result<(HeaderName, &str), String> {
         .ok_or("a header is written \"Name: value\"")?;
     let name = HeaderName::from_bytes(name.trim().as_bytes())
         .map_err(|_| "the name of a header has letters, digits and dashes only")?;
+    if OURS.contains(&name.as_str()) {
+        return Err(format!("the header {name} is set by outlive itself"));
+    }
     Ok((name, value.trim()))
 }
 
@@ -116,6 +139,10 @@ mod tests {
         for bad in ["hunter22", "Bad Name: hunter22", ": hunter22"] {
             let why = headers.add(bad).unwrap_err();
             assert!(!why.contains("hunter22"), "{why}");
+        }
+        for ours in ["Content-Length: 5", "TE: x", "mcp-session-id: 1"] {
+            let why = headers.add(ours).unwrap_err();
+            assert!(why.contains("set by outlive itself"), "{why}");
         }
         headers.add("X-Key: hunter22").unwrap();
         assert!(!format!("{headers:?}").contains("hunter22"));
