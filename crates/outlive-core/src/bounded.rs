@@ -49,6 +49,11 @@ impl<T: Clone + Eq + Hash> RecentSet<T> {
         !self.members.is_empty() && self.members.contains(member)
     }
 
+    /// The members, from the oldest to the newest.
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &T> {
+        self.order.iter()
+    }
+
     /// Whether a member may have been forgotten.
     pub(crate) fn is_forgetful(&self) -> bool {
         self.forgetful

@@ -4,14 +4,16 @@
 //! lists can be compared with it and `list_changed` is sent only for a reason (FM-15). The tools'
 //! annotations of the *current* list decide what may be repeated (invariant 4).
 
+mod encoding;
+
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::event::Event;
+use crate::fingerprint::fingerprint;
 use crate::protocol::List;
 
 /// Lists longer than this are not remembered; they are then never compared.
@@ -67,9 +69,8 @@ impl Page {
             let Some(name) = value[key].as_str() else {
                 continue;
             };
-            let mut hasher = DefaultHasher::new();
-            item.get().hash(&mut hasher);
-            page.items.push((name.to_string(), hasher.finish()));
+            let print = fingerprint(item.get().as_bytes());
+            page.items.push((name.to_string(), print));
             if list == List::Tools {
                 let hint = |name| value["annotations"][name] == Value::Bool(true);
                 let safe = hint("readOnlyHint") || hint("idempotentHint");

@@ -150,6 +150,8 @@ pub enum Reason {
     Requested,
     /// The session is closing.
     Closing,
+    /// The process that owned the session, and this link, ended; another one has resumed the session.
+    OwnerEnded,
 }
 
 /// Why a link ended: the reason, how far it had come, and its last words.
@@ -203,6 +205,8 @@ words! {
         Requested => "requested",
         /// [`Reason::Closing`].
         Closing => "closing",
+        /// [`Reason::OwnerEnded`].
+        OwnerEnded => "owner_ended",
     }
 }
 
@@ -241,6 +245,7 @@ impl Cause {
             Reason::VersionChanged { .. } => CauseKind::VersionChanged,
             Reason::Requested => CauseKind::Requested,
             Reason::Closing => CauseKind::Closing,
+            Reason::OwnerEnded => CauseKind::OwnerEnded,
         }
     }
 
@@ -293,6 +298,10 @@ impl Cause {
             Reason::Requested => "was restarted on request".into(),
             Reason::Closing if self.is_remote() => "is not needed any more".into(),
             Reason::Closing => "was stopped".into(),
+            Reason::OwnerEnded if self.is_remote() => {
+                "was disconnected when the process that held its session ended".into()
+            }
+            Reason::OwnerEnded => "was lost with the process that had started it".into(),
         }
     }
 

@@ -4,6 +4,8 @@
 //! error of ours, or with the host's cancellation. That *is* the exactly-once guarantee: there is
 //! no other way to answer than to take the entry out.
 
+mod encoding;
+
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
@@ -15,6 +17,8 @@ use crate::message::{Id, Message};
 use crate::policy::Terms;
 use crate::request::Request;
 use crate::time::Time;
+
+pub(crate) use encoding::Left;
 
 /// The order in which requests were accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -106,6 +110,14 @@ impl Entry {
         match is_subscription(&self.message) {
             true => is_subscription(&other.message) && self.message.uri() == other.message.uri(),
             false => self.message.method() == other.message.method(),
+        }
+    }
+
+    /// Lets its clock run on, if it stands.
+    pub(crate) fn run_on(&mut self, now: Time) {
+        if let Some((since, left)) = self.frozen.take() {
+            self.stood += now - since;
+            self.due = Some(now + left);
         }
     }
 
@@ -204,6 +216,19 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
+    /// An empty one, in which the next request that is accepted has this number.
+    pub(crate) fn going_on(next_ticket: u64) -> Ledger {
+        Ledger {
+            next_ticket,
+            ..Ledger::default()
+        }
+    }
+
+    /// The number of the next request.
+    pub(crate) fn next_ticket(&self) -> u64 {
+        self.next_ticket
+    }
+
     pub(crate) fn contains(&self, id: &Id) -> bool {
         self.entries.contains(id)
     }
@@ -264,15 +289,8 @@ impl Ledger {
 
     /// Accepts a request. Its id must not be in the table.
     pub(crate) fn accept(&mut self, message: Message, terms: Terms, now: Time) -> Id {
-        let id = message.id().cloned().unwrap_or(Id::Null);
         let ticket = RequestKey(self.next_ticket);
         self.next_ticket += 1;
-        self.bytes += message.bytes().len();
-        self.held += 1;
-        self.held_bytes += message.bytes().len();
-        if let Some(token) = message.meta_progress_token() {
-            self.tokens.insert(token, id.clone());
-        }
         let entry = Entry {
             message,
             ticket,
@@ -296,7 +314,23 @@ impl Ledger {
             frozen: None,
             stood: Duration::ZERO,
         };
+        self.reinstate(entry)
+    }
+
+    /// Takes in a request that was accepted before, by us or by a predecessor. Its id must not be in the table.
+    pub(crate) fn reinstate(&mut self, entry: Entry) -> Id {
+        let id = entry.message.id().cloned().unwrap_or(Id::Null);
+        let size = entry.message.bytes().len();
+        self.bytes += size;
+        if entry.is_held() {
+            self.held += 1;
+            self.held_bytes += size;
+        }
+        if let Some(token) = entry.message.meta_progress_token() {
+            self.tokens.insert(token, id.clone());
+        }
         self.listens += usize::from(entry.is_listen());
+        self.earliest = sooner(self.earliest, entry.due);
         self.entries.insert(id.clone(), entry);
         id
     }
@@ -430,10 +464,9 @@ impl Ledger {
     /// Lets the clock of a request run on.
     pub(crate) fn thaw(&mut self, id: &Id, now: Time) {
         if let Some(entry) = self.entries.get_mut(id)
-            && let Some((since, left)) = entry.frozen.take()
+            && entry.frozen.is_some()
         {
-            entry.stood += now - since;
-            entry.due = Some(now + left);
+            entry.run_on(now);
             self.earliest = sooner(self.earliest, entry.due);
         }
     }

@@ -11,13 +11,20 @@ use crate::cause::{Exit, StartFailure};
 use crate::frame::Frame;
 use crate::message::Id;
 
-/// The ordinal of a link in its session. The first link is generation 1.
+/// The ordinal of a link in its session, whoever owns that. The first link is generation 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Generation(u64);
 
 impl Generation {
     /// The generation of a session's first link.
     pub const FIRST: Generation = Generation(1);
+
+    /// The generation of this number; none if there is no such, or none could follow it.
+    pub(crate) fn of(number: u64) -> Option<Generation> {
+        (1..u64::MAX / 2)
+            .contains(&number)
+            .then_some(Generation(number))
+    }
 
     /// The generation that follows this one.
     pub fn next(self) -> Generation {

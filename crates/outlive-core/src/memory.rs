@@ -1,6 +1,8 @@
 //! What the host believes it has: everything a new server must be told before it can stand in for
 //! the old one (invariant 9).
 
+mod encoding;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;

@@ -66,12 +66,24 @@ pub(crate) struct Clock {
     now: Time,
     /// Time that passed without us and is not counted.
     skipped: Duration,
+    /// Time that was counted before the driver's clock began, for another owner.
+    before: Duration,
 }
 
 impl Clock {
+    /// A clock that goes on from a moment of its own when it is `now` on the driver's.
+    pub(crate) fn going_on(from: Time, now: Time) -> Clock {
+        Clock {
+            now: from,
+            skipped: now.since_start(),
+            before: from.since_start(),
+        }
+    }
+
     /// What `now` is on our own clock, on which something is `due`.
     pub(crate) fn read(&mut self, now: Time, due: Option<Time>) -> Time {
-        let mut own = Time::after(now.since_start().saturating_sub(self.skipped));
+        let passed = self.before + now.since_start();
+        let mut own = Time::after(passed.saturating_sub(self.skipped));
         if let Some(due) = due
             && own - due > JUMP
         {
@@ -94,7 +106,7 @@ impl Clock {
 
     /// What a moment on our own clock is on the driver's.
     pub(crate) fn outside(&self, at: Time) -> Time {
-        at + self.skipped
+        at + self.skipped - self.before
     }
 }
 
@@ -118,6 +130,25 @@ mod tests {
             Time::after(last - Duration::from_nanos(1)) + Duration::from_nanos(1),
             never
         );
+    }
+
+    #[test]
+    fn a_clock_goes_on_where_it_stood_for_another_owner() {
+        let mut clock = Clock::going_on(ms(60_000), ms(2000));
+        assert_eq!(
+            (clock.now(), clock.outside(ms(60_000))),
+            (ms(60_000), ms(2000))
+        );
+        assert!(!clock.may_jump(ms(7000)) && clock.may_jump(ms(7001)));
+        assert_eq!(clock.read(ms(2500), None), ms(60_500));
+        assert_eq!(clock.outside(ms(61_000)), ms(3000));
+        assert_eq!(
+            clock.outside(ms(100)),
+            Time::ZERO,
+            "before there was an outside"
+        );
+        assert_eq!(clock.read(ms(20_000), Some(ms(61_000))), ms(61_000));
+        assert_eq!(clock.outside(ms(61_500)), ms(20_500));
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! The two families of protocol versions.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::version;
 use crate::message::Message;
 
 /// The two families of protocol versions. A connection may carry both; a request is of one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Era {
     /// 2024-11-05 to 2025-11-25: a handshake, then a session that has state.

@@ -125,7 +125,7 @@ impl Session {
             self.abandon(now, &id, &entry, None);
         }
         let Some(link) = self.link.take() else { return };
-        self.resume(now);
+        self.end_pause(now);
         let cause = Cause {
             reason: Reason::Closing,
             phase: Phase::Service,

@@ -72,7 +72,7 @@ impl Session {
     pub(super) fn lose(&mut self, now: Time, reason: Reason) {
         let cause = self.cause(now, reason);
         let Some(link) = self.link.take() else { return };
-        self.resume(now);
+        self.end_pause(now);
         let generation = link.generation;
         self.last_cause = Some(cause.clone());
         self.memory.catalog.link_lost();
@@ -95,6 +95,8 @@ impl Session {
             Reason::VersionChanged { .. } | Reason::Unauthorized(_) => self.supervisor.open(now),
             Reason::Unreachable(_) => self.supervisor.absent(now),
             Reason::SessionExpired if link.disowned => self.supervisor.forgotten(now),
+            // That says nothing about the server.
+            Reason::OwnerEnded => Decision::RetryAt(now),
             _ => self.supervisor.ended(now, link.served),
         };
         let failed = matches!(verdict, Decision::OpenUntil(_));
@@ -137,6 +139,8 @@ impl Session {
         let grace = &self.policy;
         let (order, step, patience) = match cause.reason {
             Reason::Unmade(_) if link.stage == Stage::Making => return,
+            // Its process is nobody's to see to.
+            Reason::OwnerEnded => return,
             // What it left behind goes too (FM-09).
             _ if link.exited => {
                 self.out

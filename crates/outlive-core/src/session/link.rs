@@ -72,6 +72,18 @@ pub(super) struct Ask {
     pub(super) of_a_person: bool,
 }
 
+impl Ask {
+    /// One that is known by nothing but its id, and that nobody can answer any more.
+    pub(super) fn void(id: Id) -> Ask {
+        Ask {
+            server_id: id,
+            server_id_json: Bytes::new(),
+            token: None,
+            of_a_person: false,
+        }
+    }
+}
+
 /// How a sign of life is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProbeMethod {

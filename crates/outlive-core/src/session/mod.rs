@@ -27,6 +27,7 @@
 //! | `liveness` | is the server alive? |
 //! | `pause` | a person thinks, and the clocks wait |
 //! | `close` | the end |
+//! | `snapshot` | another process goes on with the session |
 
 mod close;
 mod credentials;
@@ -42,6 +43,7 @@ mod request_failure;
 mod resend;
 mod restore;
 mod server;
+mod snapshot;
 mod start;
 
 use std::collections::VecDeque;
@@ -71,7 +73,7 @@ use link::{Link, Remains};
 /// What happened.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// The session begins: the first link is ordered.
+    /// The session begins, or goes on with another owner: a link is ordered.
     Start,
     /// The host sent a frame.
     Host(Frame),

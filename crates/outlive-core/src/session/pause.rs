@@ -16,11 +16,11 @@ impl Session {
     pub(super) fn pause_or_resume(&mut self, now: Time) {
         if !self.is_person_asked() {
             self.pause_spent = false;
-            return self.resume(now);
+            return self.end_pause(now);
         }
         match self.pause_until() {
             Some(until) if until <= now => {
-                self.resume(now);
+                self.end_pause(now);
                 self.pause_spent = true;
             }
             None if !self.pause_spent => {
@@ -34,7 +34,7 @@ impl Session {
     }
 
     /// Lets the clocks run on, if they stand.
-    pub(super) fn resume(&mut self, now: Time) {
+    pub(super) fn end_pause(&mut self, now: Time) {
         if self.pause.take().is_some() {
             for id in self.running() {
                 self.ledger.thaw(&id, now);

@@ -6,6 +6,7 @@ mod bytes;
 mod envelope;
 mod server;
 mod session;
+mod snapshot;
 mod sse;
 mod switch;
 
@@ -100,6 +101,11 @@ fn server() {
 #[test]
 fn session() {
     run("session", session::run);
+}
+
+#[test]
+fn snapshot() {
+    run("snapshot", snapshot::run);
 }
 
 #[test]

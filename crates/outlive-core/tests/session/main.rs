@@ -26,5 +26,6 @@ mod request_failure;
 mod resend;
 mod restore;
 mod retry;
+mod snapshot;
 mod start;
 mod words;

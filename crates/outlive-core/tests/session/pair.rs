@@ -9,7 +9,7 @@ use outlive_core::event::{Direction, DropReason, Software};
 use outlive_core::framer::TooLong;
 use outlive_core::policy::Policy;
 use outlive_core::{Event, Generation, Id, Input, LinkInput, LinkOrder, Message, Output, Session};
-use outlive_core::{State, Time};
+use outlive_core::{Snapshot, State, Time};
 use serde_json::Value;
 
 use crate::known;
@@ -115,6 +115,29 @@ impl Pair {
         pair.result(0, DISCOVERED);
         pair.forget();
         pair
+    }
+
+    /// Another process goes on with the session, from the bytes of a snapshot; its clock begins at zero.
+    pub fn take_over(&mut self) {
+        self.take_over_with(|_| ());
+    }
+
+    pub fn take_over_with(&mut self, change: impl FnOnce(&mut Policy)) {
+        let mut policy = Policy::default();
+        change(&mut policy);
+        let bytes = self.snapshot();
+        let snapshot = Snapshot::decode(&bytes).expect("a snapshot");
+        assert_eq!(snapshot.encode(), bytes, "written and read");
+        self.now = Time::ZERO;
+        self.session = Session::resume(policy, 2, snapshot, self.now).expect("a session");
+        self.forget();
+        self.feed(Input::Start);
+    }
+
+    /// The bytes of a snapshot.
+    pub fn snapshot(&self) -> Vec<u8> {
+        let snapshot = self.session.snapshot(self.now);
+        snapshot.expect("a snapshot").encode()
     }
 
     // What happens.

@@ -145,6 +145,11 @@ fn every_cause_has_a_kind_a_sentence_and_data() {
             "was stopped",
             json!({"kind": "closing", "phase": "service", "command": "cmd --x", "stderr_tail": ["bye"]}),
         ),
+        (
+            cause(Reason::OwnerEnded, Phase::Service),
+            "was lost with the process that had started it",
+            json!({"kind": "owner_ended", "phase": "service", "command": "cmd --x"}),
+        ),
     ];
     for (cause, predicate, data) in cases {
         assert_eq!(cause.predicate(), predicate);
@@ -844,6 +849,10 @@ fn a_server_at_an_address_is_neither_started_nor_stopped() {
         (Reason::Unresponsive(soon), "answered nothing for 3 s"),
         (Reason::Requested, "was given a new session on request"),
         (Reason::Closing, "is not needed any more"),
+        (
+            Reason::OwnerEnded,
+            "was disconnected when the process that held its session ended",
+        ),
     ] {
         assert_eq!(remote(reason, Phase::Service).predicate(), words);
     }

@@ -19,6 +19,7 @@ const EVENTS: [(&[Step], u8); 7] = [
             Step::Eof(1),
             Step::WriteFails(1),
             Step::WrapperExits(1, 0),
+            Step::TakeOver,
         ],
         1,
     ),

@@ -15,6 +15,7 @@ mod refusals;
 mod schedule;
 mod server;
 mod sweeps;
+mod takeovers;
 mod world;
 
 use std::collections::BTreeMap;
@@ -41,6 +42,7 @@ fn prepare(seed: u64) -> (World, Vec<Step>, u64) {
         false => refusals::strew(seed, &mut schedule),
     }
     sweeps::strew(seed, &mut schedule);
+    takeovers::strew(seed, &mut schedule);
     let mut apart = Dice::new(seed ^ 0x1a7e_0001);
     if apart.below(2) == 0 {
         add_late(&mut apart, &mut schedule);

@@ -96,6 +96,8 @@ pub enum Step {
     Sleep(u16),
     HostBlocked(bool),
     Restart,
+    /// The process that owns the session ends, and another one goes on with it.
+    TakeOver,
     Stop,
     HostCloses,
 }

@@ -23,6 +23,7 @@ mod observed;
 mod reading;
 mod refusals;
 mod steps;
+mod takeover;
 
 /// The invariant that broke, and how.
 pub type Broken = String;

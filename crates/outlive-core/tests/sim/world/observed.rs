@@ -37,6 +37,13 @@ impl Observed {
         Observed(Some(steps))
     }
 
+    /// The session has another owner, whom the same observer watches.
+    pub fn follow(&self, session: &mut Session) {
+        if let Some(steps) = &self.0 {
+            session.observe(steps.clone());
+        }
+    }
+
     /// Whether what was told makes sense, and agrees with the size of the ledger.
     pub fn check(&self, ledger: usize) -> Result<(), Broken> {
         let Some(steps) = &self.0 else { return Ok(()) };

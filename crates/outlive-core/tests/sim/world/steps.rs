@@ -148,6 +148,7 @@ impl World {
                 self.feed(Input::HostBlocked(blocked))
             }
             Step::Restart => self.restart(),
+            Step::TakeOver => self.take_over(),
             Step::Stop => {
                 self.stopping = true;
                 self.stop_asked = true;
