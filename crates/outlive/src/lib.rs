@@ -336,7 +336,8 @@ pub use gateway::Gateway;
 pub use http_client::{Challenge, Credentials, Remote, RemoteError, Transport};
 pub use observer::Observer;
 pub use outlive_core::{
-    Cause, Error, Generation, Id, Policy, Time, cause, error, event, policy, protocol, request,
+    Cause, Error, Generation, Id, Policy, Snapshot, Time, cause, error, event, policy, protocol,
+    request, snapshot,
 };
 #[cfg(feature = "macros")]
 pub use outlive_macros::{tool, tools};

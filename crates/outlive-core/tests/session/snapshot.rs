@@ -781,6 +781,9 @@ fn a_second_death_beside_a_cancellation_is_blamed_on_it() {
         p.own_result(pong, "{}");
         p.call(id + 10, "risky");
         p.forget();
+        // A suspect is asked whether it lives before it is given more.
+        p.own_result(pong + 1, "{}");
+        assert_eq!(p.at_link(), [call(id + 10, "risky")]);
         p.die(Exit::Code(1));
         let absorbs = |event: &Event| matches!(event, Event::AbsorbingCancels { .. });
         assert_eq!(

@@ -1,17 +1,20 @@
 //! How a client comes to be.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use outlive_core::cause::{Cause, Phase, Reason};
 use outlive_core::error::{Error, Outcome};
 use outlive_core::policy::{Policy, PolicyError};
 use outlive_core::protocol::version::{LEGACY, MODERN};
+use outlive_core::snapshot::{ResumeError, Snapshot};
+use outlive_core::{Session, Time};
 use serde_json::{Value, json};
 use tokio::runtime::{self, Handle as Runtime};
 
 use super::downstream::ClientDownstream;
 use super::handler::{Elicitation, Handlers, Roots, Sampling};
+use super::resume::Former;
 use super::{Client, Era, Handle, Peer, Shared, State, wire};
 use crate::driver::address::{Address, Connect, Guarded};
 use crate::driver::connector::Connector;
@@ -41,6 +44,7 @@ pub struct Builder<S = ()> {
     era: Option<Era>,
     spins: bool,
     handlers: Handlers,
+    resumed: Option<Snapshot>,
 }
 
 impl Builder {
@@ -55,6 +59,7 @@ impl Builder {
             era: None,
             spins: true,
             handlers: Handlers::default(),
+            resumed: None,
         }
     }
 
@@ -130,6 +135,7 @@ impl<S> Builder<S> {
             era: self.era,
             spins: self.spins,
             handlers: self.handlers,
+            resumed: self.resumed,
         }
     }
 
@@ -186,6 +192,45 @@ impl<S> Builder<S> {
         self
     }
 
+    /// Goes on with the session of another client, perhaps of an earlier process, of which this is a
+    /// [snapshot](Client::snapshot): the server is told what that client had told it, subscriptions and the log level
+    /// included, and this one is told which lists have changed meanwhile. Its first [`events`](Client::events) begin
+    /// with what happened while it was connecting.
+    ///
+    /// To the server it is the client that it was: [`info`](Builder::info), [`era`](Builder::era) and what it can be
+    /// asked are as they were, so it should be given the same handlers. Calls that were in flight have ended with
+    /// whoever waited for them, and are not repeated.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use outlive::client::Event;
+    /// use outlive::{Client, Command, Snapshot};
+    ///
+    /// let server = Command::new("python", ["server.py"]);
+    /// let client = match std::fs::read("session") {
+    ///     Ok(bytes) => Client::builder().command(server).resume(Snapshot::decode(&bytes)?),
+    ///     Err(_) => Client::builder().command(server),
+    /// };
+    /// let client = client.connect().await?;
+    /// let mut events = client.events();
+    /// # let ended = async {};
+    /// // …until this process is told to end:
+    /// ended.await;
+    /// std::fs::write("session", client.snapshot().await?.encode())?;
+    /// client.close().await;
+    /// while let Some(event) = events.next().await {
+    ///     if let Event::ToolsChanged { added, removed, .. } = event {
+    ///         println!("new: {added:?}, gone: {removed:?}");
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn resume(mut self, snapshot: Snapshot) -> Self {
+        self.resumed = Some(snapshot);
+        self
+    }
+
     /// Lets the server ask a model.
     pub fn sampling(mut self, handler: impl Sampling) -> Self {
         self.handlers.set_sampling(handler);
@@ -206,7 +251,8 @@ impl<S> Builder<S> {
 }
 
 impl<S> Builder<S> {
-    /// Connects and shakes hands. Fails if the server does not come up; afterwards it may come and go.
+    /// Connects and shakes hands, or goes on where another client was ([`resume`](Builder::resume)). Fails if the server
+    /// does not come up; afterwards it may come and go.
     ///
     /// The connection is owned by one task of the tokio runtime this is called in, which must have its
     /// I/O and time drivers enabled; outside of one, by a thread of its own. The client that is
@@ -228,10 +274,21 @@ impl<S> Builder<S> {
         let shared = Arc::new(Shared::new(&policy));
         let (server, handlers, spins) = (self.server, self.handlers, self.spins);
         let seed = crate::run::seed();
+        let unresumable = |error: ResumeError| misconfigured(error.to_string());
+        let (session, former) = match self.resumed {
+            None => (None, None),
+            Some(snapshot) => {
+                let former = Former::read(&snapshot).map_err(unresumable)?;
+                let session = Session::resume(policy.clone(), seed, snapshot, Time::ZERO);
+                (Some(session.map_err(unresumable)?), Some(former))
+            }
+        };
+        // Nobody can listen before the client is returned, and then it may have been told.
+        let events = former.as_ref().map(|_| shared.watch.events());
         let run = {
             let (shared, handlers) = (shared.clone(), handlers.clone());
             move |runtime: Runtime| {
-                let downstream = ClientDownstream::new(shared, handlers, runtime, spins);
+                let downstream = ClientDownstream::new(shared, handlers, runtime, spins, session);
                 server.run(downstream, policy, seed)
             }
         };
@@ -247,8 +304,12 @@ impl<S> Builder<S> {
                 shared,
                 handlers,
                 runtime,
+                events: Mutex::new(events),
             }),
         };
+        if let Some(former) = former {
+            return client.go_on(former, self.connect_timeout, label).await;
+        }
         let greeting = Greeting {
             client: client.clone(),
             info: self.info,
@@ -266,7 +327,7 @@ impl<S> Builder<S> {
 }
 
 /// The server has not been greeted in time: why, as far as that is known.
-fn too_late(client: &Client, label: Arc<str>, after: Duration) -> Error {
+pub(super) fn too_late(client: &Client, label: Arc<str>, after: Duration) -> Error {
     let cause = match client.state() {
         State::Down { cause, .. } | State::Failed { cause, .. } => cause,
         State::Connecting { .. } | State::Ready { .. } | State::Closed => {

@@ -11,7 +11,8 @@ use bytes::Bytes;
 use outlive_core::error::{Error, Outcome, Refusal};
 use outlive_core::message::Kind;
 use outlive_core::protocol::List;
-use outlive_core::{Event as CoreEvent, Frame, Id, Input, Message, Time};
+use outlive_core::snapshot::{Snapshot, SnapshotError};
+use outlive_core::{Event as CoreEvent, Frame, Id, Input, Message, Session, Time};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
@@ -89,6 +90,10 @@ pub(crate) struct ClientDownstream {
     reporter: Reporter,
     /// Whose thread this is, if it may be kept busy to look for answers.
     thread: Option<Thread>,
+    /// The session of another process, to go on with.
+    resumed: Option<Session>,
+    /// Who wants a snapshot of the session.
+    snapshots: Vec<oneshot::Sender<Result<Snapshot, SnapshotError>>>,
 }
 
 impl ClientDownstream {
@@ -97,6 +102,7 @@ impl ClientDownstream {
         handlers: Handlers,
         runtime: Handle,
         spins: bool,
+        resumed: Option<Session>,
     ) -> ClientDownstream {
         let thread = match runtime.runtime_flavor() {
             RuntimeFlavor::CurrentThread => Thread::Only,
@@ -111,6 +117,8 @@ impl ClientDownstream {
             asks: HashMap::new(),
             reporter: Reporter::new(),
             thread: spins.then_some(thread),
+            resumed,
+            snapshots: Vec::new(),
         }
     }
 
@@ -257,6 +265,17 @@ impl Downstream for ClientDownstream {
         self.thread.filter(|_| !self.pending.is_empty())
     }
 
+    fn session(&mut self) -> Option<Session> {
+        self.resumed.take()
+    }
+
+    fn look_at(&mut self, session: &Session, now: Time) {
+        for wanted in self.snapshots.drain(..) {
+            // Who no longer waits for it does not need it.
+            let _ = wanted.send(session.snapshot(now));
+        }
+    }
+
     fn poll_next(&mut self, cx: &mut Context<'_>, open: bool, _look: Look) -> Poll<Option<Input>> {
         loop {
             let command = match mailbox::next(&mut self.commands, open) {
@@ -279,6 +298,10 @@ impl Downstream for ClientDownstream {
                 Command::Cancel { id, reason } => self.cancel(id, reason),
                 Command::Notify(frame) | Command::Answer(frame) => {
                     Some(Input::Host(Frame::read(frame)))
+                }
+                Command::Snapshot(wanted) => {
+                    self.snapshots.push(wanted);
+                    None
                 }
                 Command::Restart => Some(Input::Restart),
                 Command::Stop => Some(Input::Stop),

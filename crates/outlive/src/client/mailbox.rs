@@ -10,6 +10,8 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use outlive_core::error::{Error, Limit, Outcome};
 use outlive_core::policy::{Limits, Terms};
+use outlive_core::snapshot::{Snapshot, SnapshotError};
+use tokio::sync::oneshot;
 
 use super::downstream::Pending;
 
@@ -31,6 +33,8 @@ pub(crate) enum Command {
     Answer(Bytes),
     /// Put a new server under the session.
     Restart,
+    /// Tell what another process has to know to go on with the session.
+    Snapshot(oneshot::Sender<Result<Snapshot, SnapshotError>>),
     /// End the session.
     Stop,
 }
@@ -71,7 +75,9 @@ impl Ranked for Command {
             Command::Call { .. } => Rank::Call,
             Command::Notify(_) => Rank::Notice,
             Command::Answer(_) => Rank::Answer,
-            Command::Cancel { .. } | Command::Restart | Command::Stop => Rank::Urgent,
+            Command::Cancel { .. } | Command::Restart | Command::Snapshot(_) | Command::Stop => {
+                Rank::Urgent
+            }
         }
     }
 }

@@ -54,6 +54,7 @@ mod downstream;
 mod event;
 mod handler;
 pub(crate) mod mailbox;
+mod resume;
 mod ticket;
 mod tool;
 pub(crate) mod watch;
@@ -70,8 +71,8 @@ use bytes::Bytes;
 use outlive_core::Message;
 use outlive_core::error::{Bound, Error, Outcome};
 use outlive_core::policy::Policy;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::oneshot;
@@ -105,7 +106,7 @@ const ATTEMPTS: usize = 4;
 const PAGES: usize = 10_000;
 
 /// What is known of the server from the handshake.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Peer {
     era: Era,
     version: String,
@@ -128,6 +129,8 @@ struct Handle {
     handlers: Handlers,
     /// Where handlers run.
     runtime: Runtime,
+    /// What a client that was resumed has been told before anybody could listen, for the first who does.
+    events: Mutex<Option<Listen<Event>>>,
 }
 
 impl std::fmt::Debug for Handle {
@@ -321,7 +324,8 @@ impl Client {
 
     /// What happens from now on.
     pub fn events(&self) -> Listen<Event> {
-        self.handle.shared.watch.events()
+        let first = lock(&self.handle.events).take();
+        first.unwrap_or_else(|| self.handle.shared.watch.events())
     }
 
     /// Waits until calls go through. Fails if that will not be for a while, or never.

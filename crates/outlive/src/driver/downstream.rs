@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 
 use outlive_core::error::Refusal;
 use outlive_core::request::Observer;
-use outlive_core::{Event, Id, Input, Message, Meter, Time};
+use outlive_core::{Event, Id, Input, Message, Meter, Session, Time};
 
 use crate::io::spin::{Look, Thread};
 
@@ -25,6 +25,14 @@ pub trait Downstream {
     fn thread(&self) -> Option<Thread> {
         None
     }
+
+    /// The session to go on with, if it is not to be a new one.
+    fn session(&mut self) -> Option<Session> {
+        None
+    }
+
+    /// All that the host has said was handed to the session, and what came of it was carried out.
+    fn look_at(&mut self, _session: &Session, _now: Time) {}
 
     /// What the host says or wants next; nothing, if the server should have its turn first. No
     /// more of its messages are taken in unless `open`.

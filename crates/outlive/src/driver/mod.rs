@@ -126,11 +126,11 @@ struct Driver<D, U: Upstream> {
 }
 
 impl<D: Downstream, U: Upstream> Driver<D, U> {
-    fn new(down: D, up: U, policy: Policy, seed: u64) -> Driver<D, U> {
+    fn new(mut down: D, up: U, policy: Policy, seed: u64) -> Driver<D, U> {
         let begun = Instant::now();
         Driver {
             link_high: policy.limits.in_flight_bytes,
-            session: Session::new(policy, seed),
+            session: down.session().unwrap_or_else(|| Session::new(policy, seed)),
             arisen: VecDeque::new(),
             fed: false,
             left: INPUTS,
@@ -162,6 +162,7 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
                 self.collect();
             }
             let mut again = self.poll_host(cx);
+            self.down.look_at(&self.session, self.now);
             let read_host = self.reads_host();
             for index in 0..self.links.len() {
                 again |= self.poll_link(cx, index);

@@ -7,6 +7,7 @@ mod layers;
 #[cfg(feature = "macros")]
 mod macros;
 mod numbers;
+mod resume;
 mod shutdown;
 mod state;
 mod traits;

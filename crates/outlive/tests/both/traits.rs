@@ -9,8 +9,9 @@ use outlive::server::{
     self, AskError, BuildError, CancelReason, Ctx, Elicited, Json, Responder, ServerHandle,
     ToolError, ToolResult, Unanswered,
 };
+use outlive::snapshot::{ResumeError, SnapshotError};
 use outlive::{Cause, Client, Command, Connect, Ended, Error, Generation, Id, Policy, Secrets};
-use outlive::{Server, Time, bytes, event, serde_json};
+use outlive::{Server, Snapshot, Time, bytes, event, serde_json};
 
 fn shared<T: Send + Sync + 'static>() {}
 fn sent<T: Send + 'static>() {}
@@ -32,6 +33,7 @@ const _: fn() = || {
     shared::<(Outcome, Bound, Limit, StructuredError, CallResult)>();
     shared::<(Policy, Limits, Backoff, Breaker, Liveness, Cancel, Retry)>();
     shared::<(PolicyError, Generation, Id, Time, Ended, Secrets)>();
+    shared::<(Snapshot, SnapshotError, ResumeError)>();
     shared::<(event::Event, bytes::Bytes, serde_json::Value)>();
     shared::<(Server, ServerHandle, Ctx, BuildError, CancelReason)>();
     shared::<(AskError, Unanswered, Elicited<u8>, Json<u8>)>();
