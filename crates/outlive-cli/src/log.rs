@@ -20,7 +20,7 @@ use crate::rate_limit::{Kind, RateLimit, Untold};
 use crate::settings::{LogFormat, LogLevel, Settings};
 
 /// How often it is looked whether there is something to sum up.
-const GLANCE: Duration = Duration::from_millis(250);
+const SUMMARY_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Writes the events of a session, and the server's standard error, where the settings say.
 #[derive(Debug)]
@@ -194,7 +194,7 @@ impl Lines {
         let lines = self.clone();
         let sum_up = move || {
             while lines.rate_limit.next().is_some() {
-                thread::sleep(GLANCE);
+                thread::sleep(SUMMARY_INTERVAL);
                 lines.tell(lines.rate_limit.due(Instant::now()));
             }
             lines.summing.store(false, Ordering::Release);

@@ -18,7 +18,7 @@ const QUEUE: usize = 8 << 20;
 const AT_ONCE: usize = 1024;
 
 /// How long a reader that does not read may delay our end.
-const FAREWELL: Duration = Duration::from_millis(500);
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Writes lines in the background. Clones write to the same place.
 #[derive(Clone, Debug)]
@@ -91,7 +91,7 @@ impl LogWriter {
             .take();
         let begun = Instant::now();
         while thread.as_ref().is_some_and(|thread| !thread.is_finished())
-            && begun.elapsed() < FAREWELL
+            && begun.elapsed() < FLUSH_TIMEOUT
         {
             thread::sleep(Duration::from_millis(1));
         }

@@ -42,7 +42,7 @@ pub(crate) enum Place {
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) message: Message,
-    pub(crate) ticket: RequestKey,
+    pub(crate) key: RequestKey,
     pub(crate) place: Place,
     pub(crate) accepted: Time,
     /// Since when it has been where it is.
@@ -123,7 +123,7 @@ impl Entry {
 
     /// The request, as its observers see it.
     pub(crate) fn observed(&self) -> Request<'_> {
-        Request::new(Some(self.ticket.0), &self.message)
+        Request::new(Some(self.key.0), &self.message)
     }
 
     /// The request in words, for error messages.
@@ -210,23 +210,23 @@ pub(crate) struct Ledger {
     listens: usize,
     held: usize,
     held_bytes: usize,
-    next_ticket: u64,
+    next_key: u64,
     /// No entry is due earlier. (Some may have left since; then it is early, which is harmless.)
     earliest: Option<Time>,
 }
 
 impl Ledger {
     /// An empty one, in which the next request that is accepted has this number.
-    pub(crate) fn going_on(next_ticket: u64) -> Ledger {
+    pub(crate) fn going_on(next_key: u64) -> Ledger {
         Ledger {
-            next_ticket,
+            next_key,
             ..Ledger::default()
         }
     }
 
     /// The number of the next request.
-    pub(crate) fn next_ticket(&self) -> u64 {
-        self.next_ticket
+    pub(crate) fn next_key(&self) -> u64 {
+        self.next_key
     }
 
     pub(crate) fn contains(&self, id: &Id) -> bool {
@@ -289,11 +289,11 @@ impl Ledger {
 
     /// Accepts a request. Its id must not be in the table.
     pub(crate) fn accept(&mut self, message: Message, terms: Terms, now: Time) -> Id {
-        let ticket = RequestKey(self.next_ticket);
-        self.next_ticket += 1;
+        let key = RequestKey(self.next_key);
+        self.next_key += 1;
         let entry = Entry {
             message,
-            ticket,
+            key,
             place: Place::Held { since: now },
             accepted: now,
             placed: now,
@@ -395,7 +395,7 @@ impl Ledger {
     pub(crate) fn supersede(&mut self, by: &Entry) {
         for entry in self.entries.entries.iter_mut().flatten() {
             entry.superseded |=
-                entry.is_state() && entry.ticket < by.ticket && entry.is_about_the_same(by);
+                entry.is_state() && entry.key < by.key && entry.is_about_the_same(by);
         }
     }
 
@@ -495,9 +495,9 @@ impl Ledger {
         let all = self.entries.iter();
         let mut found: Vec<_> = all
             .filter(|(_, e)| which(e))
-            .map(|(id, e)| (e.ticket, id))
+            .map(|(id, e)| (e.key, id))
             .collect();
-        found.sort_unstable_by_key(|(ticket, _)| *ticket);
+        found.sort_unstable_by_key(|(key, _)| *key);
         found.into_iter().map(|(_, id)| id.clone()).collect()
     }
 

@@ -85,7 +85,7 @@ impl Welcome {
 /// A request that a new server has to be told too.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
-    ticket: RequestKey,
+    key: RequestKey,
     pub(crate) request: Message,
 }
 
@@ -94,14 +94,14 @@ impl Memory {
     /// has now put together from pages of more than one server.
     pub(crate) fn learn(
         &mut self,
-        ticket: RequestKey,
+        key: RequestKey,
         request: &Message,
         result: &[u8],
         most_subscriptions: usize,
     ) -> Option<List> {
         let mut torn = None;
         let asked = || Asked {
-            ticket,
+            key,
             request: request.clone(),
         };
         match request.method_bytes() {
@@ -109,8 +109,8 @@ impl Memory {
                 let welcome = Welcome::read(result);
                 // A handshake begins a new session: what was asked for before it is void. What was asked for after it
                 // may have been answered before it.
-                self.level = self.level.take().filter(|level| level.ticket > ticket);
-                self.subscriptions.retain(|_, it| it.ticket > ticket);
+                self.level = self.level.take().filter(|level| level.key > key);
+                self.subscriptions.retain(|_, it| it.key > key);
                 self.era = Some(Era::Legacy);
                 self.initialize = Some(request.clone());
                 self.version = welcome.version;

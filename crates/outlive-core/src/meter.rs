@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use crate::cause::CauseKind;
 use crate::event::{Direction, DropReason, Event, State, StateKind, Unexecuted};
-use crate::request::{Again, Ending, Observer, Request, Step};
+use crate::request::{Again, Observer, Request, RequestEnd, Step};
 use crate::time::Time;
 use crate::words::words;
 
@@ -98,7 +98,7 @@ pub const BUCKETS: [Duration; 16] = [
 /// What several sessions have counted.
 #[derive(Debug, Default)]
 pub struct Meter {
-    requests: [[AtomicU64; Ending::COUNT]; Method::ALL.len()],
+    requests: [[AtomicU64; RequestEnd::COUNT]; Method::ALL.len()],
     latency: [Latency; Method::ALL.len()],
     lost: [AtomicU64; CauseKind::ALL.len()],
     dropped: [[AtomicU64; Direction::ALL.len()]; DropReason::ALL.len()],
@@ -134,11 +134,11 @@ impl Meter {
     }
 
     /// Requests that have ended: by method, how, and how many. Those that never happened are left out.
-    pub fn requests(&self) -> impl Iterator<Item = (Method, Ending, u64)> {
+    pub fn requests(&self) -> impl Iterator<Item = (Method, RequestEnd, u64)> {
         let cells = Method::ALL.into_iter().zip(&self.requests);
         cells
             .flat_map(|(method, row)| {
-                let row = Ending::all().zip(row);
+                let row = RequestEnd::all().zip(row);
                 row.map(move |(ending, count)| (method, ending, count.load(Relaxed)))
             })
             .filter(|(.., count)| *count > 0)
@@ -226,7 +226,7 @@ impl Observer for Meter {
             Step::Settled { how, took } => {
                 let (method, ending) = (Method::of(request.method) as usize, how.ending());
                 self.requests[method][ending.index()].fetch_add(1, Relaxed);
-                if matches!(ending, Ending::Ok | Ending::Error) {
+                if matches!(ending, RequestEnd::Ok | RequestEnd::Error) {
                     self.latency[method].note(took);
                 }
             }
@@ -390,8 +390,8 @@ mod tests {
 
     #[test]
     fn every_ending_has_a_place_of_its_own() {
-        let places: Vec<usize> = Ending::all().map(Ending::index).collect();
-        assert_eq!(places, (0..Ending::COUNT).collect::<Vec<_>>());
+        let places: Vec<usize> = RequestEnd::all().map(RequestEnd::index).collect();
+        assert_eq!(places, (0..RequestEnd::COUNT).collect::<Vec<_>>());
     }
 
     #[test]
@@ -414,8 +414,8 @@ mod tests {
         assert_eq!(
             requests,
             [
-                (Method::ToolsCall, Ending::Ok, 1),
-                (Method::Other, Ending::Ok, 3)
+                (Method::ToolsCall, RequestEnd::Ok, 1),
+                (Method::Other, RequestEnd::Ok, 3)
             ]
         );
         let (method, latency) = meter.latency().next().expect("a histogram");
@@ -449,7 +449,7 @@ mod tests {
             meter.requests().next(),
             Some((
                 Method::Ping,
-                Ending::Failed(ErrorKind::CancelledByCaller),
+                RequestEnd::Failed(ErrorKind::CancelledByCaller),
                 1
             ))
         );

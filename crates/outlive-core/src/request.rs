@@ -96,7 +96,7 @@ pub enum Settled<'a> {
 
 /// How a request ended, without the particulars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Ending {
+pub enum RequestEnd {
     /// The server answered with a result.
     Ok,
     /// The server answered with an error.
@@ -107,14 +107,14 @@ pub enum Ending {
     Failed(ErrorKind),
 }
 
-impl Ending {
+impl RequestEnd {
     /// How many there are.
     pub const COUNT: usize = 3 + ErrorKind::ALL.len();
 
     /// All of them.
-    pub fn all() -> impl Iterator<Item = Ending> {
-        let failed = ErrorKind::ALL.into_iter().map(Ending::Failed);
-        [Ending::Ok, Ending::Error, Ending::Abandoned]
+    pub fn all() -> impl Iterator<Item = RequestEnd> {
+        let failed = ErrorKind::ALL.into_iter().map(RequestEnd::Failed);
+        [RequestEnd::Ok, RequestEnd::Error, RequestEnd::Abandoned]
             .into_iter()
             .chain(failed)
     }
@@ -122,25 +122,25 @@ impl Ending {
     /// Its place among all of them.
     pub const fn index(self) -> usize {
         match self {
-            Ending::Ok => 0,
-            Ending::Error => 1,
-            Ending::Abandoned => 2,
-            Ending::Failed(kind) => 3 + kind as usize,
+            RequestEnd::Ok => 0,
+            RequestEnd::Error => 1,
+            RequestEnd::Abandoned => 2,
+            RequestEnd::Failed(kind) => 3 + kind as usize,
         }
     }
 
     /// The word for it in logs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Ending::Ok => "ok",
-            Ending::Error => "error",
-            Ending::Abandoned => "abandoned",
-            Ending::Failed(kind) => kind.as_str(),
+            RequestEnd::Ok => "ok",
+            RequestEnd::Error => "error",
+            RequestEnd::Abandoned => "abandoned",
+            RequestEnd::Failed(kind) => kind.as_str(),
         }
     }
 }
 
-impl fmt::Display for Ending {
+impl fmt::Display for RequestEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -148,13 +148,13 @@ impl fmt::Display for Ending {
 
 impl Settled<'_> {
     /// The same without the particulars.
-    pub fn ending(self) -> Ending {
+    pub fn ending(self) -> RequestEnd {
         match self {
-            Settled::Answered { is_error: false } => Ending::Ok,
-            Settled::Answered { is_error: true } => Ending::Error,
-            Settled::Abandoned => Ending::Abandoned,
-            Settled::Cancelled => Ending::Failed(ErrorKind::CancelledByCaller),
-            Settled::Failed(error) => Ending::Failed(error.error_kind()),
+            Settled::Answered { is_error: false } => RequestEnd::Ok,
+            Settled::Answered { is_error: true } => RequestEnd::Error,
+            Settled::Abandoned => RequestEnd::Abandoned,
+            Settled::Cancelled => RequestEnd::Failed(ErrorKind::CancelledByCaller),
+            Settled::Failed(error) => RequestEnd::Failed(error.error_kind()),
         }
     }
 }

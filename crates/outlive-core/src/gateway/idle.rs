@@ -18,7 +18,7 @@ pub const STANDBY: Duration = Duration::from_secs(120);
 const RECHECK: Duration = Duration::from_secs(1);
 
 /// What is to become of a server.
-enum Verdict {
+enum Retention {
     Stop,
     /// Not to be looked at before this moment.
     Keep(Option<Time>),
@@ -35,16 +35,16 @@ impl<S: Used> Gateway<S> {
         self.next = None;
         let all: Vec<ServerId> = self.servers.keys().copied().collect();
         for id in all {
-            match self.verdict(id, now) {
-                Verdict::Stop => self.stop(id, Urgency::Graceful, now),
-                Verdict::Keep(until) => self.wake_by(until),
+            match self.retention(id, now) {
+                Retention::Stop => self.stop(id, Urgency::Graceful, now),
+                Retention::Keep(until) => self.wake_by(until),
             }
         }
     }
 
     /// A server was started, or put on standby: it has to be looked at in time.
     pub(super) fn arm(&mut self, id: ServerId, now: Time) {
-        if let Verdict::Keep(until) = self.verdict(id, now) {
+        if let Retention::Keep(until) = self.retention(id, now) {
             self.wake_by(until);
         }
     }
@@ -54,18 +54,18 @@ impl<S: Used> Gateway<S> {
         self.next = known.min();
     }
 
-    fn verdict(&mut self, id: ServerId, now: Time) -> Verdict {
+    fn retention(&mut self, id: ServerId, now: Time) -> Retention {
         let Some(server) = self.servers.get_mut(&id) else {
-            return Verdict::Keep(None);
+            return Retention::Keep(None);
         };
         let usage = server.usage();
         match (server.phase, server.sharing) {
-            (Phase::Stopping(_), _) | (Phase::Serving, Sharing::Dedicated) => Verdict::Keep(None),
+            (Phase::Stopping(_), _) | (Phase::Serving, Sharing::Dedicated) => Retention::Keep(None),
             (Phase::Standby(since), _) if now < since + STANDBY => {
-                Verdict::Keep(Some(since + STANDBY))
+                Retention::Keep(Some(since + STANDBY))
             }
-            (Phase::Standby(_), _) if usage.handshaking => Verdict::Keep(Some(now + RECHECK)),
-            (Phase::Standby(_), _) => Verdict::Stop,
+            (Phase::Standby(_), _) if usage.handshaking => Retention::Keep(Some(now + RECHECK)),
+            (Phase::Standby(_), _) => Retention::Stop,
             (Phase::Serving, sharing) => {
                 server.used = server.last_use(&usage, now);
                 let idle = now - server.used;
@@ -73,7 +73,7 @@ impl<S: Used> Gateway<S> {
                 if idle_stop.is_some_and(|after| idle >= after)
                     || usage.legacy_only && idle >= LEGACY_MEMORY
                 {
-                    return Verdict::Stop;
+                    return Retention::Stop;
                 }
                 let idle_stop = idle_stop.map(|after| server.used + after);
                 // It may turn out to speak legacy revisions only with its next use, and not sooner.
@@ -81,7 +81,7 @@ impl<S: Used> Gateway<S> {
                     true => server.used + LEGACY_MEMORY,
                     false => now + LEGACY_MEMORY,
                 });
-                Verdict::Keep(idle_stop.into_iter().chain(legacy).min())
+                Retention::Keep(idle_stop.into_iter().chain(legacy).min())
             }
         }
     }

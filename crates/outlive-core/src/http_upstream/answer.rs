@@ -13,7 +13,7 @@ use crate::time::Time;
 /// What an answer to `initialize` or `server/discover` says.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Welcome {
+struct InitializeResult {
     protocol_version: Option<String>,
     #[serde(default)]
     supported_versions: Vec<String>,
@@ -113,7 +113,7 @@ impl HttpUpstream {
         let Some(result) = answer.result().filter(|_| greets) else {
             return;
         };
-        let welcome: Welcome = serde_json::from_slice(result).unwrap_or_default();
+        let welcome: InitializeResult = serde_json::from_slice(result).unwrap_or_default();
         if let Some(version) = welcome.protocol_version {
             self.agreed = true;
             self.out.push_back(Output::Version(version));

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::course::{Course, Led};
+use super::redirect::{NextStep, Redirects};
 use super::{Attempt, Failure, Head, HttpUpstream, Output, Slot, Transport};
 use crate::cause::StartFailure;
 use crate::dispatch;
@@ -35,7 +35,7 @@ enum State {
 pub(super) struct Channel {
     state: State,
     events: Events,
-    course: Course,
+    redirects: Redirects,
     attempt: Option<Attempt>,
     due: Option<Time>,
 }
@@ -47,7 +47,7 @@ impl HttpUpstream {
         let mut channel = Channel {
             state: State::Opening,
             events: Events::new(self.config.limit),
-            course: Course::default(),
+            redirects: Redirects::default(),
             attempt: None,
             due: None,
         };
@@ -62,7 +62,7 @@ impl HttpUpstream {
         self.out.push_back(Output::Get {
             attempt,
             cursor: None,
-            to: channel.course.to.clone(),
+            to: channel.redirects.to.clone(),
         });
         self.channel = Some(channel);
     }
@@ -71,23 +71,23 @@ impl HttpUpstream {
         let Some(mut channel) = self.channel.take() else {
             return;
         };
-        match channel.course.follow(&head, true, self.config.login) {
-            Led::Moved => {
+        match channel.redirects.follow(&head, true, self.config.login) {
+            NextStep::Moved => {
                 self.abort(channel.attempt.take());
                 self.get_channel(channel);
             }
-            Led::Elsewhere(why) => self.unopened(now, channel, why, false),
-            Led::Challenged => {
+            NextStep::Elsewhere(why) => self.unopened(now, channel, why, false),
+            NextStep::Challenged => {
                 self.abort(channel.attempt.take());
                 channel.state = State::Challenged;
                 self.channel = Some(channel);
                 self.challenged(now, Slot::Channel, &head);
             }
-            Led::Here if !head.is_success() => {
+            NextStep::Here if !head.is_success() => {
                 let why = format!("status {}", head.status);
                 self.unopened(now, channel, why, head.is_server_error());
             }
-            Led::Here if !head.stream => {
+            NextStep::Here if !head.stream => {
                 self.unopened(
                     now,
                     channel,
@@ -95,7 +95,7 @@ impl HttpUpstream {
                     false,
                 );
             }
-            Led::Here => {
+            NextStep::Here => {
                 channel.state = State::Begun;
                 self.channel = Some(channel);
             }

@@ -2,7 +2,7 @@
 //!
 //! A session that the server knows by a name is ended there too (DELETE), once all has left that was to; unless the
 //! server has denied it, or is not there. Whether it cares is its business, so it is not waited for longer than
-//! [`FAREWELL`].
+//! [`DELETE_TIMEOUT`].
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::link::{LinkInput, RequestFailure};
 use crate::time::Time;
 
 /// How long a server may take to hear that its session is not needed any more.
-pub const FAREWELL: Duration = Duration::from_secs(2);
+pub const DELETE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How far the end has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl HttpUpstream {
         }
         self.ending = Ending::Leaving;
         let attempt = self.attempt(Slot::Delete);
-        self.due.insert((now + FAREWELL, Slot::Delete));
+        self.due.insert((now + DELETE_TIMEOUT, Slot::Delete));
         let to = self.begun_at.clone();
         self.out.push_back(Output::Delete { attempt, to });
     }

@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use super::refusal::Refusal;
+use super::refusal::HttpRefusal;
 use crate::link::RequestFailure;
 use crate::message::Message;
 use crate::protocol::code;
@@ -15,7 +15,7 @@ use crate::protocol::code;
 const WORDS: usize = 200;
 
 /// A modern request was refused as by a legacy server.
-pub(super) fn legacy_only(refusal: &Refusal) -> RequestFailure {
+pub(super) fn legacy_only(refusal: &HttpRefusal) -> RequestFailure {
     RequestFailure::WrongEra(format!(
         "The server refused it with status {}{}, as servers do that speak only versions of the protocol \
          before 2026-07-28. A host can use it that begins with `initialize`.",

@@ -9,9 +9,9 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 
 use super::answer::is_answer;
-use super::course::{Course, Led};
 use super::heartbeat::Heartbeat;
-use super::refusal::{Refusal, changes_nothing};
+use super::redirect::{NextStep, Redirects};
+use super::refusal::{HttpRefusal, changes_nothing};
 use super::{Attempt, Failure, Head, HttpUpstream, Output, SESSION_ENDED, Slot, era};
 use crate::dispatch;
 use crate::frame::Frame;
@@ -52,7 +52,7 @@ pub(super) enum State {
     /// It was refused for its headers, and there may be others.
     Mismatched(Box<Refused>),
     /// It was refused and would now be taken; the session is asked. What is told if it says no.
-    Undecided(Resend, Box<Verdict>),
+    Undecided(Resend, Box<Conclusion>),
     /// The answer is being read.
     Body(Framer),
     /// The answer is to come on a stream.
@@ -76,16 +76,16 @@ pub(super) struct Broken {
 
 /// What is told of a request that is not answered.
 #[derive(Debug)]
-pub(super) struct Verdict {
+pub(super) struct Conclusion {
     pub(super) input: LinkInput,
     /// Whether the session is to be asked if it is still known.
     pub(super) doubtful: bool,
 }
 
-impl From<LinkInput> for Verdict {
-    fn from(input: LinkInput) -> Verdict {
+impl From<LinkInput> for Conclusion {
+    fn from(input: LinkInput) -> Conclusion {
         let doubtful = false;
-        Verdict { input, doubtful }
+        Conclusion { input, doubtful }
     }
 }
 
@@ -109,7 +109,7 @@ pub(super) struct Exchange {
     pub(super) state: State,
     /// The HTTP request that is under way.
     pub(super) attempt: Option<Attempt>,
-    pub(super) course: Course,
+    pub(super) redirects: Redirects,
     /// The server may be one that speaks HTTP+SSE.
     may_be_sse: bool,
     /// Its headers were found wrong before.
@@ -141,7 +141,7 @@ impl Exchange {
             message,
             state: State::Posted,
             attempt: None,
-            course: Course::default(),
+            redirects: Redirects::default(),
             may_be_sse: false,
             mismatched: false,
             mirrored: 0,
@@ -157,8 +157,8 @@ impl Exchange {
     }
 
     /// Why the server refused it, as far as it has said.
-    pub(super) fn refusal(&self, refused: &Refused) -> Refusal {
-        Refusal::new(
+    pub(super) fn refusal(&self, refused: &Refused) -> HttpRefusal {
+        HttpRefusal::new(
             refused.head.status,
             refused.head.retry_after,
             refused.body.clone().freeze(),
@@ -167,7 +167,7 @@ impl Exchange {
     }
 
     /// The request fails with this status.
-    pub(super) fn rejected(&self, status: u16) -> Verdict {
+    pub(super) fn rejected(&self, status: u16) -> Conclusion {
         let retry_after = None;
         let failure = RequestFailure::Rejected {
             status,
@@ -228,7 +228,7 @@ impl HttpUpstream {
         self.out.push_back(Output::Post {
             attempt,
             message: it.message.clone(),
-            to: it.course.to.clone(),
+            to: it.redirects.to.clone(),
         });
         self.keep(slot, it, None);
         if let (true, Slot::Message(number)) = (left, slot) {
@@ -295,10 +295,16 @@ impl HttpUpstream {
     }
 
     /// An exchange is over without an answer.
-    pub(super) fn conclude(&mut self, now: Time, slot: Slot, it: &Exchange, verdict: Verdict) {
+    pub(super) fn conclude(
+        &mut self,
+        now: Time,
+        slot: Slot,
+        it: &Exchange,
+        conclusion: Conclusion,
+    ) {
         if slot != Slot::Listing {
-            self.pass(now, verdict.input);
-            if verdict.doubtful {
+            self.pass(now, conclusion.input);
+            if conclusion.doubtful {
                 self.pass(now, LinkInput::MaybeExpired);
             }
         }
@@ -340,26 +346,26 @@ impl HttpUpstream {
         it.mirrored = head.mirrored;
         let status = head.status;
         match it
-            .course
+            .redirects
             .follow(&head, changes_nothing(&it.message), self.config.login)
         {
-            Led::Moved => {
+            NextStep::Moved => {
                 let otherwise = it.rejected(status);
                 self.ask(now, slot, it, Resend::Redirected, otherwise);
             }
-            Led::Elsewhere(why) if it.is_request() => {
+            NextStep::Elsewhere(why) if it.is_request() => {
                 let elsewhere = it.failed(RequestFailure::Elsewhere { status, why });
                 self.conclude(now, slot, &it, elsewhere.into());
             }
-            Led::Elsewhere(_) => self.over(now, slot, &it),
-            Led::Challenged => {
+            NextStep::Elsewhere(_) => self.over(now, slot, &it),
+            NextStep::Challenged => {
                 it.state = State::Challenged(Refused::new(head.clone()));
                 self.keep(slot, it, None);
                 self.call_home(now, slot);
                 self.challenged(now, slot, &head);
             }
-            Led::Here if head.is_success() => self.accepted(now, slot, it, &head),
-            Led::Here => {
+            NextStep::Here if head.is_success() => self.accepted(now, slot, it, &head),
+            NextStep::Here => {
                 self.read_refusal(now, slot, it, Refused::new(head));
             }
         }
@@ -371,8 +377,8 @@ impl HttpUpstream {
             return self.over(now, slot, &it);
         }
         if it.message.is("initialize") {
-            self.begun_at = it.course.to.clone();
-            if let Some(to) = it.course.to.clone().filter(|_| it.course.stays) {
+            self.begun_at = it.redirects.to.clone();
+            if let Some(to) = it.redirects.to.clone().filter(|_| it.redirects.stays) {
                 self.out.push_back(Output::Settle(to));
             }
             // An `initialize` within a session need not name it again.
@@ -440,21 +446,27 @@ impl HttpUpstream {
         }
         if it.may_be_sse && refusal.may_be_sse() {
             self.refused = Some(status);
-            let otherwise = self.verdict(&it, refusal);
+            let otherwise = self.conclusion(&it, refusal);
             return self.ask(now, slot, it, Resend::OlderTransport, otherwise);
         }
-        let verdict = self.verdict(&it, refusal);
-        self.conclude(now, slot, &it, verdict);
+        let conclusion = self.conclusion(&it, refusal);
+        self.conclude(now, slot, &it, conclusion);
     }
 
     /// There are no better headers for a call than those it had.
-    pub(super) fn keep_refused(&mut self, now: Time, slot: Slot, it: &Exchange, refusal: Refusal) {
-        let verdict = self.verdict(it, refusal);
-        self.conclude(now, slot, it, verdict);
+    pub(super) fn keep_refused(
+        &mut self,
+        now: Time,
+        slot: Slot,
+        it: &Exchange,
+        refusal: HttpRefusal,
+    ) {
+        let conclusion = self.conclusion(it, refusal);
+        self.conclude(now, slot, it, conclusion);
     }
 
     /// What a refusal means for its request, and what it tells about the server.
-    fn verdict(&mut self, it: &Exchange, refusal: Refusal) -> Verdict {
+    fn conclusion(&mut self, it: &Exchange, refusal: HttpRefusal) -> Conclusion {
         if it.message.is_modern() && refusal.code().is_some_and(code::is_modern_only) {
             self.know(|known| known.modern = true);
         } else if it.message.is_modern() && refusal.is_of_legacy() {
@@ -466,11 +478,11 @@ impl HttpUpstream {
                 return it.failed(era::legacy_only(&refusal)).into();
             }
         }
-        match refusal.verdict(&it.message) {
+        match refusal.conclusion(&it.message) {
             (LinkInput::Frame(Frame::Message(answer)), _) if it.message.is("initialize") => {
                 LinkInput::Frame(Frame::Message(era::explain(answer))).into()
             }
-            (input, doubtful) => Verdict { input, doubtful },
+            (input, doubtful) => Conclusion { input, doubtful },
         }
     }
 

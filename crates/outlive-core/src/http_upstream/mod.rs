@@ -29,7 +29,7 @@
 //! | `resume` | the rest of a stream that broke |
 //! | `answer` | what a server says in an exchange, and whether that is the answer |
 //! | `refusal` | what a response without an answer means |
-//! | `course` | redirects and challenges |
+//! | `redirect` | redirects and challenges |
 //! | `credentials` | one asks for other credentials, and the others wait |
 //! | `listing` | tools listed again, for the sake of a call's headers |
 //! | `server_stream` | the stream on which a legacy server speaks unasked |
@@ -41,7 +41,6 @@
 
 mod answer;
 mod channel;
-mod course;
 mod credentials;
 mod ending;
 mod era;
@@ -49,6 +48,7 @@ mod exchange;
 mod heartbeat;
 mod known;
 mod listing;
+mod redirect;
 mod refusal;
 mod resend;
 mod resume;
@@ -66,9 +66,9 @@ use crate::link::{LinkInput, RequestFailure};
 use crate::message::{Id, Message};
 use crate::time::Time;
 
-pub use course::{MOST_CHALLENGES, MOST_REDIRECTS};
-pub use ending::FAREWELL;
+pub use ending::DELETE_TIMEOUT;
 pub use known::{Known, Transport};
+pub use redirect::{MOST_CHALLENGES, MOST_REDIRECTS};
 
 use channel::Channel;
 use credentials::Login;
@@ -229,7 +229,7 @@ pub enum Output {
         /// Where, if not at the address of the session.
         to: Option<String>,
     },
-    /// DELETE the session, without us: nothing is told of it, and it takes no longer than [`FAREWELL`].
+    /// DELETE the session, without us: nothing is told of it, and it takes no longer than [`DELETE_TIMEOUT`].
     Leave {
         /// Where, if not at the address of the session.
         to: Option<String>,

@@ -32,7 +32,7 @@ fn is_modern(code: i64) -> bool {
 
 /// A response that is no answer.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct HttpRefusal {
     pub(super) status: u16,
     pub(super) retry_after: Option<Duration>,
     pub(super) body: Bytes,
@@ -43,18 +43,18 @@ pub(super) struct Refusal {
     pub(super) in_session: bool,
 }
 
-impl Refusal {
+impl HttpRefusal {
     pub(super) fn new(
         status: u16,
         retry_after: Option<Duration>,
         body: Bytes,
         in_session: bool,
-    ) -> Refusal {
+    ) -> HttpRefusal {
         let error = match Frame::read_body(body.clone()) {
             Frame::Message(it) if it.kind() == Kind::Response && has_error(&it) => Some(it),
             _ => None,
         };
-        Refusal {
+        HttpRefusal {
             status,
             retry_after,
             body,
@@ -102,7 +102,7 @@ impl Refusal {
     }
 
     /// What it means for this request, and whether the session is to be asked if it is still known.
-    pub(super) fn verdict(self, request: &Message) -> (LinkInput, bool) {
+    pub(super) fn conclusion(self, request: &Message) -> (LinkInput, bool) {
         let id = request.id().cloned().unwrap_or(Id::Null);
         let status = self.status;
         let lost = self.is_session_lost();
@@ -171,18 +171,18 @@ pub(super) fn sounds_lost(answer: &Message) -> bool {
 mod tests {
     use super::*;
 
-    fn refusal(status: u16, body: &str, in_session: bool) -> Refusal {
-        Refusal::new(status, None, body.to_string().into(), in_session)
+    fn refusal(status: u16, body: &str, in_session: bool) -> HttpRefusal {
+        HttpRefusal::new(status, None, body.to_string().into(), in_session)
     }
 
-    fn verdict(status: u16, body: &str, in_session: bool) -> String {
+    fn conclusion(status: u16, body: &str, in_session: bool) -> String {
         verdict_on("tools/call", status, body, in_session)
     }
 
     fn verdict_on(method: &str, status: u16, body: &str, in_session: bool) -> String {
         let request = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"{method}"}}"#);
         let request = Message::read(request.into()).unwrap();
-        let (input, asks) = refusal(status, body, in_session).verdict(&request);
+        let (input, asks) = refusal(status, body, in_session).conclusion(&request);
         match input {
             LinkInput::Expired { .. } => "expired".into(),
             LinkInput::Frame(Frame::Message(it)) if asks => {
@@ -214,12 +214,16 @@ mod tests {
             (410, "Session expired"),
             (401, "Unauthorized: Session not found"),
         ] {
-            assert_eq!(verdict(status, body, true), "expired", "{status} {body}");
-            assert_ne!(verdict(status, body, false), "expired", "{status} {body}");
+            assert_eq!(conclusion(status, body, true), "expired", "{status} {body}");
+            assert_ne!(
+                conclusion(status, body, false),
+                "expired",
+                "{status} {body}"
+            );
         }
-        assert_eq!(verdict(400, "no", true), "rejected 400");
-        assert_eq!(verdict(401, "session expired", true), "rejected 401");
-        assert_eq!(verdict(403, "session not found", true), "rejected 403");
+        assert_eq!(conclusion(400, "no", true), "rejected 400");
+        assert_eq!(conclusion(401, "session expired", true), "rejected 401");
+        assert_eq!(conclusion(403, "session not found", true), "rejected 403");
     }
 
     #[test]
@@ -236,12 +240,12 @@ mod tests {
             (410, "session expired"),
         ] {
             for id in ["7", "\"7\""] {
-                let told = verdict(status, &says(id, words), true);
+                let told = conclusion(status, &says(id, words), true);
                 assert!(told.starts_with("asks about"), "{status} {words}: {told}");
                 assert!(told.contains(words), "{status} {words}: {told}");
             }
             for id in ["null", "\"server-error\"", "8"] {
-                assert_eq!(verdict(status, &says(id, words), true), "expired");
+                assert_eq!(conclusion(status, &says(id, words), true), "expired");
             }
             // Where nothing is done, it is sent again if that is what the words are about.
             let listed = verdict_on("tools/list", status, &says("7", words), true);
@@ -249,7 +253,7 @@ mod tests {
         }
         // Without a session there is none to ask for.
         assert_eq!(
-            verdict(404, &says("7", "no such file"), false),
+            conclusion(404, &says("7", "no such file"), false),
             says("7", "no such file")
         );
     }
@@ -257,7 +261,7 @@ mod tests {
     #[test]
     fn an_error_of_the_server_reaches_whom_it_answers() {
         let body = "{\n \"jsonrpc\": \"2.0\", \"id\": null,\n \"error\": {\"code\": -32022, \"message\": \"no\"}}\n";
-        let told = verdict(400, body, false);
+        let told = conclusion(400, body, false);
         assert!(told.contains("\"id\": 7"), "{told}");
         assert!(told.contains("-32022"), "{told}");
     }
@@ -269,22 +273,28 @@ mod tests {
             r#"{"error":null}"#,
             r#"{"error":{"message":"no code"}}"#,
         ] {
-            assert_eq!(verdict(400, body, true), "rejected 400", "{body}");
-            assert_eq!(verdict(502, body, true), "lost: status 502", "{body}");
-            assert_eq!(verdict(303, body, true), "lost: status 303", "{body}");
+            assert_eq!(conclusion(400, body, true), "rejected 400", "{body}");
+            assert_eq!(conclusion(502, body, true), "lost: status 502", "{body}");
+            assert_eq!(conclusion(303, body, true), "lost: status 303", "{body}");
         }
     }
 
     #[test]
     fn what_may_have_been_executed_is_not_called_rejected() {
         for status in [300, 301, 302, 303, 304, 408, 500, 502, 504, 520] {
-            assert_eq!(verdict(status, "", true), format!("lost: status {status}"));
+            assert_eq!(
+                conclusion(status, "", true),
+                format!("lost: status {status}")
+            );
         }
         for status in [307, 308, 401, 403, 413, 429, 503, 501] {
             let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"no"}}"#;
-            assert_eq!(verdict(status, "", true), format!("rejected {status}"));
+            assert_eq!(conclusion(status, "", true), format!("rejected {status}"));
             if matches!(status, 401 | 403 | 429 | 503) {
-                assert_eq!(verdict(status, error, true), format!("rejected {status}"));
+                assert_eq!(
+                    conclusion(status, error, true),
+                    format!("rejected {status}")
+                );
             }
         }
     }

@@ -3,7 +3,7 @@
 //! The server has not executed it, and would take it in another way. Whether it is sent again is not for the transport
 //! to say: the session knows if the host still waits for it, and how often it has been sent.
 
-use super::exchange::{Exchange, State, Verdict};
+use super::exchange::{Conclusion, Exchange, State};
 use super::{HttpUpstream, Slot};
 use crate::dispatch;
 use crate::link::{LinkInput, Resend};
@@ -13,14 +13,14 @@ use crate::time::Time;
 impl HttpUpstream {
     /// Asks the session whether this request may be sent again; what is told if not. What is no request of the
     /// session's (a notification, a list of tools) has no entry in the ledger, does no harm twice, and is sent again as
-    /// often as a [course](super::course) lets it.
+    /// often as a [redirect](super::redirect) lets it.
     pub(super) fn ask(
         &mut self,
         now: Time,
         slot: Slot,
         mut it: Box<Exchange>,
         why: Resend,
-        otherwise: Verdict,
+        otherwise: Conclusion,
     ) {
         self.abort(it.attempt.take());
         let Slot::Message(number) = slot else {

@@ -4,9 +4,9 @@
 //! events ids keeps the rest for whoever asks for it with the last of them. That is no second request: nothing is
 //! executed again.
 
-use super::course::{Course, Led};
 use super::exchange::{Broken, Exchange, State, Streaming};
 use super::heartbeat::Heartbeat;
+use super::redirect::{NextStep, Redirects};
 use super::{Head, HttpUpstream, Output, SESSION_ENDED, Slot};
 use crate::time::Time;
 
@@ -35,7 +35,7 @@ impl HttpUpstream {
         let streaming = &mut broken.streaming;
         let at = now + streaming.pauses.next(streaming.events.retry());
         it.state = State::Paused(broken);
-        it.course = Course::default();
+        it.redirects = Redirects::default();
         self.keep(slot, it, Some(at));
     }
 
@@ -55,7 +55,7 @@ impl HttpUpstream {
         self.out.push_back(Output::Get {
             attempt,
             cursor: cursor.map(str::to_string),
-            to: it.course.to.clone(),
+            to: it.redirects.to.clone(),
         });
         it.state = State::Resuming(broken);
         self.keep(slot, it, None);
@@ -69,21 +69,21 @@ impl HttpUpstream {
         mut broken: Broken,
         head: Head,
     ) {
-        match it.course.follow(&head, true, self.config.login) {
-            Led::Moved => {
+        match it.redirects.follow(&head, true, self.config.login) {
+            NextStep::Moved => {
                 self.abort(it.attempt.take());
                 self.resume(now, slot, it, broken);
             }
-            Led::Elsewhere(_) => {
+            NextStep::Elsewhere(_) => {
                 self.resume_given_up(now, slot, &it, &broken.why, "it has moved");
             }
-            Led::Challenged => {
+            NextStep::Challenged => {
                 self.abort(it.attempt.take());
                 it.state = State::Barred(broken);
                 self.keep(slot, it, None);
                 self.challenged(now, slot, &head);
             }
-            Led::Here if head.is_stream() => {
+            NextStep::Here if head.is_stream() => {
                 let streaming = &mut broken.streaming;
                 streaming.events.resume(self.config.limit);
                 streaming.since = now;
@@ -91,7 +91,7 @@ impl HttpUpstream {
                 it.state = State::Stream(broken.streaming);
                 self.keep(slot, it, None);
             }
-            Led::Here => {
+            NextStep::Here => {
                 let words = format!("status {}", head.status);
                 self.abort(it.attempt.take());
                 match head.is_server_error() || head.status == 429 {

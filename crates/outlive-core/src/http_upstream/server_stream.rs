@@ -5,8 +5,8 @@
 //! says nothing about the session. Whoever waits to send is told when the server listens: see
 //! [`dispatch`](crate::dispatch).
 
-use super::course::{Course, Led};
 use super::heartbeat::Heartbeat;
+use super::redirect::{NextStep, Redirects};
 use super::{Attempt, Failure, Head, HttpUpstream, Output, Slot, Transport};
 use crate::dispatch;
 use crate::link::LinkInput;
@@ -35,7 +35,7 @@ pub(super) struct ServerStream {
     events: Events,
     pauses: Reconnect,
     heartbeat: Heartbeat,
-    course: Course,
+    redirects: Redirects,
     /// It has been open before.
     was_open: bool,
     /// When it was asked for.
@@ -53,7 +53,7 @@ impl HttpUpstream {
             events: Events::new(self.config.limit),
             pauses: Reconnect::of_the_server(),
             heartbeat: Heartbeat::new(now),
-            course: Course::default(),
+            redirects: Redirects::default(),
             was_open: false,
             begun: now,
             attempt: None,
@@ -77,7 +77,7 @@ impl HttpUpstream {
         self.out.push_back(Output::Get {
             attempt,
             cursor: stream.events.cursor().map(str::to_string),
-            to: stream.course.to.clone(),
+            to: stream.redirects.to.clone(),
         });
         self.keep_server_stream(stream, None);
     }
@@ -106,19 +106,19 @@ impl HttpUpstream {
         let Some(mut stream) = self.server_stream.take() else {
             return;
         };
-        match stream.course.follow(&head, true, self.config.login) {
-            Led::Moved => {
+        match stream.redirects.follow(&head, true, self.config.login) {
+            NextStep::Moved => {
                 self.abort(stream.attempt.take());
                 return self.open_server_stream(now, stream);
             }
-            Led::Elsewhere(_) => return self.forget_server_stream(now, stream),
-            Led::Challenged => {
+            NextStep::Elsewhere(_) => return self.forget_server_stream(now, stream),
+            NextStep::Challenged => {
                 self.abort(stream.attempt.take());
                 stream.state = State::Challenged;
                 self.keep_server_stream(stream, None);
                 return self.challenged(now, Slot::ServerStream, &head);
             }
-            Led::Here => {}
+            NextStep::Here => {}
         }
         self.server_stream_answered(now, stream, &head);
     }
@@ -215,7 +215,7 @@ impl HttpUpstream {
         stream.state = State::Paused {
             announce: was_open && !healthy,
         };
-        stream.course = Course::default();
+        stream.redirects = Redirects::default();
         self.keep_server_stream(stream, Some(now + pause));
         // A stream that broke is opened again before anybody calls, unless that takes long.
         if healthy && was_open {

@@ -48,7 +48,7 @@ impl Entry {
     /// Where it is, is told by where it is written. Its clock, if it stands, runs on: the person who was asked is asked
     /// no more.
     pub(crate) fn write(&self, out: &mut Writer) {
-        out.number(self.ticket.number());
+        out.number(self.key.number());
         out.message(&self.message);
         out.past(self.accepted);
         out.past(self.placed);
@@ -88,14 +88,14 @@ impl Entry {
     /// A request that waits since it was put where it was.
     pub(crate) fn read(from: &mut Reader) -> Read<Entry> {
         const WHAT: &str = "a request";
-        let ticket = RequestKey::read(from)?;
+        let key = RequestKey::read(from)?;
         let message = from.message(Kind::Request, WHAT)?;
         let accepted = from.past(WHAT)?;
         let placed = from.past(WHAT)?;
         let waited = from.maybe(WHAT, |from| from.past(WHAT))?;
         Ok(Entry {
             message,
-            ticket,
+            key,
             place: Place::Held {
                 since: waited.unwrap_or(placed),
             },

@@ -82,13 +82,13 @@ impl Memory {
 }
 
 fn write_asked(out: &mut Writer, asked: &Asked) {
-    out.number(asked.ticket.number());
+    out.number(asked.key.number());
     out.message(&asked.request);
 }
 
 fn read_asked(from: &mut Reader, method: &str, what: &'static str) -> Read<Asked> {
     Ok(Asked {
-        ticket: RequestKey::read(from)?,
+        key: RequestKey::read(from)?,
         request: from.message_of(Kind::Request, method, what)?,
     })
 }

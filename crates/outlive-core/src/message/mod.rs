@@ -456,10 +456,10 @@ struct Draft {
     unescaped_method: Option<Box<str>>,
 }
 
-type Verdict = Result<Kind, (DefectKind, String)>;
+type Classified = Result<Kind, (DefectKind, String)>;
 
 impl Draft {
-    fn read(&mut self, line: &[u8]) -> Verdict {
+    fn read(&mut self, line: &[u8]) -> Classified {
         if !can_be_read(line.len()) {
             return refuse(DefectKind::NotAMessage, "longer than 2 GiB");
         }
@@ -468,7 +468,7 @@ impl Draft {
     }
 
     /// Reads a line whose first `head` bytes have been taken: all members before the one that begins there.
-    fn read_from(&mut self, line: &[u8], head: usize) -> Verdict {
+    fn read_from(&mut self, line: &[u8], head: usize) -> Classified {
         let mut cursor = Cursor::inside(line, head, usize::from(head > 0));
         let walked = match line.first() {
             Some(b'[') => elements(&mut cursor, line, |_| ()),
@@ -502,7 +502,7 @@ impl Draft {
         }
     }
 
-    fn classify(&mut self, line: &[u8]) -> Verdict {
+    fn classify(&mut self, line: &[u8]) -> Classified {
         let Envelope {
             jsonrpc,
             id,
@@ -583,7 +583,7 @@ fn refuse<T>(what: DefectKind, detail: impl Into<String>) -> Result<T, (DefectKi
     Err((what, detail.into()))
 }
 
-fn batch(line: &[u8]) -> Verdict {
+fn batch(line: &[u8]) -> Classified {
     let inner = line[1..].trim_ascii_start();
     if inner.starts_with(b"]") {
         return refuse(DefectKind::NotAMessage, "an empty batch");

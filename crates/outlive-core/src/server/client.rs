@@ -13,7 +13,7 @@ use crate::time::Time;
 
 use super::channel::Channel;
 use super::close::Ending;
-use super::refusal::Refusal;
+use super::refusal::ServerRefusal;
 use super::request::{CancelReason, scope};
 use super::{Output, Server};
 
@@ -45,7 +45,7 @@ impl Server {
     fn on_defect(&mut self, now: Time, defect: Defect) {
         if let Some(id) = &defect.id {
             if defect.has_method {
-                let refusal = Refusal::defect(&defect);
+                let refusal = ServerRefusal::defect(&defect);
                 return self.refuse_id(self.current, &defect.id_json, "", &refusal);
             }
             let error = Error::Protocol {
@@ -64,7 +64,7 @@ impl Server {
         let limit = self.policy.message;
         if let Some(id) = &line.id {
             if line.has_method {
-                let refusal = Refusal::too_large(limit);
+                let refusal = ServerRefusal::too_large(limit);
                 return self.refuse_id(self.current, &line.id_json, "", &refusal);
             }
             let answer = true;
@@ -88,13 +88,13 @@ impl Server {
 
     fn on_request(&mut self, now: Time, message: Message) {
         if message.id_json().len() > LONGEST_ID {
-            return self.refuse(&message, &Refusal::long_id());
+            return self.refuse(&message, &ServerRefusal::long_id());
         }
         let scope = scope(Era::of(&message), self.current);
         let taken =
             |id: &Id| self.table.live(scope, id).is_some() || self.subscriptions.is_open(scope, id);
         if message.id().is_some_and(taken) {
-            return self.refuse(&message, &Refusal::duplicate_id());
+            return self.refuse(&message, &ServerRefusal::duplicate_id());
         }
         match Era::of(&message) {
             Era::Modern => self.modern_request(now, message),
@@ -105,7 +105,7 @@ impl Server {
     fn legacy_request(&mut self, now: Time, message: Message) {
         match message.method() {
             method if !self.policy.handshake => {
-                let refusal = Refusal::uninitialized(method);
+                let refusal = ServerRefusal::uninitialized(method);
                 return self.refuse(&message, &refusal);
             }
             "ping" => return self.answer_plainly(&message, "{}"),
@@ -113,7 +113,7 @@ impl Server {
             _ => {}
         }
         let Some(peer) = self.peer.clone() else {
-            let refusal = Refusal::uninitialized(message.method());
+            let refusal = ServerRefusal::uninitialized(message.method());
             return self.refuse(&message, &refusal);
         };
         match message.method() {
@@ -125,7 +125,7 @@ impl Server {
             }
             // These are modern, and say so in their metadata.
             method if method::is_modern_request(method) => {
-                let refusal = Refusal::uninitialized(method);
+                let refusal = ServerRefusal::uninitialized(method);
                 self.refuse(&message, &refusal);
             }
             _ if !self.may_handle(&message) => {}
@@ -145,7 +145,7 @@ impl Server {
             "subscriptions/listen" if !self.is_ending() => self.listen(&message),
             // The revision has done away with these.
             method if method::is_legacy_request(method) => {
-                let refusal = Refusal::method_not_found(method);
+                let refusal = ServerRefusal::method_not_found(method);
                 self.refuse(&message, &refusal);
             }
             _ if !self.may_handle(&message) => {}
@@ -164,9 +164,9 @@ impl Server {
     /// Whether a handler may be given this request; if not, it has been refused.
     fn may_handle(&mut self, message: &Message) -> bool {
         let refusal = if self.is_ending() {
-            Refusal::shutting_down(message.method(), false)
+            ServerRefusal::shutting_down(message.method(), false)
         } else if !self.policy.methods.contains(message.method()) {
-            Refusal::method_not_found(message.method())
+            ServerRefusal::method_not_found(message.method())
         } else {
             return true;
         };

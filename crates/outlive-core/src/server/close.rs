@@ -9,7 +9,7 @@
 use crate::error::{Error, Outcome};
 use crate::time::Time;
 
-use super::refusal::Refusal;
+use super::refusal::ServerRefusal;
 use super::request::{CancelReason, Ticket};
 use super::table::Place;
 use super::{CloseKind, Output, Server, ServerEvent};
@@ -90,7 +90,7 @@ impl Server {
         self.clear_subscriptions();
         for ticket in self.table.tickets(|entry| entry.place == Place::Queued) {
             if let Some(entry) = self.table.remove(ticket) {
-                let refusal = Refusal::shutting_down(&entry.what(), false);
+                let refusal = ServerRefusal::shutting_down(&entry.what(), false);
                 self.refuse_on(entry.channel, &entry.message, &refusal);
             }
         }
@@ -124,7 +124,7 @@ impl Server {
     /// Drops a handler at the end of everything.
     pub(super) fn finish(&mut self, now: Time, ticket: Ticket) {
         if let Some(entry) = self.table.get(ticket).filter(|entry| entry.is_live()) {
-            let refusal = Refusal::shutting_down(&entry.what(), true);
+            let refusal = ServerRefusal::shutting_down(&entry.what(), true);
             let (message, channel) = (entry.message.clone(), entry.channel);
             self.refuse_on(channel, &message, &refusal);
         }

@@ -11,7 +11,7 @@ use crate::protocol::Era;
 use crate::time::Time;
 
 use super::close::ended;
-use super::refusal::Refusal;
+use super::refusal::ServerRefusal;
 use super::request::{CancelReason, Peer, Request, Ticket};
 use super::result::{self, Marks};
 use super::table::{Entry, Place};
@@ -33,7 +33,7 @@ impl Server {
                 true => Limit::queued(self.policy.queue),
                 false => Limit::queued_bytes(self.policy.queue_bytes),
             };
-            let refusal = Refusal::beyond(limit, message.method());
+            let refusal = ServerRefusal::beyond(limit, message.method());
             return self.refuse(&message, &refusal);
         }
         self.table
@@ -141,7 +141,7 @@ impl Server {
                 None => how.to_string(),
             },
         });
-        let refusal = Refusal::fault(&entry.what(), how);
+        let refusal = ServerRefusal::fault(&entry.what(), how);
         let line = Message::failure(id_json, refusal.error.to_json().as_bytes());
         self.send(entry.channel, line);
     }
@@ -187,7 +187,7 @@ impl Server {
             Place::Running if entry.told => self.finish(now, ticket),
             Place::Running => {
                 let after = self.policy.deadline.unwrap_or_default();
-                let refusal = Refusal::timeout(&entry.what(), after);
+                let refusal = ServerRefusal::timeout(&entry.what(), after);
                 let (message, channel) = (entry.message.clone(), entry.channel);
                 self.refuse_on(channel, &message, &refusal);
                 self.cancel(now, ticket, CancelReason::Deadline);

@@ -13,7 +13,7 @@ use crate::message::Message;
 use crate::protocol::version::{self, MODERN};
 use crate::protocol::{Era, List, meta};
 
-use super::refusal::Refusal;
+use super::refusal::ServerRefusal;
 use super::request::Peer;
 use super::{Level, Server, ServerEvent};
 
@@ -66,7 +66,7 @@ pub(crate) struct Introduction {
 }
 
 impl Introduction {
-    pub(crate) fn read(meta: &[u8]) -> Result<Introduction, Refusal> {
+    pub(crate) fn read(meta: &[u8]) -> Result<Introduction, ServerRefusal> {
         #[derive(Default, Deserialize)]
         struct Fields<'a> {
             #[serde(borrow, rename = "io.modelcontextprotocol/protocolVersion")]
@@ -87,7 +87,7 @@ impl Introduction {
                 .then(|| Bytes::copy_from_slice(raw.as_bytes()))
         };
         let wrong = |words: &str| {
-            Err(Refusal::invalid_params(format!(
+            Err(ServerRefusal::invalid_params(format!(
                 "The request was not executed: {words}."
             )))
         };
@@ -98,7 +98,7 @@ impl Introduction {
             return wrong("the protocol version in its `_meta` is not a string");
         };
         if version != MODERN {
-            return Err(Refusal::unsupported_version(&version));
+            return Err(ServerRefusal::unsupported_version(&version));
         }
         let Some(capabilities) = object(fields.capabilities) else {
             return wrong(&format!(
@@ -128,7 +128,10 @@ impl Introduction {
 
 impl Server {
     /// Who sends this modern request. Most clients say the same on every one, so it is read once.
-    pub(super) fn introduction(&mut self, message: &Message) -> Result<Introduction, Refusal> {
+    pub(super) fn introduction(
+        &mut self,
+        message: &Message,
+    ) -> Result<Introduction, ServerRefusal> {
         let meta = message.meta().unwrap_or_default();
         if let Some(known) = self.known.as_ref().filter(|known| known.meta == meta) {
             return Ok(known.clone());
@@ -152,7 +155,7 @@ impl Server {
             client_info: Option<&'a RawValue>,
         }
         if self.peer.is_some() {
-            return self.refuse(message, &Refusal::initialized_before());
+            return self.refuse(message, &ServerRefusal::initialized_before());
         }
         let params: Params<'_> =
             serde_json::from_slice(message.params().unwrap_or(b"{}")).unwrap_or_default();
@@ -223,7 +226,7 @@ impl Server {
             None => {
                 let levels = Level::ALL.map(Level::as_str).join(", ");
                 let sentence = format!("`level` must be one of {levels}.");
-                self.refuse(message, &Refusal::invalid_params(sentence));
+                self.refuse(message, &ServerRefusal::invalid_params(sentence));
             }
         }
     }

@@ -74,7 +74,7 @@ pub use self::request::{CancelReason, Peer, Request, Ticket};
 use self::ask::Asks;
 use self::close::Ending;
 use self::handshake::{Features, Introduction};
-use self::refusal::Refusal;
+use self::refusal::ServerRefusal;
 use self::round::States;
 use self::subscriptions::Subscriptions;
 use self::table::Table;
@@ -350,16 +350,22 @@ impl Server {
     }
 
     /// Answers the request being read with an error of ours.
-    fn refuse(&mut self, message: &Message, refusal: &Refusal) {
+    fn refuse(&mut self, message: &Message, refusal: &ServerRefusal) {
         self.refuse_on(self.current, message, refusal);
     }
 
     /// Answers a request that came on this channel with an error of ours.
-    fn refuse_on(&mut self, channel: Channel, message: &Message, refusal: &Refusal) {
+    fn refuse_on(&mut self, channel: Channel, message: &Message, refusal: &ServerRefusal) {
         self.refuse_id(channel, message.id_json(), message.method(), refusal);
     }
 
-    fn refuse_id(&mut self, channel: Channel, id_json: &[u8], method: &str, refusal: &Refusal) {
+    fn refuse_id(
+        &mut self,
+        channel: Channel,
+        id_json: &[u8],
+        method: &str,
+        refusal: &ServerRefusal,
+    ) {
         if self.is_mute() {
             return;
         }

@@ -26,21 +26,21 @@ fn short(name: &str) -> &str {
 
 /// An error of ours.
 #[derive(Clone, Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct ServerRefusal {
     /// The word for it in logs.
     pub(crate) kind: &'static str,
     pub(crate) error: RpcError,
 }
 
-impl Refusal {
+impl ServerRefusal {
     /// An error of the taxonomy, in words of our own.
-    fn known(error: &Error, outcome: Outcome, sentence: String) -> Refusal {
+    fn known(error: &Error, outcome: Outcome, sentence: String) -> ServerRefusal {
         let about = json!({ "outlive": {
             "kind": error.kind(),
             "outcome": outcome.as_str(),
             "retryable": error.is_retryable(),
         }});
-        Refusal {
+        ServerRefusal {
             kind: error.kind(),
             error: RpcError {
                 code: error.code(),
@@ -51,45 +51,45 @@ impl Refusal {
     }
 
     /// A request that breaks the protocol.
-    fn protocol(words: &str, unreadable: bool) -> Refusal {
+    fn protocol(words: &str, unreadable: bool) -> ServerRefusal {
         let error = Error::Protocol {
             what: words.to_string(),
             unreadable,
             outcome: Outcome::Rejected,
         };
         let sentence = format!("The request was not executed: {words}.");
-        Refusal::known(&error, Outcome::Rejected, sentence)
+        ServerRefusal::known(&error, Outcome::Rejected, sentence)
     }
 
-    pub(crate) fn defect(defect: &Defect) -> Refusal {
-        Refusal::protocol(&defect.detail, defect.what != DefectKind::Ambiguous)
+    pub(crate) fn defect(defect: &Defect) -> ServerRefusal {
+        ServerRefusal::protocol(&defect.detail, defect.what != DefectKind::Ambiguous)
     }
 
-    pub(crate) fn duplicate_id() -> Refusal {
-        Refusal::protocol("a request with the same id is still in flight", false)
+    pub(crate) fn duplicate_id() -> ServerRefusal {
+        ServerRefusal::protocol("a request with the same id is still in flight", false)
     }
 
-    pub(crate) fn long_id() -> Refusal {
+    pub(crate) fn long_id() -> ServerRefusal {
         let words = format!("its id is longer than {LONGEST_ID} bytes");
-        Refusal::protocol(&words, false)
+        ServerRefusal::protocol(&words, false)
     }
 
-    pub(crate) fn initialized_before() -> Refusal {
+    pub(crate) fn initialized_before() -> ServerRefusal {
         let words = "this connection is initialized already, and goes on as it is";
-        Refusal::protocol(words, false)
+        ServerRefusal::protocol(words, false)
     }
 
     /// 2026-07-28 wants −32602 for a request without its metadata; earlier revisions want no code
     /// in particular for one that comes before the handshake.
-    pub(crate) fn uninitialized(method: &str) -> Refusal {
-        Refusal::invalid_params(format!(
+    pub(crate) fn uninitialized(method: &str) -> ServerRefusal {
+        ServerRefusal::invalid_params(format!(
             "{} was not executed: the connection is not initialized. Send `initialize` first, or \
              name a protocol version and the client's capabilities in `params._meta` of each request ({MODERN}).",
             short(method)
         ))
     }
 
-    pub(crate) fn too_large(limit: usize) -> Refusal {
+    pub(crate) fn too_large(limit: usize) -> ServerRefusal {
         let error = Error::TooLarge {
             limit,
             answer: false,
@@ -97,11 +97,11 @@ impl Refusal {
         let sentence = format!(
             "The request is longer than the limit of {limit} bytes and was not read. Send less."
         );
-        Refusal::known(&error, Outcome::Rejected, sentence)
+        ServerRefusal::known(&error, Outcome::Rejected, sentence)
     }
 
     /// The same where the limit is somebody else's.
-    pub(crate) fn too_long(len: u64) -> Refusal {
+    pub(crate) fn too_long(len: u64) -> ServerRefusal {
         let error = Error::TooLarge {
             limit: 0,
             answer: false,
@@ -109,19 +109,19 @@ impl Refusal {
         let sentence = format!(
             "The request has {len} bytes. That is too many, and it was not read. Send less."
         );
-        Refusal::known(&error, Outcome::Rejected, sentence)
+        ServerRefusal::known(&error, Outcome::Rejected, sentence)
     }
 
-    pub(crate) fn overloaded(what: &str) -> Refusal {
-        Refusal::busy("The server has as many requests as it can hold", what)
+    pub(crate) fn overloaded(what: &str) -> ServerRefusal {
+        ServerRefusal::busy("The server has as many requests as it can hold", what)
     }
 
     /// The same where it is known how many that are.
-    pub(crate) fn beyond(limit: Limit, what: &str) -> Refusal {
-        Refusal::busy(&limit.to_string(), what)
+    pub(crate) fn beyond(limit: Limit, what: &str) -> ServerRefusal {
+        ServerRefusal::busy(&limit.to_string(), what)
     }
 
-    fn busy(why: &str, what: &str) -> Refusal {
+    fn busy(why: &str, what: &str) -> ServerRefusal {
         let what = short(what);
         let sentence =
             format!("{why}, so {what} was not accepted. It was not executed; call again later.");
@@ -131,10 +131,10 @@ impl Refusal {
             outcome: Outcome::Rejected,
             retry_after: None,
         };
-        Refusal::known(&error, Outcome::Rejected, sentence)
+        ServerRefusal::known(&error, Outcome::Rejected, sentence)
     }
 
-    pub(crate) fn shutting_down(what: &str, started: bool) -> Refusal {
+    pub(crate) fn shutting_down(what: &str, started: bool) -> ServerRefusal {
         let what = short(what);
         let outcome = match started {
             true => Outcome::Unknown,
@@ -146,15 +146,15 @@ impl Refusal {
             ),
             false => format!("The server is shutting down, so {what} was not executed."),
         };
-        Refusal::known(&Error::ShuttingDown { outcome }, outcome, sentence)
+        ServerRefusal::known(&Error::ShuttingDown { outcome }, outcome, sentence)
     }
 
-    pub(crate) fn token_withdrawn(what: &str, outcome: Outcome) -> Refusal {
+    pub(crate) fn token_withdrawn(what: &str, outcome: Outcome) -> ServerRefusal {
         let error = Error::TokenWithdrawn { outcome };
-        Refusal::known(&error, outcome, error.sentence(short(what)))
+        ServerRefusal::known(&error, outcome, error.sentence(short(what)))
     }
 
-    pub(crate) fn timeout(what: &str, after: Duration) -> Refusal {
+    pub(crate) fn timeout(what: &str, after: Duration) -> ServerRefusal {
         let error = Error::Timeout {
             after,
             bound: Bound::Total,
@@ -164,11 +164,11 @@ impl Refusal {
             short(what),
             seconds(after)
         );
-        Refusal::known(&error, Outcome::Unknown, sentence)
+        ServerRefusal::known(&error, Outcome::Unknown, sentence)
     }
 
-    pub(crate) fn method_not_found(method: &str) -> Refusal {
-        Refusal {
+    pub(crate) fn method_not_found(method: &str) -> ServerRefusal {
+        ServerRefusal {
             kind: "method_not_found",
             error: RpcError::new(
                 code::METHOD_NOT_FOUND,
@@ -177,8 +177,8 @@ impl Refusal {
         }
     }
 
-    pub(crate) fn invalid_params(sentence: String) -> Refusal {
-        Refusal {
+    pub(crate) fn invalid_params(sentence: String) -> ServerRefusal {
+        ServerRefusal {
             kind: "invalid_params",
             error: RpcError::new(code::INVALID_PARAMS, sentence),
         }
@@ -186,9 +186,9 @@ impl Refusal {
 
     /// What this server does not take in any form. The code is not one that only modern servers know: it makes a client
     /// that knows both eras fall back to `initialize`.
-    pub(crate) fn unsupported(sentence: String) -> Refusal {
+    pub(crate) fn unsupported(sentence: String) -> ServerRefusal {
         let data = r#"{"outlive":{"kind":"unsupported","outcome":"rejected","retryable":false}}"#;
-        Refusal {
+        ServerRefusal {
             kind: "unsupported",
             error: RpcError {
                 code: code::INVALID_REQUEST,
@@ -199,9 +199,9 @@ impl Refusal {
     }
 
     /// 2026-07-28, versioning: the versions that will do are listed.
-    pub(crate) fn unsupported_version(requested: &str) -> Refusal {
+    pub(crate) fn unsupported_version(requested: &str) -> ServerRefusal {
         let data = json!({ "supported": [MODERN], "requested": requested });
-        Refusal {
+        ServerRefusal {
             kind: "unsupported_version",
             error: RpcError {
                 code: code::UNSUPPORTED_PROTOCOL_VERSION,
@@ -212,8 +212,8 @@ impl Refusal {
     }
 
     /// What a client carried for us leads nowhere: it was changed, used before, or is too old.
-    pub(crate) fn unknown_state() -> Refusal {
-        Refusal::invalid_params(
+    pub(crate) fn unknown_state() -> ServerRefusal {
+        ServerRefusal::invalid_params(
             "The request was not executed: nothing waits for its `requestState`. It was used before, \
              is too old, or belongs to another request. Call again without it."
                 .into(),
@@ -221,8 +221,8 @@ impl Refusal {
     }
 
     /// The fault is ours; what exactly happened is for our log and not for the client's.
-    pub(crate) fn fault(what: &str, how: &str) -> Refusal {
-        Refusal {
+    pub(crate) fn fault(what: &str, how: &str) -> ServerRefusal {
+        ServerRefusal {
             kind: "internal",
             error: RpcError::new(
                 code::INTERNAL_ERROR,

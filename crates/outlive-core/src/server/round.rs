@@ -26,7 +26,7 @@ use crate::time::Time;
 
 use super::ask::{Ask, AskId, How};
 use super::handshake::Introduction;
-use super::refusal::Refusal;
+use super::refusal::ServerRefusal;
 use super::request::Ticket;
 use super::result::{self, Marks};
 use super::table::Place;
@@ -204,7 +204,7 @@ impl Server {
         });
         match ticket {
             Some(ticket) => self.resume(now, ticket, message, introduction, &back),
-            None => self.refuse(message, &Refusal::unknown_state()),
+            None => self.refuse(message, &ServerRefusal::unknown_state()),
         }
         true
     }

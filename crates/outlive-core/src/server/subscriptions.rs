@@ -13,7 +13,7 @@ use crate::protocol::meta::of_subscription;
 
 use super::Server;
 use super::channel::Channel;
-use super::refusal::Refusal;
+use super::refusal::ServerRefusal;
 
 /// An open `subscriptions/listen`.
 #[derive(Clone, Debug)]
@@ -72,13 +72,13 @@ impl Server {
     pub(super) fn subscribe(&mut self, message: &Message) {
         let Some(uri) = message.uri() else {
             let sentence = "`uri` must be a string.".to_string();
-            return self.refuse(message, &Refusal::invalid_params(sentence));
+            return self.refuse(message, &ServerRefusal::invalid_params(sentence));
         };
         if message.is("resources/unsubscribe") {
             self.subscriptions.resources.remove(&*uri);
         } else if !self.subscriptions.resources.contains(&*uri) {
             if !self.has_room_for(1, uri.len()) {
-                let refusal = Refusal::overloaded(message.method());
+                let refusal = ServerRefusal::overloaded(message.method());
                 return self.refuse(message, &refusal);
             }
             self.subscriptions.resources.insert(uri.into_owned());
@@ -89,7 +89,7 @@ impl Server {
     /// `subscriptions/listen` (modern): acknowledged with what we agree to, then kept open.
     pub(super) fn listen(&mut self, message: &Message) {
         if !self.features.announces_anything() {
-            let refusal = Refusal::method_not_found(message.method());
+            let refusal = ServerRefusal::method_not_found(message.method());
             return self.refuse(message, &refusal);
         }
         let mut wanted = Filter::read(message.params().unwrap_or_default());
@@ -101,7 +101,7 @@ impl Server {
         };
         let bytes = resources.iter().map(String::len).sum();
         if !self.has_room_for(1 + resources.len(), bytes) {
-            let refusal = Refusal::overloaded(message.method());
+            let refusal = ServerRefusal::overloaded(message.method());
             return self.refuse(message, &refusal);
         }
         let lists: Vec<List> = [List::Tools, List::Prompts, List::Resources]

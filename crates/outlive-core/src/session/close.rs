@@ -80,7 +80,7 @@ impl Session {
             Ending::Stopping | Ending::Closed => {}
         }
         if again {
-            self.kill_remains(now);
+            self.kill_stopping(now);
         }
     }
 
@@ -90,7 +90,7 @@ impl Session {
         {
             self.finish(now);
         }
-        if self.ending == Ending::Stopping && self.remains.is_none() {
+        if self.ending == Ending::Stopping && self.stopping.is_none() {
             self.forget_rest();
             self.ending = Ending::Closed;
             self.set_state(State::Closed);
@@ -140,9 +140,9 @@ impl Session {
             cause: cause.clone(),
             retry_at: self.clock.outside(now),
         });
-        self.bury(now, &link, &cause);
+        self.stop_process(now, &link, &cause);
         if link.stage == Stage::Making {
-            self.kill_remains(now);
+            self.kill_stopping(now);
         }
         if self.ledger.len() > 0 {
             self.link = Some(link.leaving(now, &self.policy.limits));
@@ -153,7 +153,7 @@ impl Session {
     fn may_be_answered(&self, id: &Id) -> bool {
         let Some(link) = &self.link else { return false };
         let running = |entry: &Entry| is_on(entry, link.generation) && !entry.is_listen();
-        let speaks = !link.exited && !link.is_condemned() && !link.rejected.contains(id);
+        let speaks = !link.exited && !link.is_being_killed() && !link.rejected.contains(id);
         self.ledger.get(id).is_some_and(running) && speaks
     }
 
@@ -188,14 +188,14 @@ impl Session {
         }
     }
 
-    fn kill_remains(&mut self, now: Time) {
-        if let Some(remains) = &mut self.remains
-            && remains.step != StopStep::Killed
+    fn kill_stopping(&mut self, now: Time) {
+        if let Some(stopping) = &mut self.stopping
+            && stopping.step != StopStep::Killed
         {
-            remains.step = StopStep::Killed;
-            remains.until = now + KILL_PATIENCE;
+            stopping.step = StopStep::Killed;
+            stopping.until = now + KILL_PATIENCE;
             self.out
-                .push_back(Output::Link(remains.generation, LinkOrder::Kill));
+                .push_back(Output::Link(stopping.generation, LinkOrder::Kill));
         }
     }
 }

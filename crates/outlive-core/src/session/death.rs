@@ -12,7 +12,7 @@ use crate::supervisor::Decision;
 use crate::time::Time;
 
 use super::handover::is_on;
-use super::link::{Link, Remains, Stage, StopStep};
+use super::link::{Link, Stage, StopStep, StoppingProcess};
 use super::{Output, Session};
 
 /// How long the end of a link's output waits for the exit status that explains it.
@@ -84,7 +84,7 @@ impl Session {
         });
         // The next server is told before anything else reaches it.
         self.confirm_initialized();
-        self.bury(now, &link, &cause);
+        self.stop_process(now, &link, &cause);
         self.blame_cancellation(&link, &cause, &in_flight);
 
         let verdict = match cause.reason {
@@ -134,7 +134,7 @@ impl Session {
     }
 
     /// Sees to the process of a link that is no longer in service.
-    pub(super) fn bury(&mut self, now: Time, link: &Link, cause: &Cause) {
+    pub(super) fn stop_process(&mut self, now: Time, link: &Link, cause: &Cause) {
         let generation = link.generation;
         let grace = &self.policy;
         let (order, step, patience) = match cause.reason {
@@ -173,7 +173,7 @@ impl Session {
             Reason::Stopped => (LinkOrder::Kill, StopStep::Killed, KILL_PATIENCE),
         };
         self.out.push_back(Output::Link(generation, order));
-        self.remains = Some(Remains {
+        self.stopping = Some(StoppingProcess {
             generation,
             step,
             until: now + patience,
@@ -181,14 +181,14 @@ impl Session {
     }
 
     /// A process that does not leave is asked ever more firmly.
-    pub(super) fn remains_on_time(&mut self, now: Time) {
-        let Some(remains) = &mut self.remains else {
+    pub(super) fn stopping_on_time(&mut self, now: Time) {
+        let Some(stopping) = &mut self.stopping else {
             return;
         };
-        if remains.until > now {
+        if stopping.until > now {
             return;
         }
-        let (step, order, patience) = match remains.step {
+        let (step, order, patience) = match stopping.step {
             StopStep::InputClosed => (
                 StopStep::Terminated,
                 LinkOrder::Terminate,
@@ -197,13 +197,13 @@ impl Session {
             StopStep::Terminated => (StopStep::Killed, LinkOrder::Kill, KILL_PATIENCE),
             StopStep::Killed => {
                 // Not even SIGKILL has ended it; waiting longer helps nobody.
-                self.remains = None;
+                self.stopping = None;
                 return;
             }
         };
-        remains.step = step;
-        remains.until = now + patience;
-        self.out.push_back(Output::Link(remains.generation, order));
+        stopping.step = step;
+        stopping.until = now + patience;
+        self.out.push_back(Output::Link(stopping.generation, order));
     }
 
     /// A server that ends by itself soon after a cancellation has died of it, unless it was at work

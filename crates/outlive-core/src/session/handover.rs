@@ -60,7 +60,7 @@ impl Session {
             return None;
         }
         if safe && !poison && !hopeless && !probe_killed {
-            let ticket = entry.ticket;
+            let key = entry.key;
             // An attempt that found nobody does not begin the wait anew.
             let since = match cause.reason {
                 Reason::Unreachable(_) if !sent => entry.waited.unwrap_or(entry.placed),
@@ -79,7 +79,7 @@ impl Session {
                 self.expire(now, id);
                 return None;
             }
-            return Some(Waiting::Request(id.clone(), ticket));
+            return Some(Waiting::Request(id.clone(), key));
         }
         let entry = self.ledger.settle(id)?;
         if probe_killed {

@@ -217,16 +217,15 @@ impl Session {
         let Some(entry) = self.ledger.get(id) else {
             return;
         };
-        let ticket = entry.ticket;
+        let key = entry.key;
         let due = self.held_due(entry, now);
         self.ledger.place(id, Place::Held { since: now }, due, now);
-        self.queue.push_back(Waiting::Request(id.clone(), ticket));
+        self.queue.push_back(Waiting::Request(id.clone(), key));
     }
 
     /// Takes a request that has been settled out of the queue.
     pub(super) fn unqueue(&mut self, entry: &Entry) {
-        let is_it =
-            |w: &Waiting| matches!(w, Waiting::Request(_, ticket) if *ticket == entry.ticket);
+        let is_it = |w: &Waiting| matches!(w, Waiting::Request(_, key) if *key == entry.key);
         self.queue.retain(|waiting| !is_it(waiting));
     }
 
@@ -356,8 +355,8 @@ impl Session {
     pub(super) fn flush(&mut self, now: Time) {
         while !self.queue.is_empty() && self.can_send(now) {
             match self.queue.pop_front() {
-                Some(Waiting::Request(id, ticket)) => {
-                    let waits = |e: &Entry| e.ticket == ticket && e.is_held();
+                Some(Waiting::Request(id, key)) => {
+                    let waits = |e: &Entry| e.key == key && e.is_held();
                     if self.ledger.get(&id).is_some_and(waits) {
                         self.send(now, &id);
                     }
@@ -552,7 +551,7 @@ impl Session {
         let told_later = self.memory.initialize.is_some()
             || self.ledger.iter().any(|(_, e)| e.message.is("initialize"));
         match &self.link {
-            Some(link) if link.is_shaken() && !queued => self.tell_link(now, message),
+            Some(link) if link.handshake_done() && !queued => self.tell_link(now, message),
             // It follows the `initialize` it belongs to, the host's (see `send`) or ours.
             _ if told_later => {}
             _ => self.host_notification(now, message),

@@ -125,9 +125,9 @@ pub(super) struct Liveness {
     /// It has answered a probe.
     pub(super) ponged: bool,
     /// It left a probe unanswered that requests were waiting for. They wait no more for its answer.
-    pub(super) deaf: bool,
+    pub(super) probes_ignored: bool,
     /// When it was last sent a ping that requests follow after a moment, answered or not.
-    pub(super) bait: Option<Time>,
+    pub(super) probe_first: Option<Time>,
     /// What waits goes out now, suspect or not.
     pub(super) gate_open: bool,
     pub(super) inspected: Option<Time>,
@@ -284,7 +284,7 @@ impl Link {
     }
 
     /// Whether the handshake is over, or is the host's own.
-    pub(super) fn is_shaken(&self) -> bool {
+    pub(super) fn handshake_done(&self) -> bool {
         matches!(self.stage, Stage::Open | Stage::Restoring { .. })
     }
 
@@ -313,7 +313,7 @@ impl Link {
     }
 
     /// Whether it has been killed for being stopped: it has nothing to say any more.
-    pub(super) fn is_condemned(&self) -> bool {
+    pub(super) fn is_being_killed(&self) -> bool {
         matches!(
             self.stage,
             Stage::Dying {
@@ -342,7 +342,7 @@ fn is_killed(reason: &Reason) -> bool {
 
 /// What is left of a link: a process that has not ended yet.
 #[derive(Clone, Debug)]
-pub(super) struct Remains {
+pub(super) struct StoppingProcess {
     pub(super) generation: Generation,
     pub(super) step: StopStep,
     pub(super) until: Time,

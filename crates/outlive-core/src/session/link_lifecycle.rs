@@ -39,7 +39,7 @@ impl Session {
             }
             // An orphan's words are its own: whoever was started has said all it had to say.
             LinkInput::Frame(_) | LinkInput::FrameOf(..)
-                if link.is_condemned() || link.orphaned =>
+                if link.is_being_killed() || link.orphaned =>
             {
                 let detail = format!("generation {generation}");
                 self.dropped(Direction::ToHost, DropReason::StaleGeneration, detail);
@@ -96,7 +96,7 @@ impl Session {
                 link.taken = sent;
                 link.exited = true;
                 link.orphaned = false;
-                let reason = match link.is_condemned() {
+                let reason = match link.is_being_killed() {
                     // It ended because we ended it.
                     true => Reason::Stopped,
                     false => Reason::Exited(exit),
@@ -131,7 +131,7 @@ impl Session {
     /// being ended, which is waited for.
     fn ended(&mut self, now: Time, exit: Exit) {
         let Some(link) = &mut self.link else { return };
-        let reason = match link.is_condemned() {
+        let reason = match link.is_being_killed() {
             // It ended because we ended it.
             true => Reason::Stopped,
             false => Reason::Exited(exit),
@@ -155,15 +155,15 @@ impl Session {
                 for order in [LinkOrder::Kill, LinkOrder::Release] {
                     self.out.push_back(Output::Link(generation, order));
                 }
-                self.remains.take_if(|left| left.generation == generation);
+                self.stopping.take_if(|left| left.generation == generation);
             }
             LinkInput::Exited { .. } | LinkInput::Disconnected { .. }
-                if self.is_remains(generation) =>
+                if self.is_stopping(generation) =>
             {
                 // What it left behind goes too (FM-09).
                 self.out
                     .push_back(Output::Link(generation, LinkOrder::Kill));
-                self.remains = None;
+                self.stopping = None;
             }
             LinkInput::Frame(_) | LinkInput::FrameOf(..) => {
                 let detail = format!("generation {generation}");
@@ -174,10 +174,10 @@ impl Session {
         }
     }
 
-    fn is_remains(&self, generation: Generation) -> bool {
-        self.remains
+    fn is_stopping(&self, generation: Generation) -> bool {
+        self.stopping
             .as_ref()
-            .is_some_and(|remains| remains.generation == generation)
+            .is_some_and(|stopping| stopping.generation == generation)
     }
 
     /// The moments at which something is due on the link in service.
@@ -197,7 +197,7 @@ impl Session {
         let check = check.filter(|_| link.is_alive());
         sooner(
             sooner(sooner(stage, check), sooner(busy, healthy)),
-            sooner(self.start_deadline(), self.pulse_deadline()),
+            sooner(self.start_deadline(), self.liveness_deadline()),
         )
     }
 
@@ -237,6 +237,6 @@ impl Session {
             }
         }
         self.check_on_time(now);
-        self.pulse_on_time(now);
+        self.liveness_on_time(now);
     }
 }

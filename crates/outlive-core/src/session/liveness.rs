@@ -34,7 +34,7 @@ const GATE_PATIENCE: Duration = Duration::from_secs(1);
 /// busy that it would not take the request any sooner than the ping.
 const PONGED_GATE_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a ping is given to find out a dead server before what follows it is sent.
-const BAIT_PATIENCE: Duration = Duration::from_millis(100);
+const PROBE_FIRST_PATIENCE: Duration = Duration::from_millis(100);
 /// No more pings than this are remembered that a link has left unanswered.
 const MOST_PINGS: usize = 8;
 /// How long a server that answers what was cancelled stays suspect.
@@ -90,7 +90,7 @@ impl Session {
 
     /// The server answered a request after it was cancelled. A result may have been on its way; an
     /// error is what mcp 1.x answers to the cancellation itself.
-    pub(super) fn answered_the_dead(liveness: &mut Liveness, now: Time, is_error: bool) {
+    pub(super) fn note_late_answer(liveness: &mut Liveness, now: Time, is_error: bool) {
         if let Some(until) = &mut liveness.suspect_until {
             *until = (*until).max(now + LONG_WATCH);
             liveness.answers_cancelled |= is_error;
@@ -115,21 +115,21 @@ impl Session {
             Some(Waiting::Request(id, _)) => self.ledger.get(id).is_some_and(|e| e.placed > at),
             _ => false,
         };
-        if liveness.deaf && liveness.bait.is_none_or(stale) && self.has_room(now) {
-            self.bait(now);
+        if liveness.probes_ignored && liveness.probe_first.is_none_or(stale) && self.has_room(now) {
+            self.probe_first(now);
         }
     }
 
     /// A suspect leaves pings unanswered, and requests go out all the same. If it has died, the next line lets its
     /// process end and is lost: that shall be a ping, which is given a moment to do so.
-    fn bait(&mut self, now: Time) {
+    fn probe_first(&mut self, now: Time) {
         let pings = self.link.as_ref().map_or(0, unanswered_pings);
         if pings >= MOST_PINGS {
             return self.open_gate(now);
         }
         self.probe_again(now);
         if let Some(link) = &mut self.link {
-            link.liveness.bait = Some(now);
+            link.liveness.probe_first = Some(now);
         }
     }
 
@@ -193,8 +193,8 @@ impl Session {
         };
         link.liveness.ponged = true;
         link.liveness.proven = link.frames;
-        link.liveness.deaf = false;
-        link.liveness.bait = None;
+        link.liveness.probes_ignored = false;
+        link.liveness.probe_first = None;
         link.liveness.urgent = false;
         if probe.method == ProbeMethod::Other {
             // It lives and leaves pings unanswered: no use asking again.
@@ -208,7 +208,7 @@ impl Session {
     fn open_gate(&mut self, now: Time) {
         let Some(link) = &mut self.link else { return };
         link.liveness.gate_open = true;
-        link.liveness.bait = None;
+        link.liveness.probe_first = None;
         self.flush(now);
         if let Some(link) = &mut self.link {
             link.liveness.gate_open = false;
@@ -224,7 +224,7 @@ impl Session {
         served && !self.host_blocked && self.memory.era.is_some()
     }
 
-    pub(super) fn pulse_deadline(&self) -> Option<Time> {
+    pub(super) fn liveness_deadline(&self) -> Option<Time> {
         let link = self.link.as_ref()?;
         let mut next = self.inspect_due();
         if !self.can_probe() {
@@ -276,18 +276,18 @@ impl Session {
         if self.queue.is_empty() {
             return None;
         }
-        if let Some(bait) = liveness.bait {
-            return Some(bait + BAIT_PATIENCE);
+        if let Some(probe_first) = liveness.probe_first {
+            return Some(probe_first + PROBE_FIRST_PATIENCE);
         }
         let probe = liveness.probe.as_ref()?;
         let patience = match liveness.ponged {
             true => PONGED_GATE_PATIENCE,
             false => GATE_PATIENCE,
         };
-        (!liveness.deaf).then(|| probe.sent + patience)
+        (!liveness.probes_ignored).then(|| probe.sent + patience)
     }
 
-    pub(super) fn pulse_on_time(&mut self, now: Time) {
+    pub(super) fn liveness_on_time(&mut self, now: Time) {
         let Some(link) = &mut self.link else { return };
         if link
             .liveness
@@ -322,11 +322,11 @@ impl Session {
             };
         }
         if self.gate_due().is_some_and(|at| at <= now) {
-            let baited = self.link.as_mut().is_some_and(|link| {
-                link.liveness.deaf = true;
-                link.liveness.bait.is_some()
+            let probed_first = self.link.as_mut().is_some_and(|link| {
+                link.liveness.probes_ignored = true;
+                link.liveness.probe_first.is_some()
             });
-            match baited {
+            match probed_first {
                 true => self.open_gate(now),
                 false => self.ask_before_sending(now),
             }

@@ -68,7 +68,7 @@ use crate::supervisor::Supervisor;
 use crate::time::{Clock, Time};
 
 pub(crate) use host::LONGEST_ID;
-use link::{Link, Remains};
+use link::{Link, StoppingProcess};
 
 /// What happened.
 #[derive(Clone, Debug)]
@@ -192,7 +192,7 @@ pub struct Session {
     memory: Memory,
     supervisor: Supervisor,
     link: Option<Link>,
-    remains: Option<Remains>,
+    stopping: Option<StoppingProcess>,
     /// The newest generation that was ordered.
     generation: Option<Generation>,
     /// When the next link is to be ordered.
@@ -239,7 +239,7 @@ impl Session {
             memory: Memory::default(),
             supervisor,
             link: None,
-            remains: None,
+            stopping: None,
             generation: None,
             retry_at: None,
             last_cause: None,
@@ -328,9 +328,9 @@ impl Session {
             return None;
         }
         let mut next = self.ledger.earliest();
-        next = sooner(next, self.remains.as_ref().map(|remains| remains.until));
+        next = sooner(next, self.stopping.as_ref().map(|stopping| stopping.until));
         next = sooner(next, self.link_deadline());
-        if self.link.is_none() && self.remains.is_none() && self.may_connect() {
+        if self.link.is_none() && self.stopping.is_none() && self.may_connect() {
             next = sooner(next, self.retry_at);
         }
         if let Ending::Draining { until } = self.ending {
@@ -390,10 +390,10 @@ impl Session {
             self.flush(now);
         }
         self.link_on_time(now);
-        self.remains_on_time(now);
+        self.stopping_on_time(now);
         self.ending_on_time(now);
         if self.link.is_none()
-            && self.remains.is_none()
+            && self.stopping.is_none()
             && self.may_connect()
             && self.retry_at.is_some_and(|at| at <= now)
         {

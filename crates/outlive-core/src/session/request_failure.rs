@@ -314,8 +314,8 @@ impl Session {
         let ledger = &self.ledger;
         // Those that were settled meanwhile need no moment any more.
         self.later
-            .retain(|(_, id, ticket)| ledger.get(id).is_some_and(|e| e.ticket == *ticket));
-        self.later.push((at, host_id.clone(), entry.ticket));
+            .retain(|(_, id, key)| ledger.get(id).is_some_and(|e| e.key == *key));
+        self.later.push((at, host_id.clone(), entry.key));
     }
 
     /// What was put aside, and whose moment has come, is sent: a stream of notifications is opened again.
@@ -324,10 +324,10 @@ impl Session {
             .into_iter()
             .partition::<Vec<_>, _>(|(at, ..)| *at <= now);
         self.later = later;
-        for (_, id, ticket) in due {
-            let waits = |e: &Entry| e.ticket == ticket && e.is_held();
+        for (_, id, key) in due {
+            let waits = |e: &Entry| e.key == key && e.is_held();
             if self.ledger.get(&id).is_some_and(waits) {
-                self.enqueue(&id, ticket);
+                self.enqueue(&id, key);
             }
         }
     }
@@ -360,12 +360,12 @@ impl Session {
         let due = self.held_due(&entry, now);
         self.ledger
             .place(host_id, Place::Held { since: now }, due, now);
-        self.enqueue(host_id, entry.ticket);
+        self.enqueue(host_id, entry.key);
     }
 
-    fn enqueue(&mut self, host_id: &Id, ticket: RequestKey) {
+    fn enqueue(&mut self, host_id: &Id, key: RequestKey) {
         let later = |waiting: &Waiting| match waiting {
-            Waiting::Request(_, other) => *other > ticket,
+            Waiting::Request(_, other) => *other > key,
             Waiting::Notification(..) => true,
         };
         let at = self
@@ -374,6 +374,6 @@ impl Session {
             .position(later)
             .unwrap_or(self.queue.len());
         self.queue
-            .insert(at, Waiting::Request(host_id.clone(), ticket));
+            .insert(at, Waiting::Request(host_id.clone(), key));
     }
 }

@@ -90,7 +90,7 @@ impl Session {
             true => {
                 // Answering what was cancelled is against the specification, and the mark of
                 // servers that later die of it: keep a closer eye on this one.
-                Self::answered_the_dead(&mut link.liveness, now, message.is_error());
+                Self::note_late_answer(&mut link.liveness, now, message.is_error());
                 DropReason::LateAnswer
             }
             false => DropReason::UnknownAnswer,
@@ -179,9 +179,7 @@ impl Session {
             }
             if !entry.superseded {
                 let most = self.policy.limits.subscriptions;
-                torn = self
-                    .memory
-                    .learn(entry.ticket, &entry.message, result, most);
+                torn = self.memory.learn(entry.key, &entry.message, result, most);
                 self.supersede(&entry);
             }
             self.note_service(now);

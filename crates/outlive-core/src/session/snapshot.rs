@@ -32,10 +32,10 @@ impl Session {
         }
         let now = self.clock.clone().read(now, self.due_at());
         let entry = |id: &Id| self.ledger.get(id).cloned();
-        let waits = |id: &Id, ticket| entry(id).filter(|e| e.ticket == ticket && e.is_held());
+        let waits = |id: &Id, key| entry(id).filter(|e| e.key == key && e.is_held());
         let waiting = self.queue.iter().filter_map(|waiting| match waiting {
-            Waiting::Request(id, ticket) => {
-                let entry = waits(id, *ticket)?;
+            Waiting::Request(id, key) => {
+                let entry = waits(id, *key)?;
                 Some(snapshot::Waiting::Request(entry.into()))
             }
             Waiting::Notification(message, due) => {
@@ -43,13 +43,13 @@ impl Session {
             }
         });
         let later = self.later.iter();
-        let later = later.filter_map(|(at, id, ticket)| Some((*at, waits(id, *ticket)?)));
+        let later = later.filter_map(|(at, id, key)| Some((*at, waits(id, *key)?)));
         Ok(Snapshot {
             now,
             generation: self.generation,
             link: self.link.as_ref().map(|link| self.last_link(now, link)),
             memory: self.memory.clone(),
-            next_ticket: self.ledger.next_ticket(),
+            next_key: self.ledger.next_key(),
             waiting: waiting.collect(),
             later: later.collect(),
             habits: Habits {
@@ -109,7 +109,7 @@ impl Session {
         session.clock = Clock::going_on(snapshot.now, now);
         session.memory = snapshot.memory;
         session.memory.catalog.link_lost();
-        session.ledger = Ledger::going_on(snapshot.next_ticket);
+        session.ledger = Ledger::going_on(snapshot.next_key);
         session.generation = snapshot.generation;
         let label = session.policy.label.clone();
         let ended = || Cause::new(Reason::OwnerEnded, Phase::Service, label);
@@ -131,8 +131,8 @@ impl Session {
         for waiting in snapshot.waiting {
             let waiting = match waiting {
                 snapshot::Waiting::Request(entry) => {
-                    let ticket = entry.ticket;
-                    Waiting::Request(session.ledger.reinstate(*entry), ticket)
+                    let key = entry.key;
+                    Waiting::Request(session.ledger.reinstate(*entry), key)
                 }
                 snapshot::Waiting::Notification(message, due) => {
                     session.note_bytes += message.bytes().len();
@@ -142,9 +142,9 @@ impl Session {
             session.queue.push_back(waiting);
         }
         for (at, entry) in snapshot.later {
-            let ticket = entry.ticket;
+            let key = entry.key;
             let id = session.ledger.reinstate(entry);
-            session.later.push((at, id, ticket));
+            session.later.push((at, id, key));
         }
         Ok(session)
     }

@@ -20,7 +20,7 @@
 //!
 //! # What is left out, and why
 //!
-//! - **The link**, its names for requests and its liveness, and **the remains** of the link before: they are the
+//! - **The link**, its names for requests and its liveness, and **the process** of the link before: they are the
 //!   predecessor's, and end with it. Its answers must not reach the host, and the host's must not reach the next server.
 //! - **Outputs** that were not carried out. They are part of what has happened already (an answer has left the ledger),
 //!   so a snapshot between [`handle`](crate::Session::handle) and the last [`poll`](crate::Session::poll) would lose
@@ -73,7 +73,7 @@ pub struct Snapshot {
     pub(crate) generation: Option<Generation>,
     pub(crate) link: Option<LastLink>,
     pub(crate) memory: Memory,
-    pub(crate) next_ticket: u64,
+    pub(crate) next_key: u64,
     pub(crate) waiting: Vec<Waiting>,
     /// Requests put aside, and until when.
     pub(crate) later: Vec<(Time, Entry)>,
@@ -158,7 +158,7 @@ impl Snapshot {
             out.number(generation.number());
         });
         self.memory.write(out);
-        out.number(self.next_ticket);
+        out.number(self.next_key);
         out.maybe(self.link.as_ref(), |out, link| {
             out.flag(link.served);
             out.all(link.asks.iter(), |out, id| out.id(id));
@@ -202,7 +202,7 @@ impl Snapshot {
             Generation::of(number).ok_or(ResumeError::Malformed("its generation"))
         })?;
         let memory = Memory::read(from)?;
-        let next_ticket = from.number("its count of requests")?;
+        let next_key = from.number("its count of requests")?;
         let link = from.maybe("its link", |from| {
             Ok(LastLink {
                 served: from.flag("its link")?,
@@ -234,7 +234,7 @@ impl Snapshot {
             generation,
             link,
             memory,
-            next_ticket,
+            next_key,
             waiting,
             later,
             habits,
@@ -251,11 +251,11 @@ impl Snapshot {
         }
         let (mut ids, mut tickets) = (HashSet::new(), HashSet::new());
         for entry in self.requests() {
-            let number = entry.ticket.number();
+            let number = entry.key.number();
             if !ids.insert(entry.message.id()) || !tickets.insert(number) {
                 return Err(ResumeError::Malformed("a request that is there twice"));
             }
-            if number >= self.next_ticket {
+            if number >= self.next_key {
                 return Err(ResumeError::Malformed("its count of requests"));
             }
         }

@@ -7,7 +7,7 @@ use crate::frame::Frame;
 use crate::message::{Defect, Id, Kind, Message};
 use crate::protocol::method;
 use crate::server::handshake::Introduction;
-use crate::server::refusal::Refusal;
+use crate::server::refusal::ServerRefusal;
 use crate::server::{Channel, Level};
 use crate::session::{AbandonReason, LONGEST_ID};
 
@@ -31,7 +31,12 @@ impl Switch {
             Frame::Defect(defect) => self.on_defect(client, channel, &defect),
             Frame::TooLong(line) => {
                 if line.id.is_some() && line.has_method {
-                    self.refuse(client, channel, &line.id_json, &Refusal::too_long(line.len));
+                    self.refuse(
+                        client,
+                        channel,
+                        &line.id_json,
+                        &ServerRefusal::too_long(line.len),
+                    );
                 }
             }
         }
@@ -43,7 +48,12 @@ impl Switch {
     fn on_defect(&mut self, client: Client, channel: Channel, defect: &Defect) {
         let Some(id) = &defect.id else { return };
         if defect.has_method {
-            self.refuse(client, channel, &defect.id_json, &Refusal::defect(defect));
+            self.refuse(
+                client,
+                channel,
+                &defect.id_json,
+                &ServerRefusal::defect(defect),
+            );
         } else if self.asks.get(id).is_some_and(|ask| ask.client == client) {
             self.asks.remove(id);
             self.answer_ask(id, "The client's answer cannot be read.");
@@ -87,7 +97,7 @@ impl Switch {
         let refusal = match message.method() {
             // Closing the stream has cancelled the request, or will; there is nobody to tell it to a second time.
             "notifications/cancelled" => return,
-            method if self.ended => Refusal::shutting_down(method, false),
+            method if self.ended => ServerRefusal::shutting_down(method, false),
             method if method::is_legacy_notification(method) => of_a_session(method),
             method => match self.legacy_refusal(method) {
                 Some(refusal) => refusal,
@@ -102,7 +112,7 @@ impl Switch {
         &mut self,
         client: Client,
         channel: Channel,
-        refusal: &Refusal,
+        refusal: &ServerRefusal,
     ) {
         self.send(client, channel, unheard(refusal));
     }
@@ -119,7 +129,7 @@ impl Switch {
             "initialize" => self.initialize(client, channel, &message),
             "ping" => self.forward(client, channel, &message, What::Plain),
             method if !self.legacy_clients.get(&client).is_some_and(introduced) => {
-                let refusal = Refusal::uninitialized(method);
+                let refusal = ServerRefusal::uninitialized(method);
                 self.refuse(client, channel, message.id_json(), &refusal);
             }
             "logging/setLevel" => self.set_level(client, channel, &message),
@@ -136,26 +146,31 @@ impl Switch {
     }
 
     /// Why a request cannot be accepted, if it cannot.
-    fn objection(&self, client: Client, channel: Channel, message: &Message) -> Option<Refusal> {
+    fn objection(
+        &self,
+        client: Client,
+        channel: Channel,
+        message: &Message,
+    ) -> Option<ServerRefusal> {
         if self.ended {
-            return Some(Refusal::shutting_down(message.method(), false));
+            return Some(ServerRefusal::shutting_down(message.method(), false));
         }
         if message.id_json().len() > LONGEST_ID
             || message
                 .meta_progress_token_json()
                 .is_some_and(|it| it.len() > LONGEST_ID)
         {
-            return Some(Refusal::long_id());
+            return Some(ServerRefusal::long_id());
         }
         let id = message.id()?;
         if self.table.named(self.scope(client, channel), id).is_some() {
-            return Some(Refusal::duplicate_id());
+            return Some(ServerRefusal::duplicate_id());
         }
         let size = message.bytes().len();
         let full = self.table.len() >= self.limits.calls
             || self.in_flight_of(client) >= self.limits.calls_each
             || self.table.len() > 0 && self.table.bytes() + size > self.limits.bytes;
-        full.then(|| Refusal::overloaded(message.method()))
+        full.then(|| ServerRefusal::overloaded(message.method()))
     }
 
     fn scope(&self, client: Client, channel: Channel) -> Scope {
@@ -168,7 +183,7 @@ impl Switch {
     fn modern_request(&mut self, client: Client, channel: Channel, message: &Message) {
         let introduction = match message.is_modern() {
             true => Introduction::read(message.meta().unwrap_or_default()),
-            false => Err(Refusal::uninitialized(message.method())),
+            false => Err(ServerRefusal::uninitialized(message.method())),
         };
         let log = match introduction {
             Ok(introduction) => introduction.log_level,
@@ -316,7 +331,7 @@ impl Switch {
         client: Client,
         channel: Channel,
         id_json: &[u8],
-        refusal: &Refusal,
+        refusal: &ServerRefusal,
     ) {
         let error = refusal.error.to_json();
         self.send(client, channel, Message::failure(id_json, error.as_bytes()));
@@ -408,7 +423,10 @@ impl Switch {
             true => Outcome::NotSent,
             false => Outcome::Unknown,
         };
-        self.fail(call, &Refusal::token_withdrawn("the request", outcome));
+        self.fail(
+            call,
+            &ServerRefusal::token_withdrawn("the request", outcome),
+        );
     }
 
     /// The session is told that nobody waits for a request any more, in its client's words or ours.
@@ -462,24 +480,24 @@ impl Switch {
 
 /// The answer to a request that reaches no session any more because everything ends; `None` for all else.
 pub fn shutting_down(message: &Message) -> Option<Message> {
-    let refusal = Refusal::shutting_down(message.method(), false);
+    let refusal = ServerRefusal::shutting_down(message.method(), false);
     let is_request = message.kind() == Kind::Request;
     is_request.then(|| Message::failure(message.id_json(), refusal.error.to_json().as_bytes()))
 }
 
 /// What tells a client that its notification is not passed on: there was no room for it.
 pub fn overloaded_notification() -> Message {
-    unheard(&Refusal::overloaded("the notification"))
+    unheard(&ServerRefusal::overloaded("the notification"))
 }
 
 /// An error that has no id (2026-07-28, transports).
-fn unheard(refusal: &Refusal) -> Message {
+fn unheard(refusal: &ServerRefusal) -> Message {
     Message::failure(b"", refusal.error.to_json().as_bytes())
 }
 
 /// The refusal of a notification that only means something in a session.
-fn of_a_session(method: &str) -> Refusal {
-    Refusal::unsupported(format!(
+fn of_a_session(method: &str) -> ServerRefusal {
+    ServerRefusal::unsupported(format!(
         "{method} was not passed on: it is about a session, and requests of 2026-07-28 have none. Leave it out, or \
          send `initialize` and the Mcp-Session-Id of its answer."
     ))

@@ -8,7 +8,7 @@ use crate::error::{Error, Refusal as SessionRefusal};
 use crate::message::{Id, Message};
 use crate::protocol::{code, meta, version};
 use crate::server::Channel;
-use crate::server::refusal::Refusal;
+use crate::server::refusal::ServerRefusal;
 
 use super::table::What;
 use super::{Client, Output, Switch};
@@ -21,7 +21,7 @@ const EVERYTHING: &str = concat!(
 
 /// What has become of the handshake with the server.
 #[derive(Debug)]
-pub(super) enum Welcome {
+pub(super) enum SharedHandshake {
     None,
     /// This request is on its way; these wait for its answer.
     Underway {
@@ -34,7 +34,7 @@ pub(super) enum Welcome {
 
 /// Whether modern requests may be sent to the server.
 #[derive(Debug)]
-pub(super) enum Verdict {
+pub(super) enum ServerEra {
     /// Nobody has asked.
     Open,
     /// It is being asked; these wait.
@@ -66,23 +66,23 @@ impl Switch {
         let params: Params<'_> = serde_json::from_slice(params).unwrap_or_default();
         let legacy = self.legacy_clients.entry(client).or_default();
         if std::mem::replace(&mut legacy.introduced, true) {
-            let refusal = Refusal::initialized_before();
+            let refusal = ServerRefusal::initialized_before();
             return self.refuse(client, channel, message.id_json(), &refusal);
         }
         legacy.capabilities = params.capabilities.map_or(Bytes::new(), |it| {
             Bytes::copy_from_slice(it.get().as_bytes())
         });
-        match &mut self.welcome {
-            Welcome::None => {
+        match &mut self.shared_handshake {
+            SharedHandshake::None => {
                 let message = self.introducing_all(message);
                 let (id, call) = self.accept(client, channel, &message, What::Initialize, None);
                 self.shake(id, call, Vec::new());
             }
-            Welcome::Underway { .. } => {
+            SharedHandshake::Underway { .. } => {
                 let message = self.introducing_all(message);
                 self.wait_for_welcome(client, channel, &message);
             }
-            Welcome::Done(answer) => {
+            SharedHandshake::Done(answer) => {
                 legacy.ready = true;
                 let answer = Message::response(message.id_json(), answer);
                 self.send(client, channel, answer);
@@ -101,7 +101,7 @@ impl Switch {
     }
 
     fn shake(&mut self, id: Id, call: Message, waiting: Vec<(Id, Message)>) {
-        self.welcome = Welcome::Underway {
+        self.shared_handshake = SharedHandshake::Underway {
             id: id.clone(),
             waiting,
         };
@@ -111,7 +111,7 @@ impl Switch {
     /// Another client's handshake is under way: its answer will do for this one too.
     fn wait_for_welcome(&mut self, client: Client, channel: Channel, message: &Message) {
         let waiter = self.accept(client, channel, message, What::Initialize, None);
-        if let Welcome::Underway { waiting, .. } = &mut self.welcome {
+        if let SharedHandshake::Underway { waiting, .. } = &mut self.shared_handshake {
             waiting.push(waiter);
         }
     }
@@ -120,9 +120,11 @@ impl Switch {
     pub(super) fn is_waiting_here(&self, id: &Id) -> bool {
         let is_it =
             |waiting: &Waiting| matches!(waiting, Waiting::Request(known, _) if known == id);
-        match (&self.welcome, &self.verdict) {
-            (Welcome::Underway { waiting, .. }, _) => waiting.iter().any(|(known, _)| known == id),
-            (_, Verdict::Probing(waiting)) => waiting.iter().any(is_it),
+        match (&self.shared_handshake, &self.server_era) {
+            (SharedHandshake::Underway { waiting, .. }, _) => {
+                waiting.iter().any(|(known, _)| known == id)
+            }
+            (_, ServerEra::Probing(waiting)) => waiting.iter().any(is_it),
             _ => false,
         }
     }
@@ -131,8 +133,11 @@ impl Switch {
     pub(super) fn handshake_done(&mut self, client: Client, answer: &[u8]) {
         self.welcome(client);
         let answer = Bytes::copy_from_slice(answer);
-        let welcome = std::mem::replace(&mut self.welcome, Welcome::Done(answer.clone()));
-        let Welcome::Underway { waiting, .. } = welcome else {
+        let shared_handshake = std::mem::replace(
+            &mut self.shared_handshake,
+            SharedHandshake::Done(answer.clone()),
+        );
+        let SharedHandshake::Underway { waiting, .. } = shared_handshake else {
             return;
         };
         for (id, _) in waiting {
@@ -152,13 +157,12 @@ impl Switch {
 
     /// The server has not taken this handshake: the next client tries its own.
     pub(super) fn handshake_failed(&mut self, failed: &Id) {
-        let is_it =
-            |welcome: &Welcome| matches!(welcome, Welcome::Underway { id, .. } if id == failed);
-        if !is_it(&self.welcome) {
+        let is_it = |shared_handshake: &SharedHandshake| matches!(shared_handshake, SharedHandshake::Underway { id, .. } if id == failed);
+        if !is_it(&self.shared_handshake) {
             return;
         }
-        let Welcome::Underway { mut waiting, .. } =
-            std::mem::replace(&mut self.welcome, Welcome::None)
+        let SharedHandshake::Underway { mut waiting, .. } =
+            std::mem::replace(&mut self.shared_handshake, SharedHandshake::None)
         else {
             return;
         };
@@ -172,10 +176,10 @@ impl Switch {
     /// Sends a modern request if the server is known to be a modern one; if that is not known, finds out
     /// first.
     pub(super) fn call_if_modern(&mut self, id: Id, call: Message) {
-        match &mut self.verdict {
-            Verdict::Modern | Verdict::Legacy(_) => self.out.push_back(Output::Call(id, call)),
-            Verdict::Probing(waiting) => waiting.push(Waiting::Request(id, call)),
-            Verdict::Open | Verdict::Doubted => {
+        match &mut self.server_era {
+            ServerEra::Modern | ServerEra::Legacy(_) => self.out.push_back(Output::Call(id, call)),
+            ServerEra::Probing(waiting) => waiting.push(Waiting::Request(id, call)),
+            ServerEra::Open | ServerEra::Doubted => {
                 let identity = identity(&call);
                 self.probe(Waiting::Request(id, call), &identity);
             }
@@ -186,11 +190,11 @@ impl Switch {
     /// out first. Its channel is held meanwhile: what becomes of it is its status.
     pub(super) fn notify_if_modern(&mut self, client: Client, channel: Channel, message: Message) {
         let most = self.limits.calls;
-        if matches!(self.verdict, Verdict::Modern | Verdict::Legacy(_)) {
+        if matches!(self.server_era, ServerEra::Modern | ServerEra::Legacy(_)) {
             return self.notify(client, channel, message);
         }
-        if matches!(&self.verdict, Verdict::Probing(waiting) if waiting.len() >= most) {
-            let refusal = Refusal::overloaded(message.method());
+        if matches!(&self.server_era, ServerEra::Probing(waiting) if waiting.len() >= most) {
+            let refusal = ServerRefusal::overloaded(message.method());
             return self.refuse_notification(client, channel, &refusal);
         }
         self.hold(channel);
@@ -200,23 +204,23 @@ impl Switch {
             false => anybody(),
         };
         let waiting = Waiting::Notification(client, channel, message);
-        match &mut self.verdict {
-            Verdict::Probing(others) => others.push(waiting),
+        match &mut self.server_era {
+            ServerEra::Probing(others) => others.push(waiting),
             _ => self.probe(waiting, &identity),
         }
     }
 
     /// Asks the server whether it is a modern one.
     fn probe(&mut self, waiting: Waiting, identity: &str) {
-        self.verdict = Verdict::Probing(vec![waiting]);
+        self.server_era = ServerEra::Probing(vec![waiting]);
         let params = format!(r#"{{"_meta":{identity}}}"#);
         self.send_own("server/discover", &params, What::Probe);
     }
 
     /// The refusal of a modern request if the server is a legacy one.
-    pub(super) fn legacy_refusal(&self, method: &str) -> Option<Refusal> {
-        match &self.verdict {
-            Verdict::Legacy(why) => Some(legacy_only(method, why)),
+    pub(super) fn legacy_refusal(&self, method: &str) -> Option<ServerRefusal> {
+        match &self.server_era {
+            ServerEra::Legacy(why) => Some(legacy_only(method, why)),
             _ => None,
         }
     }
@@ -242,7 +246,7 @@ impl Switch {
                 "The server does not take `server/discover` (it answered with error {code})"
             ));
         }
-        for waiting in self.take_probing(Verdict::Modern) {
+        for waiting in self.take_probing(ServerEra::Modern) {
             match waiting {
                 Waiting::Request(id, call) => {
                     if self.table.get(&id).is_some() {
@@ -258,12 +262,12 @@ impl Switch {
     }
 
     fn is_legacy(&mut self, why: String) {
-        self.refuse_probing(Verdict::Legacy(why.clone()), &why);
+        self.refuse_probing(ServerEra::Legacy(why.clone()), &why);
     }
 
-    /// Refuses what waits for the verdict in words that make a client fall back.
-    fn refuse_probing(&mut self, verdict: Verdict, why: &str) {
-        for waiting in self.take_probing(verdict) {
+    /// Refuses what waits to know the era of the server in words that make a client fall back.
+    fn refuse_probing(&mut self, server_era: ServerEra, why: &str) {
+        for waiting in self.take_probing(server_era) {
             match waiting {
                 Waiting::Request(id, _) => {
                     if let Some(call) = self.take(&id) {
@@ -279,7 +283,7 @@ impl Switch {
     }
 
     /// A notification that waited is not passed on. Its client may have left meanwhile.
-    fn give_back(&mut self, client: Client, channel: Channel, refusal: &Refusal) {
+    fn give_back(&mut self, client: Client, channel: Channel, refusal: &ServerRefusal) {
         if self.held.contains_key(&channel) {
             self.refuse_notification(client, channel, refusal);
             self.release(client, channel);
@@ -290,10 +294,10 @@ impl Switch {
     pub(super) fn probe_refused(&mut self, refusal: &SessionRefusal) {
         if let Error::Unsupported { why } = &refusal.error {
             let why = format!("The server does not answer `server/discover` ({why})");
-            return self.refuse_probing(Verdict::Doubted, &why);
+            return self.refuse_probing(ServerEra::Doubted, &why);
         }
         // There is no server; whoever needs it next asks again.
-        for waiting in self.take_probing(Verdict::Open) {
+        for waiting in self.take_probing(ServerEra::Open) {
             match waiting {
                 Waiting::Request(id, _) => {
                     if let Some(call) = self.take(&id) {
@@ -306,7 +310,11 @@ impl Switch {
                     }
                 }
                 Waiting::Notification(client, channel, _) => {
-                    self.give_back(client, channel, &Refusal::overloaded("the notification"));
+                    self.give_back(
+                        client,
+                        channel,
+                        &ServerRefusal::overloaded("the notification"),
+                    );
                 }
             }
         }
@@ -314,17 +322,17 @@ impl Switch {
 
     /// Whatever waits for the server is told that there will be none.
     pub(super) fn end_probing(&mut self) {
-        for waiting in self.take_probing(Verdict::Open) {
+        for waiting in self.take_probing(ServerEra::Open) {
             if let Waiting::Notification(client, channel, _) = waiting {
-                let refusal = Refusal::shutting_down("the notification", false);
+                let refusal = ServerRefusal::shutting_down("the notification", false);
                 self.give_back(client, channel, &refusal);
             }
         }
     }
 
-    fn take_probing(&mut self, verdict: Verdict) -> Vec<Waiting> {
-        match std::mem::replace(&mut self.verdict, verdict) {
-            Verdict::Probing(waiting) => waiting,
+    fn take_probing(&mut self, server_era: ServerEra) -> Vec<Waiting> {
+        match std::mem::replace(&mut self.server_era, server_era) {
+            ServerEra::Probing(waiting) => waiting,
             _ => Vec::new(),
         }
     }
@@ -347,8 +355,8 @@ fn anybody() -> String {
 }
 
 /// In words that make a client which knows both eras fall back to `initialize`.
-fn legacy_only(method: &str, why: &str) -> Refusal {
-    Refusal::unsupported(format!(
+fn legacy_only(method: &str, why: &str) -> ServerRefusal {
+    ServerRefusal::unsupported(format!(
         "{method} was not executed. {why}: it speaks revisions of the protocol before 2026-07-28 only. \
          Send `initialize`, and no protocol version in `_meta`."
     ))

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::message::{Id, Message};
 use crate::server::handshake::lacking;
-use crate::server::refusal::Refusal;
+use crate::server::refusal::ServerRefusal;
 use crate::server::{Channel, Level};
 use crate::session::AbandonReason;
 
@@ -93,7 +93,7 @@ impl Switch {
             return self.forward(client, channel, message, What::Plain);
         };
         if self.subscriptions() >= self.limits.subscriptions {
-            let refusal = Refusal::overloaded(message.method());
+            let refusal = ServerRefusal::overloaded(message.method());
             return self.refuse(client, channel, message.id_json(), &refusal);
         }
         let since = self.table.next();

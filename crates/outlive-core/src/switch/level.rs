@@ -26,7 +26,7 @@ impl Switch {
         };
         let before = (legacy.level.replace(level), legacy.chosen);
         legacy.chosen = chosen;
-        let most = self.most_curious();
+        let most = self.lowest_level();
         let alone = self.only_legacy_client() == Some(client);
         if !alone && self.level == Some(most) {
             return self.answer_plainly(client, channel, message);
@@ -80,7 +80,7 @@ impl Switch {
         if own || self.legacy_clients.is_empty() {
             return;
         }
-        let most = self.most_curious();
+        let most = self.lowest_level();
         if self.level.is_some_and(|level| level != most) {
             self.level = Some(most);
             let params = serde_json::json!({ "level": most.as_str() });
@@ -89,7 +89,7 @@ impl Switch {
     }
 
     /// What the most curious client wants.
-    fn most_curious(&self) -> Level {
+    fn lowest_level(&self) -> Level {
         let wanted = self
             .legacy_clients
             .values()

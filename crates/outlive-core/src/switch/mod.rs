@@ -61,7 +61,7 @@ use crate::frame::Frame;
 use crate::link::Generation;
 use crate::message::{Id, Message};
 use crate::protocol::meta::of_subscription;
-use crate::server::refusal::Refusal;
+use crate::server::refusal::ServerRefusal;
 use crate::server::{Channel, Level};
 use crate::session::AbandonReason;
 
@@ -69,7 +69,7 @@ pub use client::{overloaded_notification, shutting_down};
 
 use abandoned::Abandoned;
 use candidate::Spoken;
-use handshake::{Verdict, Welcome};
+use handshake::{ServerEra, SharedHandshake};
 use legacy_client::LegacyClient;
 use table::{Call, Table, Token, What};
 
@@ -151,7 +151,7 @@ pub enum Output {
 
 /// Bounds by count and bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct SwitchLimits {
     /// Requests that are waited for.
     pub calls: usize,
     /// Their bytes. One request always fits.
@@ -165,9 +165,9 @@ pub struct Limits {
     pub abandoned: usize,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for SwitchLimits {
+    fn default() -> SwitchLimits {
+        SwitchLimits {
             calls: 32_768,
             bytes: 256 << 20,
             calls_each: 8192,
@@ -181,7 +181,7 @@ impl Default for Limits {
 #[derive(Debug)]
 pub struct Switch {
     sharing: Sharing,
-    limits: Limits,
+    limits: SwitchLimits,
     out: VecDeque<Output>,
     table: Table,
     /// How many hold each channel: it is done when the last lets go.
@@ -198,7 +198,7 @@ pub struct Switch {
     lost: Option<Generation>,
     /// The resources that the server tells of, as far as it has said so. Each is followed by somebody.
     standing: BTreeSet<Box<str>>,
-    welcome: Welcome,
+    shared_handshake: SharedHandshake,
     /// The server has been told `notifications/initialized`.
     initialized: bool,
     /// The session says when the server has taken it ([`Input::Initialized`]).
@@ -209,7 +209,7 @@ pub struct Switch {
     level: Option<Level>,
     /// A client's choice of a level has reached the server.
     leveled: bool,
-    verdict: Verdict,
+    server_era: ServerEra,
     ended: bool,
 }
 
@@ -234,7 +234,7 @@ struct Ask {
 
 impl Switch {
     /// A switch without clients.
-    pub fn new(sharing: Sharing, limits: Limits) -> Switch {
+    pub fn new(sharing: Sharing, limits: SwitchLimits) -> Switch {
         Switch {
             sharing,
             limits,
@@ -248,13 +248,13 @@ impl Switch {
             spoken: Spoken::Nobody,
             lost: None,
             standing: BTreeSet::new(),
-            welcome: Welcome::None,
+            shared_handshake: SharedHandshake::None,
             initialized: false,
             confirms: false,
             unconfirmed: Vec::new(),
             level: None,
             leveled: false,
-            verdict: Verdict::Open,
+            server_era: ServerEra::Open,
             ended: false,
         }
     }
@@ -311,12 +311,12 @@ impl Switch {
 
     /// The server turned out to speak legacy revisions only, as far as can be said: modern requests are refused.
     pub fn is_legacy_only(&self) -> bool {
-        matches!(self.verdict, Verdict::Legacy(_) | Verdict::Doubted)
+        matches!(self.server_era, ServerEra::Legacy(_) | ServerEra::Doubted)
     }
 
     /// The handshake of a client that has left is still under way, so the next one can have its answer.
     pub fn is_shaking_hands(&self) -> bool {
-        matches!(self.welcome, Welcome::Underway { .. })
+        matches!(self.shared_handshake, SharedHandshake::Underway { .. })
     }
 
     fn renames(&self) -> bool {
@@ -375,7 +375,7 @@ impl Switch {
     }
 
     /// Answers a request that was taken out of the table with an error.
-    fn fail(&mut self, call: &Call, refusal: &Refusal) {
+    fn fail(&mut self, call: &Call, refusal: &ServerRefusal) {
         let error = refusal.error.to_json();
         self.settle(call, Message::failure(&call.id_json, error.as_bytes()));
     }
@@ -406,7 +406,7 @@ impl Switch {
             let Some(call) = self.take(&id) else { continue };
             match call.what {
                 What::Listen => self.end_stream(&call),
-                _ => self.fail(&call, &Refusal::shutting_down("the request", true)),
+                _ => self.fail(&call, &ServerRefusal::shutting_down("the request", true)),
             }
         }
         self.end_probing();
@@ -468,7 +468,7 @@ impl Switch {
         {
             // Its client knows of no session.
             let started = outcome == Outcome::Unknown;
-            return self.fail(&call, &Refusal::shutting_down(&refusal.what, started));
+            return self.fail(&call, &ServerRefusal::shutting_down(&refusal.what, started));
         }
         refusal.id_json = call.id_json.clone();
         self.settle(&call, refusal.to_response());

@@ -12,12 +12,12 @@ use outlive_core::error::{Error, Outcome, Refusal};
 use outlive_core::framer::TooLong;
 use outlive_core::message::Kind;
 use outlive_core::server::Channel;
-use outlive_core::switch::{Client, Input, Limits, Output, Sharing, Switch};
+use outlive_core::switch::{Client, Input, Output, Sharing, Switch, SwitchLimits};
 use outlive_core::{Frame, Generation, Id, Message};
 
 use crate::bytes::Schedule;
 
-const LIMITS: Limits = Limits {
+const LIMITS: SwitchLimits = SwitchLimits {
     calls: 8,
     bytes: 4 << 10,
     calls_each: 5,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use outlive_core::http_upstream::{
-    Attempt, Config, FAREWELL, Failure, Head, HttpUpstream, Input, Known, Location, Output,
+    Attempt, Config, DELETE_TIMEOUT, Failure, Head, HttpUpstream, Input, Known, Location, Output,
     Transport,
 };
 use outlive_core::link::RequestFailure;
@@ -685,7 +685,7 @@ fn a_session_is_ended_on_the_server_too_and_not_waited_for_long() {
         "the notification leaves first"
     );
     assert_eq!(link.respond(3, status(202)), ["abort 3", "delete 4"]);
-    assert_eq!(link.advance(FAREWELL.as_millis() as u64 - 1), NONE);
+    assert_eq!(link.advance(DELETE_TIMEOUT.as_millis() as u64 - 1), NONE);
     assert_eq!(link.advance(1), ["abort 4", "ended"]);
     assert_eq!(link.send(NOTE), NONE);
     let mut link = Link::begun();

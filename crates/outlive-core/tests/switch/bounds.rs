@@ -1,7 +1,7 @@
 //! How much is let in.
 
 use outlive_core::error::{Error, Limit, Outcome, Refusal};
-use outlive_core::switch::{Input, Limits, Output, Sharing};
+use outlive_core::switch::{Input, Output, Sharing, SwitchLimits};
 use outlive_core::{Generation, Id};
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn is_refused(outputs: &[Output], code: i64) -> bool {
         .any(|it| it.2["error"]["code"] == json!(code))
 }
 
-fn limited(limits: Limits) -> Rig {
+fn limited(limits: SwitchLimits) -> Rig {
     Rig::limited(Sharing::Shared, limits).welcoming(&[A, B])
 }
 
@@ -25,9 +25,9 @@ fn overloaded() -> Error {
 
 #[test]
 fn more_than_may_be_in_flight_is_refused() {
-    let limits = Limits {
+    let limits = SwitchLimits {
         calls_each: 2,
-        ..Limits::default()
+        ..SwitchLimits::default()
     };
     let mut rig = Rig::limited(Sharing::Shared, limits);
     rig.post(A, &initialize(0));
@@ -45,9 +45,9 @@ fn more_than_may_be_in_flight_is_refused() {
 
 #[test]
 fn all_clients_together_are_bounded_too() {
-    let mut rig = limited(Limits {
+    let mut rig = limited(SwitchLimits {
         calls: 2,
-        ..Limits::default()
+        ..SwitchLimits::default()
     });
     assert!(!is_refused(&rig.post(A, &call(1)).1, -31002));
     assert!(!is_refused(&rig.post(B, &call(1)).1, -31002));
@@ -56,9 +56,9 @@ fn all_clients_together_are_bounded_too() {
 
 #[test]
 fn bytes_are_bounded_to_the_byte_but_one_request_always_fits() {
-    let bytes = |bytes| Limits {
+    let bytes = |bytes| SwitchLimits {
         bytes,
-        ..Limits::default()
+        ..SwitchLimits::default()
     };
     let Output::Call(_, first) = &limited(bytes(0)).post(A, &call(1)).1[0] else {
         panic!("refused");
@@ -130,9 +130,9 @@ fn a_subscription_the_session_refuses_takes_no_room() {
 
 #[test]
 fn subscriptions_are_bounded() {
-    let mut rig = limited(Limits {
+    let mut rig = limited(SwitchLimits {
         subscriptions: 1,
-        ..Limits::default()
+        ..SwitchLimits::default()
     });
     let subscribe = |uri: &str| json!({"jsonrpc": "2.0", "id": uri, "method": "resources/subscribe", "params": {"uri": uri}});
     assert!(!is_refused(&rig.post(A, &subscribe("a://b")).1, -31002));

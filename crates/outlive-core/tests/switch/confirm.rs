@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use outlive_core::server::Channel;
-use outlive_core::switch::{Client, Input, Limits, Output, Sharing, Switch};
+use outlive_core::switch::{Client, Input, Output, Sharing, Switch, SwitchLimits};
 use outlive_core::{Frame, Message};
 
 const A: Client = Client(1);
@@ -21,7 +21,7 @@ fn initialized(switch: &mut Switch, client: Client, channel: u64) -> Vec<Output>
 
 #[test]
 fn a_client_is_done_with_it_when_the_server_has_it() {
-    let mut switch = Switch::new(Sharing::Shared, Limits::default()).confirming();
+    let mut switch = Switch::new(Sharing::Shared, SwitchLimits::default()).confirming();
     let message = Message::read(Bytes::from_static(INITIALIZED)).expect("a message");
     let notify = Output::Notify(A, Channel(5), message);
     assert_eq!(initialized(&mut switch, A, 5), [notify]);
@@ -44,7 +44,7 @@ fn a_client_is_done_with_it_when_the_server_has_it() {
 
 #[test]
 fn nobody_is_kept_waiting_by_the_end_or_by_leaving() {
-    let mut switch = Switch::new(Sharing::Shared, Limits::default()).confirming();
+    let mut switch = Switch::new(Sharing::Shared, SwitchLimits::default()).confirming();
     initialized(&mut switch, A, 5);
     initialized(&mut switch, B, 6);
     feed(&mut switch, Input::Gone(A));
@@ -55,7 +55,7 @@ fn nobody_is_kept_waiting_by_the_end_or_by_leaving() {
 
 #[test]
 fn where_nobody_acknowledges_it_is_done_with_at_once() {
-    let mut switch = Switch::new(Sharing::Dedicated, Limits::default());
+    let mut switch = Switch::new(Sharing::Dedicated, SwitchLimits::default());
     let done = initialized(&mut switch, A, 5);
     assert_eq!(done.last(), Some(&Output::Done(A, Channel(5))));
 }

@@ -125,7 +125,7 @@ fn a_task_goes_on_for_whoever_began_it() {
 
 #[test]
 fn with_more_than_are_kept_nobody_is_asked_until_the_next_server() {
-    let limits = outlive_core::switch::Limits {
+    let limits = outlive_core::switch::SwitchLimits {
         abandoned: 2,
         ..Default::default()
     };

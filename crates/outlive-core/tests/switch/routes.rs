@@ -1,7 +1,7 @@
 //! Where what the server says goes.
 
 use outlive_core::server::Channel;
-use outlive_core::switch::{Client, Input, Limits, Output, Sharing, Switch};
+use outlive_core::switch::{Client, Input, Output, Sharing, Switch, SwitchLimits};
 use outlive_core::{Frame, Message};
 use serde_json::{Value, json};
 
@@ -16,10 +16,10 @@ pub struct Rig {
 
 impl Rig {
     pub fn new(sharing: Sharing) -> Rig {
-        Rig::limited(sharing, Limits::default())
+        Rig::limited(sharing, SwitchLimits::default())
     }
 
-    pub fn limited(sharing: Sharing, limits: Limits) -> Rig {
+    pub fn limited(sharing: Sharing, limits: SwitchLimits) -> Rig {
         Rig {
             switch: Switch::new(sharing, limits),
             channels: 0,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use outlive_core::cause::Exit;
 use outlive_core::policy::Policy;
 use outlive_core::server::Channel;
-use outlive_core::switch::{Client, Input, Limits, Output, Sharing, Switch};
+use outlive_core::switch::{Client, Input, Output, Sharing, Switch, SwitchLimits};
 use outlive_core::{
     Event, Frame, Generation, Input as SessionInput, LinkInput, LinkOrder, Output as SessionOutput,
     Session, State, Time,
@@ -52,7 +52,7 @@ struct Whole {
 impl Whole {
     fn new(seed: u64) -> Whole {
         let mut whole = Whole {
-            switch: Switch::new(Sharing::Shared, Limits::default()),
+            switch: Switch::new(Sharing::Shared, SwitchLimits::default()),
             session: Session::new(Policy::default(), seed),
             now: Time::ZERO,
             dice: Dice::new(seed),

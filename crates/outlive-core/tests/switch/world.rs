@@ -12,14 +12,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use outlive_core::cause::{Cause, Phase, Reason};
 use outlive_core::error::{Error, Outcome, Refusal};
 use outlive_core::server::Channel;
-use outlive_core::switch::{Client, Input, Limits, Output, Sharing, Switch};
+use outlive_core::switch::{Client, Input, Output, Sharing, Switch, SwitchLimits};
 use outlive_core::{AbandonReason, Frame, Generation, Id};
 use serde_json::{Value, json};
 
 use crate::known;
 use crate::routes::read;
 
-pub const LIMITS: Limits = Limits {
+pub const LIMITS: SwitchLimits = SwitchLimits {
     calls: 12,
     bytes: 8 << 10,
     calls_each: 6,

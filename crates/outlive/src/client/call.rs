@@ -25,10 +25,10 @@ use tokio::sync::oneshot;
 
 use super::Client;
 use super::broadcast::{Broadcast, Listen};
+use super::cancel_state::CancelState;
 use super::downstream::Pending;
 use super::handler::Answering;
 use super::mailbox::Command;
-use super::ticket::Ticket;
 use super::wire::{self, Meta};
 use crate::model::reading;
 use crate::model::{InputRequired, Object, Progress, RpcError};
@@ -170,7 +170,7 @@ impl<R> Plan<R> {
                 .as_ref()
                 .map(|broadcast| Listen::new(broadcast.listen([]), |_| None)),
             progress,
-            ticket: Arc::default(),
+            cancel_state: Arc::default(),
             call: self,
             round: 0,
             sent: Instant::now(),
@@ -204,7 +204,7 @@ impl<R: DeserializeOwned> Future for Call<R> {
 #[must_use = "dropping a call cancels it"]
 pub struct Running<R> {
     call: Plan<R>,
-    ticket: Arc<Ticket>,
+    cancel_state: Arc<CancelState>,
     progress: Option<Arc<Broadcast<Progress>>>,
     progress_listen: Option<Listen<Progress>>,
     round: u32,
@@ -257,7 +257,7 @@ impl<R> Running<R> {
                 meta: self.call.meta.take(),
                 result: PhantomData,
             },
-            ticket: self.ticket.clone(),
+            cancel_state: self.cancel_state.clone(),
             progress: self.progress.take(),
             progress_listen: self.progress_listen.take(),
             round: self.round,
@@ -291,7 +291,7 @@ impl<R> Running<R> {
     pub fn canceller(&self) -> Canceller {
         Canceller {
             client: self.call.client.clone(),
-            ticket: self.ticket.clone(),
+            cancel_state: self.cancel_state.clone(),
         }
     }
 
@@ -352,7 +352,7 @@ impl<R> Running<R> {
             },
             pending: Pending::new(reply, self.progress.clone()),
         };
-        self.ticket.send(&shared.mailbox, id, call)?;
+        self.cancel_state.send(&shared.mailbox, id, call)?;
         self.sent = Instant::now();
         Ok(answer)
     }
@@ -526,7 +526,7 @@ impl<R: DeserializeOwned> Future for Running<R> {
                         outcome: Outcome::Unknown,
                     }),
                 },
-                Waiting::Input(_) if this.ticket.poll_cancelled(cx).is_ready() => {
+                Waiting::Input(_) if this.cancel_state.poll_cancelled(cx).is_ready() => {
                     Err(Error::CancelledByCaller)
                 }
                 Waiting::Input(input) => match ready!(input.as_mut().poll(cx)) {
@@ -563,7 +563,7 @@ impl<R> Drop for Running<R> {
             && let Err(oneshot::error::TryRecvError::Empty) = answer.try_recv()
         {
             let mailbox = &self.call.client.handle.shared.mailbox;
-            self.ticket.cancel(mailbox, None);
+            self.cancel_state.cancel(mailbox, None);
         }
     }
 }
@@ -573,13 +573,13 @@ impl<R> Drop for Running<R> {
 #[derive(Clone, Debug)]
 pub struct Canceller {
     client: Client,
-    ticket: Arc<Ticket>,
+    cancel_state: Arc<CancelState>,
 }
 
 impl Canceller {
     /// Cancels the call, if it is not over. The server is told the reason.
     pub fn cancel(&self, reason: impl Into<String>) {
         let mailbox = &self.client.handle.shared.mailbox;
-        self.ticket.cancel(mailbox, Some(reason.into()));
+        self.cancel_state.cancel(mailbox, Some(reason.into()));
     }
 }

@@ -39,7 +39,7 @@
 //! | file | what happens there |
 //! |---|---|
 //! | `builder` | how a client comes to be |
-//! | `call`, `ticket` | one call, and how it is cancelled |
+//! | `call`, `cancel_state` | one call, and how it is cancelled |
 //! | `tool` | tools as handles |
 //! | `mailbox` | the commands of handles for the task that owns the connection |
 //! | `downstream` | that task's side of the driver: calls go in, answers come out |
@@ -50,12 +50,12 @@
 mod broadcast;
 mod builder;
 mod call;
+mod cancel_state;
 mod downstream;
 mod event;
 mod handler;
 pub(crate) mod mailbox;
 mod resume;
-mod ticket;
 mod tool;
 pub(crate) mod watch;
 mod wire;

@@ -63,7 +63,7 @@ const ENOUGH: usize = 32 << 10;
 const FRAME: usize = 1 << 10;
 
 /// How long a host that does not read may keep us from ending.
-pub(crate) const FAREWELL: Duration = Duration::from_secs(1);
+pub(crate) const LAST_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs a session until it is closed. Gives back the host's side.
 pub(crate) async fn drive<D: Downstream, U: Upstream>(
@@ -367,7 +367,7 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
     /// True if there is more to do because of it.
     fn poll_alarm(&mut self, cx: &mut Context<'_>) -> bool {
         let due = match self.closed {
-            Some(at) => Some(at + FAREWELL),
+            Some(at) => Some(at + LAST_WRITE_TIMEOUT),
             None => self.session.deadline(),
         };
         if self.closed.is_none() && due.is_some_and(|at| at <= self.now) {
@@ -526,7 +526,7 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
     /// Whether the session is closed and the host has heard everything, or will not.
     fn is_over(&self) -> bool {
         self.closed
-            .is_some_and(|closed| self.down.is_told() || self.now >= closed + FAREWELL)
+            .is_some_and(|closed| self.down.is_told() || self.now >= closed + LAST_WRITE_TIMEOUT)
     }
 }
 

@@ -9,7 +9,7 @@ use outlive_core::request;
 use outlive_core::{Event, Framer, Input, Message, State, Time};
 
 use crate::driver::downstream::Downstream;
-use crate::driver::{FAREWELL, READS};
+use crate::driver::{LAST_WRITE_TIMEOUT, READS};
 use crate::io::host::Host;
 use crate::io::outbox::Outbox;
 use crate::io::spin::{Look, Thread};
@@ -77,7 +77,7 @@ impl<O: Observer> Stdio<O> {
 
     /// Waits a moment for what is on its way to the host.
     pub(crate) fn finish(self) {
-        self.host.finish(FAREWELL);
+        self.host.finish(LAST_WRITE_TIMEOUT);
     }
 
     /// The next frame of what was read; after the last one, the end.

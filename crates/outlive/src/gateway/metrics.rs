@@ -8,7 +8,7 @@ use outlive_core::event::StateKind;
 use outlive_core::meter::{BUCKETS, Meter};
 
 use super::upstreams::Upstreams;
-use crate::http_server::Census;
+use crate::http_server::ListenerStats;
 
 /// A page in the making.
 #[derive(Default)]
@@ -37,7 +37,7 @@ impl Page {
 }
 
 /// All numbers of a gateway.
-pub(super) fn page(upstreams: &Upstreams, census: &Census, is_ready: bool) -> String {
+pub(super) fn page(upstreams: &Upstreams, stats: &ListenerStats, is_ready: bool) -> String {
     let mut page = Page::default();
     let name = "outlive_build_info";
     page.family(name, "gauge", "The version.");
@@ -49,16 +49,16 @@ pub(super) fn page(upstreams: &Upstreams, census: &Census, is_ready: bool) -> St
     let help = "Whether calls would be answered (as /ready has it).";
     page.gauge("outlive_ready", help, u8::from(is_ready));
     let help = "Connections of clients.";
-    page.gauge("outlive_connections", help, census.connections);
+    page.gauge("outlive_connections", help, stats.connections);
     let help = "Sessions of clients that have shaken hands.";
-    page.gauge("outlive_sessions", help, census.sessions);
+    page.gauge("outlive_sessions", help, stats.sessions);
     let name = "outlive_principal_sessions";
     page.family(name, "gauge", "Sessions by who has opened them.");
-    for (principal, count) in &census.sessions_of {
+    for (principal, count) in &stats.sessions_of {
         page.sample(name, &[("principal", &principal.to_string())], count);
     }
     let help = "Streams of clients that listen.";
-    page.gauge("outlive_streams", help, census.streams);
+    page.gauge("outlive_streams", help, stats.streams);
     servers(&mut page, &upstreams.meter);
     requests(&mut page, &upstreams.meter);
     page.0

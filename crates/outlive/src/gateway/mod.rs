@@ -27,11 +27,10 @@
 //! | `route` | clients come in and leave |
 //! | `upstreams` | the machine is asked, told the time, and obeyed |
 //! | `target` | where servers come from |
-//! | `upstream_session`, `gauge` | one server and its clients |
+//! | `upstream_session`, `usage` | one server and its clients |
 //! | `process` | signals |
 //! | `pages`, `metrics` | what is told about it: `/ready`, `/metrics`, `/` |
 
-mod gauge;
 mod metrics;
 mod pages;
 mod process;
@@ -41,6 +40,7 @@ mod target;
 mod tests;
 mod upstream_session;
 mod upstreams;
+mod usage;
 
 use std::fmt;
 use std::io;
@@ -134,7 +134,7 @@ impl Gateway {
         Http::of_gateway(self.clone())
     }
 
-    /// What stands behind a front that has at most so many sessions, and how long those may take to end.
+    /// What stands behind an HTTP listener that has at most so many sessions, and how long those may take to end.
     pub(crate) fn backend(self, sessions: usize) -> (Box<dyn Backend>, Duration) {
         self.upstreams.bound_servers(sessions);
         let grace = |target: &Target| {

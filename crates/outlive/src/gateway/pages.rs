@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::target::Target;
 use super::upstreams::Upstreams;
 use super::{Sharing, Upstream, metrics};
-use crate::http_server::{Census, Pages, Readiness, ServerUse};
+use crate::http_server::{ListenerStats, Pages, Readiness, ServerUse};
 
 impl Pages for Upstreams {
     fn ready(&self, full: bool) -> Readiness {
@@ -65,11 +65,11 @@ impl Pages for Upstreams {
         Readiness { ready, data }
     }
 
-    fn metrics(&self, census: &Census) -> String {
-        metrics::page(self, census, self.is_ready())
+    fn metrics(&self, stats: &ListenerStats) -> String {
+        metrics::page(self, stats, self.is_ready())
     }
 
-    fn status(&self, census: &Census) -> String {
+    fn status(&self, stats: &ListenerStats) -> String {
         let upstreams = self.all();
         let ready = match self.is_ready() {
             true => "<b class=ready>ready</b>",
@@ -79,13 +79,13 @@ impl Pages for Upstreams {
         let labels = labels.map(|target| format!("<code>{}</code>", escaped(&target.policy.label)));
         let labels = labels.collect::<Vec<_>>().join(", ");
         let uptime = brief(self.now().since_start());
-        let Census {
+        let ListenerStats {
             connections,
             sessions,
             streams,
             server_uses,
             ..
-        } = census;
+        } = stats;
         let mut page = String::from(HEAD);
         let _ = write!(
             page,

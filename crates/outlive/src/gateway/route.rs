@@ -16,7 +16,7 @@ use super::upstream_session::{EVERYBODY, UpstreamSession};
 use super::upstreams::Upstreams;
 use crate::http_server::{Arrival, Backend, Kind, Mirrored, Pages, ReplayBuffer, Room, Route};
 
-/// A gateway as what stands behind a front. Its endpoints are its targets.
+/// A gateway as what stands behind an HTTP listener. Its endpoints are its targets.
 pub(super) struct Routes(pub(super) Arc<Upstreams>);
 
 impl Backend for Routes {

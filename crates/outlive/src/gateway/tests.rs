@@ -1,4 +1,4 @@
-//! Several targets behind one front.
+//! Several targets behind one HTTP listener.
 
 use std::io;
 use std::net::SocketAddr;

@@ -20,8 +20,8 @@ use outlive_core::{
     AbandonReason, Event, Frame, Id, Input as SessionInput, Message, Meter, State, Time,
 };
 
-use super::gauge::Gauge;
 use super::upstreams::Upstreams;
+use super::usage::LiveUsage;
 use crate::client::mailbox::{self, Mailbox, Rank};
 use crate::driver::downstream::Downstream;
 use crate::http_server::ReplayBuffer;
@@ -66,12 +66,12 @@ pub(super) struct UpstreamSession {
     pub(super) sharing: Sharing,
     inside: Mutex<Inside>,
     mailbox: Mailbox<Command>,
-    gauge: Gauge,
+    live_usage: LiveUsage,
 }
 
 impl Used for UpstreamSession {
     fn usage(&self) -> Usage {
-        self.gauge.usage()
+        self.live_usage.usage()
     }
 }
 
@@ -98,7 +98,7 @@ impl UpstreamSession {
         confirms: bool,
         clock: Instant,
     ) -> UpstreamSession {
-        let mut bounds = switch::Limits::default();
+        let mut bounds = switch::SwitchLimits::default();
         // Twice what the session takes: the clients of a server wait for each other here.
         bounds.bytes =
             2 * (limits.in_flight_bytes.saturating_add(limits.held_bytes)).min(bounds.bytes / 2);
@@ -123,7 +123,7 @@ impl UpstreamSession {
             sharing,
             inside: Mutex::new(inside),
             mailbox: Mailbox::new(&room),
-            gauge: Gauge::new(clock),
+            live_usage: LiveUsage::new(clock),
         }
     }
 
@@ -133,7 +133,7 @@ impl UpstreamSession {
 
     /// A client comes; it is told things through its replay buffer.
     pub(super) fn join(&self, client: Client, replay: &Arc<ReplayBuffer>) {
-        self.gauge.touch();
+        self.live_usage.touch();
         let mut inside = self.lock();
         match inside.ended {
             true => replay.seal(),
@@ -154,23 +154,23 @@ impl UpstreamSession {
 
     /// When somebody last had a use for it.
     pub(super) fn last_use(&self) -> Time {
-        self.gauge.last_use()
+        self.live_usage.last_use()
     }
 
     /// A request was assigned to it, and is [heard](UpstreamSession::hear_expected) next.
     pub(super) fn expect(&self) {
-        self.gauge.expect();
+        self.live_usage.expect();
     }
 
     /// A client says what was expected.
     pub(super) fn hear_expected(&self, client: Client, channel: Channel, frame: Frame) {
         self.hear(client, channel, frame);
-        self.gauge.arrived();
+        self.live_usage.arrived();
     }
 
     /// A client says something.
     pub(super) fn hear(&self, client: Client, channel: Channel, frame: Frame) {
-        self.gauge.touch();
+        self.live_usage.touch();
         let mut inside = self.lock();
         self.feed(&mut inside, Input::Frame(client, channel, frame));
         inside.flush();
@@ -183,7 +183,7 @@ impl UpstreamSession {
 
     /// A client is gone for good, and reads nothing any more.
     pub(super) fn gone(&self, client: Client) {
-        self.gauge.touch();
+        self.live_usage.touch();
         let mut inside = self.lock();
         self.feed(&mut inside, Input::Gone(client));
         if let Some(replay) = inside.replays.remove(&client) {
@@ -222,7 +222,7 @@ impl UpstreamSession {
     }
 
     pub(super) fn in_flight(&self) -> usize {
-        self.gauge.in_flight()
+        self.live_usage.in_flight()
     }
 
     pub(super) fn in_flight_of(&self, client: Client) -> usize {
@@ -270,7 +270,7 @@ impl UpstreamSession {
             // What finds no room, or nobody who reads it, is not waited for.
             let _ = self.mailbox.push(command);
         }
-        self.gauge.read(&inside.switch);
+        self.live_usage.read(&inside.switch);
     }
 
     /// The session is over, however that came about.
@@ -545,7 +545,7 @@ mod tests {
                 UpstreamSession::new(ServerId(1), sharing, &limits, false, Instant::now());
             let replay = Arc::new(ReplayBuffer::new(Delivery::Resumable));
             upstream.join(Client(1), &replay);
-            let room = switch::Limits::default().calls as u64;
+            let room = switch::SwitchLimits::default().calls as u64;
             for channel in 1..=room {
                 assert_eq!(
                     notify(&upstream, &replay, channel),

@@ -41,7 +41,7 @@ type Obtain = Arc<dyn Fn(Challenge) -> Obtained + Send + Sync>;
 
 /// The credentials of a server that were obtained last; all links share them.
 #[derive(Clone)]
-pub(super) struct Keyring {
+pub(super) struct CredentialStore {
     obtain: Obtain,
     /// Held by whoever asks.
     asking: Arc<tokio::sync::Mutex<()>>,
@@ -56,16 +56,16 @@ struct Held {
 }
 
 /// Shows that there is one; never what it holds.
-impl fmt::Debug for Keyring {
+impl fmt::Debug for CredentialStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Keyring")
+        f.write_str("CredentialStore")
     }
 }
 
-impl Keyring {
-    pub(super) fn new(credentials: impl Credentials) -> Keyring {
+impl CredentialStore {
+    pub(super) fn new(credentials: impl Credentials) -> CredentialStore {
         let credentials = Arc::new(credentials);
-        Keyring {
+        CredentialStore {
             obtain: Arc::new(move |challenge| {
                 let credentials = credentials.clone();
                 Box::pin(async move { credentials.obtain(challenge).await })
@@ -119,14 +119,15 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_held_is_not_shown() {
-        let keyring = Keyring::new(|_| async { Some("Bearer hunter55".to_string()) });
+        let credential_store =
+            CredentialStore::new(|_| async { Some("Bearer hunter55".to_string()) });
         let challenge = Challenge {
             status: 401,
             authenticate: None,
         };
-        assert_eq!(keyring.mask("hunter55".into()), "hunter55");
-        assert!(keyring.renew(0, challenge).await);
-        assert_eq!(keyring.mask("a hunter55 b".into()), "a *** b");
-        assert!(!format!("{keyring:?} {:?}", keyring.now()).contains("hunter55"));
+        assert_eq!(credential_store.mask("hunter55".into()), "hunter55");
+        assert!(credential_store.renew(0, challenge).await);
+        assert_eq!(credential_store.mask("a hunter55 b".into()), "a *** b");
+        assert!(!format!("{credential_store:?} {:?}", credential_store.now()).contains("hunter55"));
     }
 }

@@ -65,7 +65,7 @@ impl HttpLink {
             stall: session.stall(),
             transport,
             handshake,
-            login: session.keyring().is_some(),
+            login: session.credential_store().is_some(),
             known: session.known.get(),
         });
         let begun = Instant::now();
@@ -183,12 +183,12 @@ impl HttpLink {
     }
 
     fn authenticate(&mut self, turn: u64, challenge: Challenge) {
-        let Some(keyring) = self.session.keyring().cloned() else {
+        let Some(credential_store) = self.session.credential_store().cloned() else {
             return;
         };
         let signals = self.signals.clone();
         self.tasks.spawn(async move {
-            let renewed = keyring.renew(turn, challenge).await;
+            let renewed = credential_store.renew(turn, challenge).await;
             let _ = signals.send(Signal::Authenticated(renewed));
         });
     }

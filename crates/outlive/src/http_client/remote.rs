@@ -15,7 +15,7 @@ use percent_encoding::percent_decode_str;
 use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, HeaderValue};
 
-use super::credentials::{Credentials, Keyring};
+use super::credentials::{CredentialStore, Credentials};
 use super::headers::Headers;
 use super::known::SharedKnown;
 use super::link::HttpLink;
@@ -46,7 +46,7 @@ pub struct Remote {
     transport: Option<Transport>,
     era: Option<Era>,
     stall: Duration,
-    keyring: Option<Keyring>,
+    credential_store: Option<CredentialStore>,
 }
 
 impl Remote {
@@ -60,7 +60,7 @@ impl Remote {
             transport: None,
             era: None,
             stall: STALL,
-            keyring: None,
+            credential_store: None,
         }
     }
 
@@ -122,7 +122,7 @@ impl Remote {
     /// # }
     /// ```
     pub fn credentials(mut self, credentials: impl Credentials) -> Remote {
-        self.keyring = Some(Keyring::new(credentials));
+        self.credential_store = Some(CredentialStore::new(credentials));
         self
     }
 
@@ -177,7 +177,7 @@ impl Remote {
             tls: tls::config(url.scheme() == "https", self.ca_file.as_deref())?,
             local: is_local(&url),
             stall: self.stall,
-            keyring: self.keyring.clone(),
+            credential_store: self.credential_store.clone(),
         };
         HttpSession::new(url, headers, wiring, known, limit)
     }
@@ -317,8 +317,8 @@ impl Upstream for Sessions {
 
     fn mask(&self, text: &str) -> String {
         let masked = self.secrets.mask(text);
-        match &self.remote.keyring {
-            Some(keyring) => keyring.mask(masked),
+        match &self.remote.credential_store {
+            Some(credential_store) => credential_store.mask(masked),
             None => masked,
         }
     }

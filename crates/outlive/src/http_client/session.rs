@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use outlive_core::Message;
-use outlive_core::http_upstream::{Attempt, FAREWELL, Failure};
+use outlive_core::http_upstream::{Attempt, DELETE_TIMEOUT, Failure};
 use outlive_core::protocol::header;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Request, Url};
 use tokio::time::timeout;
 
 use super::body::marked;
-use super::credentials::Keyring;
+use super::credentials::CredentialStore;
 use super::known::SharedKnown;
 use super::request::{Pieces, Signal, Signals, read};
 use super::response::head;
@@ -43,7 +43,7 @@ pub(super) struct Wiring {
     /// An answer that stops for longer will not go on.
     pub(super) stall: Duration,
     /// Where credentials come from that are not among the headers.
-    pub(super) keyring: Option<Keyring>,
+    pub(super) credential_store: Option<CredentialStore>,
 }
 
 impl Wiring {
@@ -140,8 +140,8 @@ impl HttpSession {
         self.wiring.stall
     }
 
-    pub(super) fn keyring(&self) -> Option<&Keyring> {
-        self.wiring.keyring.as_ref()
+    pub(super) fn credential_store(&self) -> Option<&CredentialStore> {
+        self.wiring.credential_store.as_ref()
     }
 
     /// From now on messages go to this address, which an HTTP+SSE server names.
@@ -241,7 +241,7 @@ impl HttpSession {
     pub(super) async fn leave(&self, to: Option<String>) {
         let (request, _) = self.request(Method::DELETE, self.common(), to);
         let client = self.state().client.clone();
-        let _ = timeout(FAREWELL, client.execute(request)).await;
+        let _ = timeout(DELETE_TIMEOUT, client.execute(request)).await;
     }
 
     fn common(&self) -> HeaderMap {
@@ -262,10 +262,10 @@ impl HttpSession {
         let url = to.unwrap_or_else(|| self.state().url.clone());
         let mut request = Request::new(method, url);
         *request.headers_mut() = headers;
-        let Some(keyring) = self.keyring() else {
+        let Some(credential_store) = self.credential_store() else {
             return (request, 0);
         };
-        let (turn, value) = keyring.now();
+        let (turn, value) = credential_store.now();
         if let Some(value) = value {
             request.headers_mut().insert(AUTHORIZATION, value);
         }

@@ -1,7 +1,7 @@
 //! Web pages of other origins.
 //!
 //! A browser asks before a page of another origin may send JSON or a token, and shows it the answer
-//! only if that is allowed. What the [admission](super::admission) lets in is allowed; so a page that was
+//! only if that is allowed. What the [access rules](super::access) let in is allowed; so a page that was
 //! admitted by a setting can really use the server.
 
 use hyper::header::{

@@ -18,16 +18,16 @@ use serde::Deserialize;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
-use super::admission::{Admission, header};
+use super::access::{AccessRules, header};
 use super::arrival::Arrival;
 use super::body::{Source, Unread};
 use super::deadline::DeadlineTimer;
-use super::listener::{Endpoint, Front};
+use super::listener::{Endpoint, HttpListener};
 use super::reader::Reader;
 use super::replay_buffer::{Beginning, ReplayBuffer};
 use super::reply::{self, Reply, SESSION_ID, VERSION};
 use super::request_metadata;
-use super::session::{ClientSession, Unopened, Use};
+use super::session::{ClientSession, ExchangeGuard, Unopened};
 use super::token::Identity;
 use super::{Kind, Room, Route, cors, sse};
 
@@ -62,21 +62,21 @@ impl Caller<'_> {
     }
 }
 
-impl Front {
+impl HttpListener {
     /// Answers a request.
     pub(crate) async fn answer(
-        self: &Arc<Front>,
+        self: &Arc<HttpListener>,
         request: Request<Source>,
         deadline: &DeadlineTimer,
     ) -> Reply {
         let request = Unread::of(request, self.limits.body_time);
-        if let Err(refusal) = Admission::check_single(request.headers(), request.uri()) {
+        if let Err(refusal) = AccessRules::check_single(request.headers(), request.uri()) {
             return *refusal;
         }
         if let Some(reply) = self.probe(&request) {
             return reply;
         }
-        if let Err(refusal) = self.admission.check_names(request.headers(), request.uri()) {
+        if let Err(refusal) = self.access.check_names(request.headers(), request.uri()) {
             return *refusal;
         }
         let origin = request.headers().get(ORIGIN).cloned();
@@ -94,14 +94,14 @@ impl Front {
     }
 
     async fn admit(
-        self: &Arc<Front>,
+        self: &Arc<HttpListener>,
         request: Request<Unread>,
         deadline: &DeadlineTimer,
     ) -> Refused<Reply> {
         if let Some(page) = self.page(&request) {
             return page;
         }
-        let identity = self.admission.authenticate(request.headers())?;
+        let identity = self.access.authenticate(request.headers())?;
         let identity = identity.or(request.extensions().get().copied());
         let first = &self.endpoints[0];
         let named = self.endpoint_at(request.uri().path());
@@ -131,7 +131,7 @@ impl Front {
     }
 
     async fn endpoint(
-        self: &Arc<Front>,
+        self: &Arc<HttpListener>,
         request: Request<Unread>,
         caller: &Caller<'_>,
     ) -> Refused<Reply> {
@@ -186,8 +186,8 @@ impl Front {
             let (status, id) = (StatusCode::BAD_REQUEST, message.id_json());
             return Ok(reply::error(status, id, code::HEADER_MISMATCH, sentence));
         }
-        let exchange = Exchange {
-            front: self,
+        let exchange = HttpExchange {
+            http_listener: self,
             replay: &caller.endpoint.replay,
             route: &caller.endpoint.route,
             primed: false,
@@ -217,10 +217,10 @@ impl Front {
                 });
             }
         };
-        let _use = Use::of(&session);
+        let _guard = ExchangeGuard::of(&session);
         session.confirm();
-        let exchange = Exchange {
-            front: self,
+        let exchange = HttpExchange {
+            http_listener: self,
             replay: &session.replay,
             route: &session.route,
             primed: is_primed(headers),
@@ -290,7 +290,7 @@ impl Front {
                 Room::GiveWay if self.sessions.give_way(caller.endpoint.number) => {}
                 Room::ShuttingDown => return Err(shutting_down()),
                 Room::GiveWay | Room::Full => {
-                    let how = match self.admission.flags {
+                    let how = match self.access.flags {
                         true => "raise --max-servers, or let sessions --share one",
                         false => "raise `max_servers`, or let sessions `share` one",
                     };
@@ -306,7 +306,7 @@ impl Front {
 
     /// What a setting is called by whoever runs this.
     fn setting(&self, method: &str) -> String {
-        match self.admission.flags {
+        match self.access.flags {
             true => format!("--{}", method.replace('_', "-")),
             false => format!("`{method}`"),
         }
@@ -340,9 +340,9 @@ impl Front {
                 caller,
             )
             .await?;
-        let _use = Use::of(&session);
-        let exchange = Exchange {
-            front: self,
+        let _guard = ExchangeGuard::of(&session);
+        let exchange = HttpExchange {
+            http_listener: self,
             replay: &session.replay,
             route: &session.route,
             primed: false,
@@ -360,7 +360,7 @@ impl Front {
     }
 
     /// The standalone stream of a legacy client, or one that was cut.
-    fn get(self: &Arc<Front>, headers: &HeaderMap, caller: &Caller<'_>) -> Refused<Reply> {
+    fn get(self: &Arc<HttpListener>, headers: &HeaderMap, caller: &Caller<'_>) -> Refused<Reply> {
         let modern = header(headers, VERSION).is_some_and(|it| it.trim() == version::MODERN);
         match headers.contains_key(SESSION_ID) {
             true => {}
@@ -447,7 +447,7 @@ impl Front {
         })
     }
 
-    /// Reads a body within its bounds. Nobody behind the front reads it again.
+    /// Reads a body within its bounds. Nobody behind the listener reads it again.
     pub(super) async fn read(&self, body: Unread, caller: &Caller<'_>) -> Refused<Frame> {
         let limit = self.backend.message_limit();
         let body = body.read(limit, &self.bodies).await?;
@@ -458,8 +458,8 @@ impl Front {
 }
 
 /// A message on its way to a route, and what comes back.
-struct Exchange<'a> {
-    front: &'a Front,
+struct HttpExchange<'a> {
+    http_listener: &'a HttpListener,
     replay: &'a Arc<ReplayBuffer>,
     route: &'a Arc<dyn Route>,
     /// The client knows events without a message.
@@ -468,7 +468,7 @@ struct Exchange<'a> {
     caller: &'a Caller<'a>,
 }
 
-impl Exchange<'_> {
+impl HttpExchange<'_> {
     async fn run(&self, frame: Frame) -> Reply {
         let (defect, message) = (frame.defect().cloned(), frame.message());
         let asked = message.filter(|message| message.kind() == MessageKind::Request);
@@ -533,9 +533,9 @@ impl Exchange<'_> {
 
     /// Hands a frame on. True if the route was done with it at once.
     fn hear(&self, frame: Frame) -> (Reader, bool) {
-        let channel = self.front.fresh_channel();
+        let channel = self.http_listener.fresh_channel();
         let lease = self.replay.open(channel);
-        let keep_alive = self.front.limits.keep_alive;
+        let keep_alive = self.http_listener.limits.keep_alive;
         let reader = Reader::new(self.replay.clone(), self.route.clone(), lease, keep_alive)
             .until(&self.caller.identity);
         let at_once = self.route.hear(channel, frame, self.arrival);
@@ -562,7 +562,7 @@ impl Drop for Newcomer {
 }
 
 /// A session whose id nobody has been told; dropped, it is ended.
-struct Unknown<'a>(Option<(&'a Front, &'a str)>);
+struct Unknown<'a>(Option<(&'a HttpListener, &'a str)>);
 
 impl Unknown<'_> {
     fn forget(mut self) {
@@ -572,8 +572,8 @@ impl Unknown<'_> {
 
 impl Drop for Unknown<'_> {
     fn drop(&mut self) {
-        if let Some((front, id)) = self.0 {
-            front.sessions.end(id);
+        if let Some((http_listener, id)) = self.0 {
+            http_listener.sessions.end(id);
         }
     }
 }

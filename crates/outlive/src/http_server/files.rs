@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::Admission;
+use super::AccessRules;
 use super::token::Tokens;
 
 /// How often it is looked whether a file has changed.
-const GLANCE: Duration = Duration::from_secs(1);
+const FILE_POLL: Duration = Duration::from_secs(1);
 
 /// The files of a listener. Clones are the same.
 #[derive(Clone, Debug, Default)]
@@ -25,12 +25,12 @@ pub(crate) struct Files {
 type Stamp = Option<(u64, u64, i64, i64, u64)>;
 
 impl Files {
-    /// Those of this admission.
-    pub(crate) fn of(admission: &Admission) -> Files {
+    /// Those of these rules.
+    pub(crate) fn of(access: &AccessRules) -> Files {
         Files {
-            tokens: admission.tokens.clone(),
+            tokens: access.tokens.clone(),
             #[cfg(feature = "tls")]
-            tls: admission.tls.clone(),
+            tls: access.tls.clone(),
         }
     }
 
@@ -70,7 +70,7 @@ impl Files {
         }
         let mut known = self.stamps();
         loop {
-            sleep(GLANCE).await;
+            sleep(FILE_POLL).await;
             let stamps = self.stamps();
             if stamps != known {
                 known = stamps;

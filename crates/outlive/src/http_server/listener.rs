@@ -25,25 +25,25 @@ use super::deadline::DeadlineTimer;
 use super::files::Files;
 use super::replay_buffer::ReplayBuffer;
 use super::session::Sessions;
-use super::socket::Patient;
-use super::{Admission, Backend, Kind, ListenerLimits, Route};
+use super::socket::WriteTimeout;
+use super::{AccessRules, Backend, Kind, ListenerLimits, Route};
 
 /// How long accepting rests after an error such as a lack of descriptors.
 const REST: Duration = Duration::from_millis(50);
 
 /// How long connections may take to say their last words.
-const FAREWELL: Duration = Duration::from_secs(1);
+const CONNECTION_CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How often the end looks whether it has come.
-const GLANCE: Duration = Duration::from_millis(10);
+const SHUTDOWN_POLL: Duration = Duration::from_millis(10);
 
 /// How often it is told that there is no room.
 const TELL_FULL: Duration = Duration::from_secs(60);
 
 /// Everything between connections and routes.
-pub(crate) struct Front {
+pub(crate) struct HttpListener {
     pub(super) backend: Box<dyn Backend>,
-    pub(super) admission: Admission,
+    pub(super) access: AccessRules,
     pub(super) limits: ListenerLimits,
     /// One for each path, at least one. A backend ends as a whole, so the first tells whether it has.
     pub(super) endpoints: Vec<Endpoint>,
@@ -87,27 +87,27 @@ impl Endpoint {
 /// Who is told in sentences what changes in front.
 pub(crate) type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 
-impl Front {
+impl HttpListener {
     /// To be called inside the runtime that is to serve it.
     pub(crate) fn new(
         backend: Box<dyn Backend>,
-        admission: Admission,
+        access: AccessRules,
         limits: ListenerLimits,
         path: String,
         mounted: bool,
         tell: Tell,
-    ) -> Arc<Front> {
+    ) -> Arc<HttpListener> {
         let paths = backend.paths(&path).into_iter().enumerate();
         let endpoints = paths.map(|(number, path)| Endpoint::new(number, path, &*backend));
         let bodies = Bodies::new(limits.bodies.max(backend.message_limit()));
-        Arc::new(Front {
+        Arc::new(HttpListener {
             endpoints: endpoints.collect(),
             mounted,
             sessions: Sessions::new(table_limits(&limits)),
             room_bell: backend.room_bell(),
             bodies,
             backend,
-            admission,
+            access,
             limits,
             places: Arc::new(Semaphore::new(limits.connections)),
             streams: Arc::new(Semaphore::new(limits.streams)),
@@ -134,12 +134,12 @@ impl Front {
 
     /// Serves whoever comes, until the route that answers modern requests has ended. Sessions then
     /// have until `grace` to do so.
-    pub(crate) async fn serve(self: Arc<Front>, listener: TcpListener, grace: Duration) {
+    pub(crate) async fn serve(self: Arc<HttpListener>, listener: TcpListener, grace: Duration) {
         let (stop, stopping) = watch::channel(false);
         let places = self.places.clone();
         let sweeping = tokio::spawn(sweep(self.clone()));
         let tell = self.tell.clone();
-        let watching = tokio::spawn(Files::of(&self.admission).watch(move |note| tell(note)));
+        let watching = tokio::spawn(Files::of(&self.access).watch(move |note| tell(note)));
         loop {
             let accepting = async {
                 let place = places.clone().acquire_owned().await.ok();
@@ -155,9 +155,9 @@ impl Front {
                 break;
             };
             if let Some((stream, place)) = accepted {
-                let (front, stopping) = (self.clone(), stopping.clone());
+                let (http_listener, stopping) = (self.clone(), stopping.clone());
                 tokio::spawn(async move {
-                    front.connection(stream, stopping).await;
+                    http_listener.connection(stream, stopping).await;
                     drop(place);
                 });
             }
@@ -168,16 +168,16 @@ impl Front {
         watching.abort();
         let _ = stop.send(true);
         let all = u32::try_from(self.limits.connections).unwrap_or(u32::MAX);
-        let _ = timeout(FAREWELL, places.acquire_many(all)).await;
+        let _ = timeout(CONNECTION_CLOSE_TIMEOUT, places.acquire_many(all)).await;
     }
 
     /// Does what there is to do beside answering, for whoever has connections of their own, until the route that
     /// answers modern requests has ended and sessions have had until `grace` to do so.
     #[cfg(feature = "tower")]
-    pub(crate) async fn look_after(self: Arc<Front>, grace: Duration) {
+    pub(crate) async fn look_after(self: Arc<HttpListener>, grace: Duration) {
         let sweeping = tokio::spawn(sweep(self.clone()));
         let tell = self.tell.clone();
-        let watching = tokio::spawn(Files::of(&self.admission).watch(move |note| tell(note)));
+        let watching = tokio::spawn(Files::of(&self.access).watch(move |note| tell(note)));
         self.endpoints[0].replay.sealed().await;
         self.end_sessions(grace).await;
         sweeping.abort();
@@ -200,7 +200,7 @@ impl Front {
             all
         };
         while !left().is_empty() && Instant::now() < until {
-            sleep(GLANCE).await;
+            sleep(SHUTDOWN_POLL).await;
         }
         for session in left() {
             session.route.end();
@@ -208,11 +208,15 @@ impl Front {
         }
     }
 
-    async fn connection(self: Arc<Front>, stream: TcpStream, stopping: watch::Receiver<bool>) {
+    async fn connection(
+        self: Arc<HttpListener>,
+        stream: TcpStream,
+        stopping: watch::Receiver<bool>,
+    ) {
         watch_peer(&stream, self.limits.unread);
-        let stream = Patient::new(stream, self.limits.unread);
+        let stream = WriteTimeout::new(stream, self.limits.unread);
         #[cfg(feature = "tls")]
-        if let Some(tls) = &self.admission.tls {
+        if let Some(tls) = &self.access.tls {
             let Some(acceptor) = tls.acceptor() else {
                 return;
             };
@@ -225,7 +229,7 @@ impl Front {
         self.talk(stream, stopping).await;
     }
 
-    async fn talk<S>(self: Arc<Front>, stream: S, mut stopping: watch::Receiver<bool>)
+    async fn talk<S>(self: Arc<HttpListener>, stream: S, mut stopping: watch::Receiver<bool>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -236,10 +240,10 @@ impl Front {
             .max_buf_size(self.limits.head);
         let deadline = Arc::new(DeadlineTimer::default());
         let service = service_fn(move |request| {
-            let (front, deadline) = (self.clone(), deadline.clone());
+            let (http_listener, deadline) = (self.clone(), deadline.clone());
             async move {
                 let request = request.map(Source::Connection);
-                Ok::<_, Infallible>(front.answer(request, &deadline).await)
+                Ok::<_, Infallible>(http_listener.answer(request, &deadline).await)
             }
         });
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
@@ -258,8 +262,8 @@ impl Front {
 #[cfg(feature = "tls")]
 async fn encrypted(
     acceptor: tokio_rustls::TlsAcceptor,
-    stream: Patient<TcpStream>,
-) -> Option<tokio_rustls::server::TlsStream<Patient<TcpStream>>> {
+    stream: WriteTimeout<TcpStream>,
+) -> Option<tokio_rustls::server::TlsStream<WriteTimeout<TcpStream>>> {
     let mut first = [0];
     let peeked = stream.inner().peek(&mut first).await.ok()?;
     if peeked == 1 && first[0].is_ascii_uppercase() {
@@ -285,17 +289,17 @@ fn table_limits(limits: &ListenerLimits) -> TableLimits {
 }
 
 /// Ends the sessions nobody uses, now and then, and at once those whose token is withdrawn.
-async fn sweep(front: Arc<Front>) {
+async fn sweep(http_listener: Arc<HttpListener>) {
     loop {
-        let rest = sleep(front.sessions.sweep_interval());
-        match &front.admission.tokens {
+        let rest = sleep(http_listener.sessions.sweep_interval());
+        match &http_listener.access.tokens {
             Some(tokens) => {
                 let _ = unless(tokens.withdrawn(), rest).await;
-                front.sessions.withdraw(tokens);
+                http_listener.sessions.withdraw(tokens);
             }
             None => rest.await,
         }
-        front.sessions.sweep();
+        http_listener.sessions.sweep();
     }
 }
 

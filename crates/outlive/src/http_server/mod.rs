@@ -8,7 +8,7 @@
 //! channel, and writes what comes on that channel into the response.
 //!
 //! ```text
-//!  POST ──► admission ──► request_metadata (headers against body) ──► Route::hear(channel, frame)
+//!  POST ──► access ──► request_metadata (headers against body) ──► Route::hear(channel, frame)
 //!       ◄── JSON, or a stream of events ◄── Reader ◄── ReplayBuffer::send(channel, message), done(channel)
 //! ```
 //!
@@ -22,7 +22,7 @@
 //! | file | what happens there |
 //! |---|---|
 //! | `listener`, `socket`, `tls` | connections come and, at the end, go |
-//! | `admission`, `token`, `cors` | who may come in: `Host`, `Origin`, token |
+//! | `access`, `token`, `cors` | who may come in: `Host`, `Origin`, token |
 //! | `files` | tokens and certificates that change meanwhile |
 //! | `endpoint`, `arrival`, `body`, `reply` | one request: its head, its body and its response |
 //! | `request_metadata`, `mirrored` | the headers of a modern request against its body |
@@ -32,7 +32,7 @@
 //! | `replay_buffer`, `reader` | what is sent, kept and read |
 //! | `deadline` | how long an answer is waited for |
 
-mod admission;
+mod access;
 mod arrival;
 mod body;
 mod cors;
@@ -61,19 +61,19 @@ use outlive_core::session_table::Principal;
 use outlive_core::{Frame, Message};
 use tokio::sync::Notify;
 
-pub(crate) use admission::Admission;
+pub(crate) use access::AccessRules;
 pub(crate) use arrival::Arrival;
 #[cfg(feature = "tower")]
 pub(crate) use body::Source;
 #[cfg(feature = "tower")]
 pub(crate) use deadline::DeadlineTimer;
 pub(crate) use files::{Files, stays};
-pub(crate) use listener::{Front, Tell};
+pub(crate) use listener::{HttpListener, Tell};
 pub(crate) use mirrored::{Mirrored, mirrored};
 #[cfg(feature = "gateway")]
 pub(crate) use mirrored::{is_marked, of_schema};
 #[cfg_attr(not(feature = "gateway"), expect(unused_imports))]
-pub(crate) use pages::{Census, Pages, Readiness, ServerUse};
+pub(crate) use pages::{ListenerStats, Pages, Readiness, ServerUse};
 #[cfg(all(test, feature = "gateway"))]
 pub(crate) use replay_buffer::Beginning;
 pub(crate) use replay_buffer::ReplayBuffer;

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::body::Unread;
 use super::endpoint::Refused;
-use super::listener::Front;
+use super::listener::HttpListener;
 use super::reply::{self, Reply};
 
 /// The version of the format that `/metrics` is written in.
@@ -29,10 +29,10 @@ pub(crate) trait Pages: Send + Sync {
     fn ready(&self, full: bool) -> Readiness;
 
     /// All numbers, as Prometheus reads them.
-    fn metrics(&self, census: &Census) -> String;
+    fn metrics(&self, stats: &ListenerStats) -> String;
 
     /// A page for people.
-    fn status(&self, census: &Census) -> String;
+    fn status(&self, stats: &ListenerStats) -> String;
 }
 
 /// Whether calls would be answered, and why not.
@@ -60,7 +60,7 @@ pub(crate) struct ServerUse {
     not(feature = "gateway"),
     expect(dead_code, reason = "only a gateway shows it")
 )]
-pub(crate) struct Census {
+pub(crate) struct ListenerStats {
     pub(crate) connections: usize,
     pub(crate) sessions: usize,
     /// Of these, how many each principal has opened that has any.
@@ -70,20 +70,20 @@ pub(crate) struct Census {
     pub(crate) server_uses: HashMap<u64, ServerUse>,
 }
 
-impl Front {
-    fn census(&self) -> Census {
+impl HttpListener {
+    fn stats(&self) -> ListenerStats {
         let limits = &self.limits;
-        Census {
+        ListenerStats {
             connections: limits.connections - self.places.available_permits(),
             sessions: self.sessions.count(),
             sessions_of: self.sessions.count_by_principal(),
             streams: limits.streams - self.streams.available_permits(),
-            server_uses: self.sessions.server_uses(self.admission.tokens.as_ref()),
+            server_uses: self.sessions.server_uses(self.access.tokens.as_ref()),
         }
     }
 
     /// The answer to a machine that asks how we are, if this is such a request.
-    pub(super) fn probe(self: &Arc<Front>, request: &Request<Unread>) -> Option<Reply> {
+    pub(super) fn probe(self: &Arc<HttpListener>, request: &Request<Unread>) -> Option<Reply> {
         let pages = self.backend.pages()?;
         let asked = request.uri().path();
         if !matches!(asked, "/health" | "/ready") || self.endpoint_at(asked).is_some() {
@@ -97,8 +97,8 @@ impl Front {
             "/health" => reply::page(StatusCode::OK, json, "{\"live\":true}\n".into()),
             _ => {
                 let (headers, uri) = (request.headers(), request.uri());
-                let known = self.admission.check_names(headers, uri).is_ok();
-                let may_see_all = known && self.admission.authenticate(headers).is_ok();
+                let known = self.access.check_names(headers, uri).is_ok();
+                let may_see_all = known && self.access.authenticate(headers).is_ok();
                 let Readiness { ready, mut data } = pages.ready(may_see_all);
                 if !known {
                     data = json!({ "ready": ready });
@@ -113,7 +113,10 @@ impl Front {
     }
 
     /// The page that is asked for, if it is one of ours.
-    pub(super) fn page(self: &Arc<Front>, request: &Request<Unread>) -> Option<Refused<Reply>> {
+    pub(super) fn page(
+        self: &Arc<HttpListener>,
+        request: &Request<Unread>,
+    ) -> Option<Refused<Reply>> {
         let pages = self.backend.pages()?;
         let asked = request.uri().path();
         if !matches!(asked, "/" | "/metrics") || self.endpoint_at(asked).is_some() {
@@ -122,13 +125,13 @@ impl Front {
         if !is_look(request) {
             return Some(Ok(reply::only("GET")));
         }
-        if let Err(refusal) = self.admission.authenticate_browser(request.headers()) {
+        if let Err(refusal) = self.access.authenticate_browser(request.headers()) {
             return Some(Err(refusal));
         }
-        let census = self.census();
+        let stats = self.stats();
         let (kind, body) = match asked {
-            "/metrics" => (PROMETHEUS, pages.metrics(&census)),
-            _ => ("text/html; charset=utf-8", pages.status(&census)),
+            "/metrics" => (PROMETHEUS, pages.metrics(&stats)),
+            _ => ("text/html; charset=utf-8", pages.status(&stats)),
         };
         Some(Ok(reply::page(StatusCode::OK, kind, body)))
     }

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Mirrored;
-use super::admission::header;
+use super::access::header;
 
 /// What is wrong with the headers of this request, if anything is.
 pub(crate) fn mismatch(

@@ -62,16 +62,16 @@ impl Tracked for ClientSession {
 }
 
 /// An exchange that goes on.
-pub(crate) struct Use(Arc<ClientSession>);
+pub(crate) struct ExchangeGuard(Arc<ClientSession>);
 
-impl Use {
-    pub(crate) fn of(session: &Arc<ClientSession>) -> Use {
+impl ExchangeGuard {
+    pub(crate) fn of(session: &Arc<ClientSession>) -> ExchangeGuard {
         session.exchanges.fetch_add(1, Ordering::AcqRel);
-        Use(session.clone())
+        ExchangeGuard(session.clone())
     }
 }
 
-impl Drop for Use {
+impl Drop for ExchangeGuard {
     fn drop(&mut self) {
         self.0.touch();
         self.0.exchanges.fetch_sub(1, Ordering::AcqRel);

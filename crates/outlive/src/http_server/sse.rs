@@ -13,11 +13,11 @@ use outlive_core::replay_buffer::Delivery;
 use super::arrival::Arrival;
 use super::body::Unread;
 use super::endpoint::{Caller, Refused, accepts, malformed, must_be_json};
-use super::listener::Front;
+use super::listener::HttpListener;
 use super::reader::Reader;
 use super::replay_buffer::ReplayBuffer;
 use super::reply::{self, Reply};
-use super::session::{ClientSession, Use};
+use super::session::{ClientSession, ExchangeGuard};
 
 /// Where the stream is.
 pub(super) const STREAM: &str = "/sse";
@@ -28,10 +28,10 @@ pub(super) const MESSAGES: &str = "/messages";
 /// What the session's id is called there.
 const SESSION: &str = "session_id";
 
-impl Front {
+impl HttpListener {
     /// A client comes.
     pub(super) async fn sse_stream(
-        self: &Arc<Front>,
+        self: &Arc<HttpListener>,
         request: &Request<Unread>,
         caller: &Caller<'_>,
     ) -> Refused<Reply> {
@@ -79,7 +79,7 @@ impl Front {
             return Ok(reply::refusal(StatusCode::BAD_REQUEST, sentence));
         };
         let session = self.find_session(id, true, caller)?;
-        let _use = Use::of(&session);
+        let _guard = ExchangeGuard::of(&session);
         let frame = self.read(body, caller).await?;
         if let Some(defect) = frame.defect().filter(|it| it.id_json.is_empty()) {
             return Ok(malformed(defect));
@@ -92,7 +92,7 @@ impl Front {
 }
 
 /// A session that ends with its stream.
-struct Bound(Arc<Front>, Arc<ClientSession>);
+struct Bound(Arc<HttpListener>, Arc<ClientSession>);
 
 impl Drop for Bound {
     fn drop(&mut self) {

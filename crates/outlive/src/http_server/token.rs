@@ -73,7 +73,7 @@ impl Credential {
     }
 }
 
-/// Who sends a request: what [authentication](super::Admission::authenticate) returns.
+/// Who sends a request: what [authentication](super::AccessRules::authenticate) returns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Identity {
     /// Proof of its token, where one is needed.

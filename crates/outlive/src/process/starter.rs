@@ -119,14 +119,14 @@ pub(crate) fn start(
         orphan_reaper: orphan_reaper.cloned(),
         reply,
     });
-    queue.man();
+    queue.ensure_thread();
     STARTER.changed.notify_one();
     started
 }
 
 impl Queue {
     /// Sees to it that there is a thread for what waits.
-    fn man(&mut self) {
+    fn ensure_thread(&mut self) {
         if self.orders.is_empty() || self.idle > 0 || self.threads == THREADS {
             return;
         }
@@ -171,7 +171,7 @@ impl Starter {
                 queue.idle -= 1;
                 let begun = Instant::now();
                 queue.latest = Some(begun);
-                queue.man();
+                queue.ensure_thread();
                 return (order, begun);
             } else {
                 queue = self

@@ -60,7 +60,7 @@ pub(crate) enum Arrival {}
 /// A client and everything that is done for it.
 pub(crate) struct Connection {
     engine: Mutex<Engine>,
-    pub(crate) pool: Executor,
+    pub(crate) executor: Executor,
     pub(crate) registry: Arc<Registry>,
     /// The longest line the client may send.
     pub(crate) message_limit: usize,
@@ -116,7 +116,7 @@ impl Connection {
         key: [u8; 16],
         registry: Arc<Registry>,
         sink: Box<dyn Sink>,
-        pool: Executor,
+        executor: Executor,
     ) -> Arc<Connection> {
         Arc::new(Connection {
             message_limit: policy.message,
@@ -134,7 +134,7 @@ impl Connection {
                 paused: false,
                 closed: false,
             }),
-            pool,
+            executor,
             registry,
             begun: Instant::now(),
             next_ask: AtomicU64::new(0),
@@ -320,7 +320,7 @@ impl Engine {
                     let arrival = self.arrivals.get(&request.channel).cloned();
                     let call = Call::new(connection, ticket, request, arrival);
                     let work = dispatch::work(&connection.registry, &call);
-                    let task = Task::new(work, connection.pool.clone());
+                    let task = Task::new(work, connection.executor.clone());
                     after.start.push(task.clone());
                     let running = Running {
                         call,
@@ -471,7 +471,7 @@ impl After {
     pub(crate) fn run(mut self, connection: &Arc<Connection>) {
         let start = std::mem::take(&mut self.start);
         if !start.is_empty() {
-            connection.pool.push_all(start);
+            connection.executor.push_all(start);
         }
         self.run_rest(connection);
     }
@@ -479,7 +479,7 @@ impl After {
     /// The same, on the thread that reads. True if it is to run the handlers itself.
     pub(crate) fn run_reading(mut self, connection: &Arc<Connection>) -> bool {
         let start = std::mem::take(&mut self.start);
-        let helps = !start.is_empty() && connection.pool.offer(start);
+        let helps = !start.is_empty() && connection.executor.offer(start);
         self.run_rest(connection);
         helps
     }

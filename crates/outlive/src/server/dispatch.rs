@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::call::{Call, Outcome};
 use super::connection::Connection;
-use super::registry::{Registry, Shelf};
+use super::registry::{Items, Registry};
 use super::resource::ResourceUri;
 use super::task::Work;
 use crate::model::RpcError;
@@ -97,14 +97,14 @@ fn answer(call: &Arc<Call>, outcome: Outcome) -> Work {
     call.work(std::future::ready(outcome))
 }
 
-/// A page of what is on a shelf.
-fn list<H>(registry: &Registry, call: &Call, field: &str, shelf: &Shelf<H>) -> Outcome {
+/// A page of items.
+fn list<H>(registry: &Registry, call: &Call, field: &str, items: &Items<H>) -> Outcome {
     let from = match cursor(call)? {
         None => 0,
         Some(cursor) => cursor
             .parse()
             .ok()
-            .filter(|from| *from <= shelf.len())
+            .filter(|from| *from <= items.len())
             .ok_or_else(|| RpcError::invalid_params("The cursor is not one of this list."))?,
     };
     let most = match registry.page {
@@ -115,7 +115,7 @@ fn list<H>(registry: &Registry, call: &Call, field: &str, shelf: &Shelf<H>) -> O
     json.extend_from_slice(b"{\"");
     json.extend_from_slice(field.as_bytes());
     json.extend_from_slice(b"\":[");
-    for (n, item) in shelf.iter().skip(from).take(most).enumerate() {
+    for (n, item) in items.iter().skip(from).take(most).enumerate() {
         if n > 0 {
             json.push(b',');
         }
@@ -123,7 +123,7 @@ fn list<H>(registry: &Registry, call: &Call, field: &str, shelf: &Shelf<H>) -> O
     }
     json.push(b']');
     let next = from.saturating_add(most);
-    if next < shelf.len() {
+    if next < items.len() {
         json.extend_from_slice(format!(",\"nextCursor\":\"{next}\"").as_bytes());
     }
     json.push(b'}');

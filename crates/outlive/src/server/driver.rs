@@ -2,7 +2,7 @@
 //!
 //! It has a runtime of its own, so nothing of the user's can hold it up: pings, cancellations and
 //! answers get through whatever the handlers do. While handlers are quick it runs them itself, but
-//! never without leaving its seat first: should one block, another thread takes the seat and goes
+//! never without leaving its slot first: should one block, another thread takes the slot and goes
 //! on reading (see the pool), and this one ends with its handler.
 
 use std::future::poll_fn;
@@ -31,7 +31,7 @@ const READS: usize = 8;
 const ROUNDS: usize = 8;
 
 /// How long a client that does not read may keep us from ending.
-const FAREWELL: Duration = Duration::from_secs(1);
+const LAST_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long the end waits for handlers to be dropped.
 const LAST_DROPS: Duration = Duration::from_millis(200);
@@ -45,15 +45,15 @@ pub(crate) fn start(
     opened: oneshot::Sender<io::Result<Arc<Connection>>>,
     ended: oneshot::Sender<()>,
 ) -> io::Result<()> {
-    spawn(move || match Seat::make(open, ended) {
-        Ok(seat) => {
-            let connection = &seat.connection;
+    spawn(move || match ReaderSlot::make(open, ended) {
+        Ok(slot) => {
+            let connection = &slot.connection;
             if opened.send(Ok(connection.clone())).is_err() {
                 // Whoever wanted it served has already gone.
                 connection.registry.leave(connection);
                 connection.feed(Input::Shutdown);
             }
-            seat.lead();
+            slot.run_reader();
         }
         Err(error) => {
             let _ = opened.send(Err(error));
@@ -67,15 +67,15 @@ fn spawn(run: impl FnOnce() + Send + 'static) -> io::Result<()> {
 }
 
 /// The place of the thread that reads. Whoever takes the driver out of it is that thread.
-struct Seat {
+struct ReaderSlot {
     runtime: Runtime,
     driver: Mutex<Option<Driver>>,
     connection: Arc<Connection>,
     ended: Mutex<Option<oneshot::Sender<()>>>,
 }
 
-impl Seat {
-    fn make(open: Open, ended: oneshot::Sender<()>) -> io::Result<Arc<Seat>> {
+impl ReaderSlot {
+    fn make(open: Open, ended: oneshot::Sender<()>) -> io::Result<Arc<ReaderSlot>> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -83,10 +83,10 @@ impl Seat {
         let (reader, connection) = open()?;
         let driver = Driver::new(reader, connection.clone());
         drop(inside);
-        Ok(Arc::new_cyclic(|seat| Seat {
+        Ok(Arc::new_cyclic(|slot| ReaderSlot {
             runtime,
             driver: Mutex::new(Some(Driver {
-                seat: seat.clone(),
+                slot: slot.clone(),
                 ..driver
             })),
             connection,
@@ -100,19 +100,19 @@ impl Seat {
     }
 
     fn leave(&self, driver: Driver) {
-        let seat = self.driver.lock();
-        *seat.unwrap_or_else(PoisonError::into_inner) = Some(driver);
+        let slot = self.driver.lock();
+        *slot.unwrap_or_else(PoisonError::into_inner) = Some(driver);
     }
 
     /// Reads until the connection is over, or until another thread does.
-    fn lead(&self) {
+    fn run_reader(&self) {
         while let Some(mut driver) = self.take() {
             // The budget tokio gives to tasks would only add wake-ups: there is one task.
             let turn = tokio::task::unconstrained(poll_fn(|cx| driver.poll(cx)));
             match self.runtime.block_on(turn) {
                 Turn::Help => {
                     self.leave(driver);
-                    self.connection.pool.help();
+                    self.connection.executor.help();
                     self.connection.flush();
                 }
                 Turn::End => return self.end(),
@@ -121,8 +121,8 @@ impl Seat {
     }
 
     fn end(&self) {
-        self.connection.lock().end_output(FAREWELL);
-        self.connection.pool.close();
+        self.connection.lock().end_output(LAST_WRITE_TIMEOUT);
+        self.connection.executor.close();
         wait_for_drops(&self.connection);
         let ended = self.ended.lock();
         if let Some(ended) = ended.unwrap_or_else(PoisonError::into_inner).take() {
@@ -142,7 +142,7 @@ enum Turn {
 /// Gives handlers that were dropped at the end the time to be.
 fn wait_for_drops(connection: &Connection) {
     let begun = Instant::now();
-    while !connection.pool.is_idle() && begun.elapsed() < LAST_DROPS {
+    while !connection.executor.is_idle() && begun.elapsed() < LAST_DROPS {
         thread::sleep(Duration::from_millis(1));
     }
 }
@@ -151,7 +151,7 @@ struct Driver {
     reader: Box<dyn Reading>,
     framer: Framer,
     connection: Arc<Connection>,
-    seat: Weak<Seat>,
+    slot: Weak<ReaderSlot>,
     spin: Spin,
     /// The pool has been told who looks after it.
     attended: bool,
@@ -176,7 +176,7 @@ impl Driver {
             reader,
             framer: Framer::new(connection.message_limit),
             spin: Spin::new(Instant::now()),
-            seat: Weak::new(),
+            slot: Weak::new(),
             attended: false,
             helps: false,
             ended: false,
@@ -192,7 +192,7 @@ impl Driver {
     /// One turn: everything that can be done without waiting.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
         if !std::mem::replace(&mut self.attended, true) {
-            self.attend(cx.waker());
+            self.set_reader(cx.waker());
         }
         for _ in 0..ROUNDS {
             let mut again = self.read(cx);
@@ -228,14 +228,14 @@ impl Driver {
     }
 
     /// Introduces this thread, and those that may take its place: all have the same waker.
-    fn attend(&self, waker: &Waker) {
+    fn set_reader(&self, waker: &Waker) {
         self.connection.read_by(waker.clone());
         let connection = Arc::downgrade(&self.connection);
-        let seat = self.seat.clone();
-        self.connection.pool.attend(Reader {
+        let slot = self.slot.clone();
+        self.connection.executor.set_reader(Reader {
             waker: waker.clone(),
-            relieve: Box::new(move || match seat.upgrade() {
-                Some(seat) => spawn(move || seat.lead()).is_ok(),
+            relieve: Box::new(move || match slot.upgrade() {
+                Some(slot) => spawn(move || slot.run_reader()).is_ok(),
                 None => true,
             }),
             settle: Box::new(move || {
@@ -322,8 +322,8 @@ impl Driver {
     fn watch_clock(&mut self, cx: &mut Context<'_>) -> bool {
         let now = self.connection.now();
         let tended = match self.tick {
-            None => self.connection.pool.wants_tending(),
-            Some(tick) if tick <= now => self.connection.pool.tend(),
+            None => self.connection.executor.wants_growth(),
+            Some(tick) if tick <= now => self.connection.executor.grow_threads(),
             Some(_) => true,
         };
         self.tick = match self.tick {
@@ -332,7 +332,7 @@ impl Driver {
         };
         let mut engine = self.connection.lock();
         let due = match self.closed {
-            Some(at) => Some(at + FAREWELL),
+            Some(at) => Some(at + LAST_WRITE_TIMEOUT),
             None => engine.machine.deadline(),
         };
         if self.closed.is_none() && due.is_some_and(|due| due <= now) {
@@ -365,6 +365,6 @@ impl Driver {
             return false;
         }
         let closed = *self.closed.get_or_insert(now);
-        engine.has_said_all() || now >= closed + FAREWELL
+        engine.has_said_all() || now >= closed + LAST_WRITE_TIMEOUT
     }
 }

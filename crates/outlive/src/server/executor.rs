@@ -71,7 +71,7 @@ struct Inner {
 
 /// What the pool may want of the thread that reads.
 pub(crate) struct Reader {
-    /// Wakes it, for it to call [`Executor::tend`].
+    /// Wakes it, for it to call [`Executor::grow_threads`].
     pub(crate) waker: Waker,
     /// Has another thread read in its place; false if there is none to be had.
     pub(crate) relieve: Box<dyn Fn() -> bool + Send + Sync>,
@@ -93,7 +93,7 @@ struct State {
     /// Tasks taken from the queue, and as of the last tick.
     taken: u64,
     taken_before: u64,
-    /// Somebody calls [`Executor::tend`] every tick.
+    /// Somebody calls [`Executor::grow_threads`] every tick.
     tended: bool,
     /// No thread stays without work.
     closing: bool,
@@ -133,7 +133,7 @@ impl Executor {
     }
 
     /// Introduces the thread that reads.
-    pub(crate) fn attend(&self, reader: Reader) {
+    pub(crate) fn set_reader(&self, reader: Reader) {
         let _ = self.0.reader.set(reader);
     }
 
@@ -202,13 +202,13 @@ impl Executor {
         self.0.call(calls);
     }
 
-    /// Whether [`Executor::tend`] is to be called when a tick has passed.
-    pub(crate) fn wants_tending(&self) -> bool {
+    /// Whether [`Executor::grow_threads`] is to be called when a tick has passed.
+    pub(crate) fn wants_growth(&self) -> bool {
         self.0.lock().tended
     }
 
     /// Adds threads if none came for work since the last tick. True if the next tick matters.
-    pub(crate) fn tend(&self) -> bool {
+    pub(crate) fn grow_threads(&self) -> bool {
         let mut state = self.0.lock();
         if state.taken == state.taken_before {
             for _ in 0..state.queue.len().min(ADDED) {

@@ -22,15 +22,15 @@ use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 use super::connection::Connection;
-use super::executor::{Executor, Reader as Attendant, TICK};
+use super::executor::{Executor, Reader as ThreadReader, TICK};
 use super::registry::Registry;
 use super::wire::Sink;
 use super::{Inside, Server, key, policy};
 #[cfg(feature = "gateway")]
 use crate::gateway::Gateway;
 use crate::http_server::{
-    Admission, Arrival, Backend, Files, Front, Kind, ListenerLimits, Mirrored, ReplayBuffer, Route,
-    Tell, Tokens, mirrored,
+    AccessRules, Arrival, Backend, Files, HttpListener, Kind, ListenerLimits, Mirrored,
+    ReplayBuffer, Route, Tell, Tokens, mirrored,
 };
 
 /// Threads that read connections.
@@ -81,7 +81,7 @@ enum Served {
 #[derive(Clone)]
 pub struct Http {
     served: Served,
-    pub(super) admission: Admission,
+    pub(super) access: AccessRules,
     pub(super) limits: ListenerLimits,
     path: String,
     pub(super) tell: Tell,
@@ -91,7 +91,7 @@ impl Http {
     fn of(served: Served) -> Http {
         Http {
             served,
-            admission: Admission::default(),
+            access: AccessRules::default(),
             limits: ListenerLimits::default(),
             path: "/mcp".into(),
             tell: Arc::new(|note| tracing::info!("{note}")),
@@ -106,21 +106,21 @@ impl Http {
     /// The token every client has to show (`Authorization: Bearer …`).
     #[must_use]
     pub fn token(mut self, token: impl Into<String>) -> Http {
-        self.admission.tokens = Some(Tokens::word(token.into()));
+        self.access.tokens = Some(Tokens::word(token.into()));
         self
     }
 
     /// Another name clients may call us by (`Host`), besides `localhost` and plain addresses.
     #[must_use]
     pub fn allow_host(mut self, host: impl Into<String>) -> Http {
-        self.admission.hosts.push(host.into());
+        self.access.hosts.push(host.into());
         self
     }
 
     /// Another origin of web pages that may call us, such as `https://app.example.com`.
     #[must_use]
     pub fn allow_origin(mut self, origin: impl Into<String>) -> Http {
-        self.admission.origins.push(origin.into());
+        self.access.origins.push(origin.into());
         self
     }
 
@@ -128,7 +128,7 @@ impl Http {
     /// strangers out.
     #[must_use]
     pub fn allow_anyone(mut self) -> Http {
-        self.admission.anyone = true;
+        self.access.anyone = true;
         self
     }
 
@@ -180,7 +180,7 @@ impl Http {
     /// Reads its token file and its certificate, and says what is wrong with them. [`bind`](Http::bind) does so too,
     /// but there the fault may as well be the address's.
     pub fn check_files(&self) -> Result<(), FilesError> {
-        Files::of(&self.admission).read().map_err(FilesError)
+        Files::of(&self.access).read().map_err(FilesError)
     }
 
     /// Reads its files and looks at the settings of what is served.
@@ -201,7 +201,7 @@ impl Http {
         self.check()?;
         let listener = TcpListener::bind(address).await?;
         let local = listener.local_addr()?;
-        if let Err(sentence) = self.admission.allows(local) {
+        if let Err(sentence) = self.access.allows(local) {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, sentence));
         }
         Ok(HttpServer {
@@ -256,7 +256,7 @@ impl HttpServer {
             .enable_all()
             .build()?;
         let Running {
-            front,
+            http_listener,
             grace,
             inside,
             ..
@@ -265,10 +265,10 @@ impl HttpServer {
             let _inside = runtime.enter();
             TcpListener::from_std(self.listener)?
         };
-        let serving = Serving(front.clone());
+        let serving = Serving(http_listener.clone());
         let (ended, has_ended) = oneshot::channel::<()>();
         let run = move || {
-            runtime.block_on(front.serve(listener, grace));
+            runtime.block_on(http_listener.serve(listener, grace));
             runtime.shutdown_background();
             drop(ended);
         };
@@ -283,9 +283,9 @@ impl HttpServer {
     }
 }
 
-/// A front, and what it needs while it is used.
+/// An HTTP listener, and what it needs while it is used.
 pub(super) struct Running {
-    pub(super) front: Arc<Front>,
+    pub(super) http_listener: Arc<HttpListener>,
     /// How long sessions may take to end.
     pub(super) grace: Duration,
     /// What looks after the threads that run handlers.
@@ -296,11 +296,11 @@ pub(super) struct Running {
 }
 
 impl Http {
-    /// Puts a front together that runs on this runtime. Handlers are in the caller's.
+    /// Puts an HTTP listener together that runs on this runtime. Handlers are in the caller's.
     pub(super) fn run(self, runtime: &Handle, mounted: bool) -> io::Result<Running> {
         let Http {
             served,
-            admission,
+            access,
             limits,
             path,
             tell,
@@ -309,17 +309,17 @@ impl Http {
         let (backend, grace): (Box<dyn Backend>, Duration) = match served {
             Served::Server(Server { registry, .. }) => {
                 let handlers = inside.insert(Inside::new()?).handle();
-                let pool = Executor::new(handlers, registry.policy.concurrency * 2);
-                tending = Some(runtime.spawn(tend(pool.clone())).abort_handle());
+                let executor = Executor::new(handlers, registry.policy.concurrency * 2);
+                tending = Some(runtime.spawn(grow_threads(executor.clone())).abort_handle());
                 let grace = registry.policy.grace + LEEWAY;
-                (Box::new(Offered { registry, pool }), grace)
+                (Box::new(Offered { registry, executor }), grace)
             }
             #[cfg(feature = "gateway")]
             Served::Gateway(gateway) => gateway.backend(limits.sessions),
         };
         let _inside = runtime.enter();
         Ok(Running {
-            front: Front::new(backend, admission, limits, path, mounted, tell),
+            http_listener: HttpListener::new(backend, access, limits, path, mounted, tell),
             grace,
             tending,
             inside,
@@ -327,8 +327,8 @@ impl Http {
     }
 }
 
-/// A front that is served; dropped early, it is shut down.
-struct Serving(Arc<Front>);
+/// An HTTP listener that is served; dropped early, it is shut down.
+struct Serving(Arc<HttpListener>);
 
 impl Drop for Serving {
     fn drop(&mut self) {
@@ -336,15 +336,15 @@ impl Drop for Serving {
     }
 }
 
-/// What a server offers, as what stands behind a front.
+/// What a server offers, as what stands behind an HTTP listener.
 struct Offered {
     registry: Arc<Registry>,
-    pool: Executor,
+    executor: Executor,
 }
 
 impl Drop for Offered {
     fn drop(&mut self) {
-        self.pool.close();
+        self.executor.close();
     }
 }
 
@@ -358,7 +358,7 @@ impl Backend for Offered {
             key(),
             self.registry.clone(),
             sink,
-            self.pool.clone(),
+            self.executor.clone(),
         );
         self.registry.join(&connection);
         tokio::spawn(keep_time(connection.clone(), replay.clone()));
@@ -494,11 +494,11 @@ async fn keep_time(connection: Arc<Connection>, replay: Arc<ReplayBuffer>) {
 }
 
 /// Looks after the threads that run handlers.
-async fn tend(pool: Executor) {
+async fn grow_threads(executor: Executor) {
     let alarm = Arc::new(Alarm(Notify::new()));
     // No thread that reads runs handlers, and answers are passed on as they are given: there is
     // nobody to relieve and nothing to settle.
-    pool.attend(Attendant {
+    executor.set_reader(ThreadReader {
         waker: alarm.clone().into(),
         relieve: Box::new(|| false),
         settle: Box::new(|| ()),
@@ -507,7 +507,7 @@ async fn tend(pool: Executor) {
         alarm.0.notified().await;
         loop {
             sleep(TICK).await;
-            if !pool.tend() {
+            if !executor.grow_threads() {
                 break;
             }
         }

@@ -16,7 +16,7 @@ use tokio::task::AbortHandle;
 use tower_service::Service;
 
 use super::http::{Http, Running};
-use crate::http_server::{Content, DeadlineTimer, Front, Source};
+use crate::http_server::{Content, DeadlineTimer, HttpListener, Source};
 
 impl Http {
     /// The server as a service of `tower`, to be mounted in `axum` or any other stack over `hyper`. It runs on the
@@ -71,24 +71,24 @@ impl Http {
         let runtime = Handle::try_current().map_err(io::Error::other)?;
         self.check()?;
         #[cfg(feature = "tls")]
-        if self.admission.tls.is_some() {
+        if self.access.tls.is_some() {
             let sentence = "a service has no connections that it could encrypt: that is up to the stack it is mounted in";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, sentence));
         }
         let Running {
-            front,
+            http_listener,
             grace,
             tending,
             inside,
         } = self.run(&runtime, true)?;
-        let looking = front.clone().look_after(grace);
+        let looking = http_listener.clone().look_after(grace);
         runtime.spawn(async move {
             looking.await;
             // Handlers have until then to end.
             tending.inspect(AbortHandle::abort);
             drop(inside);
         });
-        Ok(HttpService(Arc::new(Mounted(front))))
+        Ok(HttpService(Arc::new(Mounted(http_listener))))
     }
 }
 
@@ -96,8 +96,8 @@ impl Http {
 #[derive(Clone)]
 pub struct HttpService(Arc<Mounted>);
 
-/// A front that answers; dropped, it is shut down.
-struct Mounted(Arc<Front>);
+/// An HTTP listener that answers; dropped, it is shut down.
+struct Mounted(Arc<HttpListener>);
 
 impl Drop for Mounted {
     fn drop(&mut self) {

@@ -12,7 +12,7 @@ impl Http {
     /// again when it changes.
     #[must_use]
     pub fn token_file(mut self, path: impl Into<PathBuf>) -> Http {
-        self.admission.tokens = Some(Tokens::file(path.into()));
+        self.access.tokens = Some(Tokens::file(path.into()));
         self
     }
 
@@ -21,7 +21,7 @@ impl Http {
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn tls(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Http {
-        self.admission.tls = Some(crate::http_server::Tls::new(certificate.into(), key.into()));
+        self.access.tls = Some(crate::http_server::Tls::new(certificate.into(), key.into()));
         self
     }
 
@@ -67,7 +67,7 @@ impl Http {
     #[doc(hidden)]
     #[must_use]
     pub fn set_by_flags(mut self) -> Http {
-        self.admission.flags = true;
+        self.access.flags = true;
         self
     }
 }
@@ -77,7 +77,7 @@ impl HttpServer {
     /// too; this is for those who cannot wait a second. What cannot be used stays as it was, and is
     /// [told](Http::notices).
     pub fn rereader(&self) -> impl Fn() + Clone + Send + Sync + use<> {
-        let files = Files::of(&self.settings.admission);
+        let files = Files::of(&self.settings.access);
         let tell = self.settings.tell.clone();
         move || {
             if let Err(wrong) = files.read() {

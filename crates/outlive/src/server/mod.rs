@@ -231,13 +231,13 @@ impl Server {
         ends: impl FnOnce() -> io::Result<Ends> + Send + 'static,
     ) -> io::Result<()> {
         let inside = Inside::new()?;
-        let pool = Executor::new(inside.handle(), self.registry.policy.concurrency * 2);
+        let executor = Executor::new(inside.handle(), self.registry.policy.concurrency * 2);
         let registry = self.registry.clone();
         let open: driver::Open = Box::new(move || {
             let (reader, writer) = ends()?;
             let policy = policy(&registry);
             let sink = Box::new(wire::Pipe::new(writer));
-            let connection = Connection::new(policy, key(), registry, sink, pool);
+            let connection = Connection::new(policy, key(), registry, sink, executor);
             // Before it is read: a client that has been answered hears of every change.
             connection.registry.join(&connection);
             Ok((reader, connection))

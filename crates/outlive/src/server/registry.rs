@@ -35,30 +35,30 @@ pub(crate) struct Item<H> {
 }
 
 /// Things of one kind, in the order they were first put there.
-pub(crate) struct Shelf<H> {
+pub(crate) struct Items<H> {
     items: Vec<Arc<Item<H>>>,
     places: HashMap<String, usize>,
 }
 
-impl<H> Default for Shelf<H> {
-    fn default() -> Shelf<H> {
-        Shelf {
+impl<H> Default for Items<H> {
+    fn default() -> Items<H> {
+        Items {
             items: Vec::new(),
             places: HashMap::new(),
         }
     }
 }
 
-impl<H> Clone for Shelf<H> {
-    fn clone(&self) -> Shelf<H> {
-        Shelf {
+impl<H> Clone for Items<H> {
+    fn clone(&self) -> Items<H> {
+        Items {
             items: self.items.clone(),
             places: self.places.clone(),
         }
     }
 }
 
-impl<H> Shelf<H> {
+impl<H> Items<H> {
     pub(crate) fn get(&self, key: &str) -> Option<&Arc<Item<H>>> {
         self.places
             .get(key)
@@ -110,10 +110,10 @@ pub(crate) type Reader = Arc<dyn Handler<ResourceUri>>;
 /// All that is offered.
 #[derive(Clone, Default)]
 pub(crate) struct Tables {
-    pub(crate) tools: Shelf<Arc<dyn Callable>>,
-    pub(crate) resources: Shelf<Reader>,
-    pub(crate) templates: Shelf<(Template, Reader)>,
-    pub(crate) prompts: Shelf<Plain>,
+    pub(crate) tools: Items<Arc<dyn Callable>>,
+    pub(crate) resources: Items<Reader>,
+    pub(crate) templates: Items<(Template, Reader)>,
+    pub(crate) prompts: Items<Plain>,
     pub(crate) completion: Option<Plain>,
     /// Methods of the user's own.
     pub(crate) methods: HashMap<String, Plain>,
@@ -276,22 +276,22 @@ mod tests {
         }
     }
 
-    fn keys(shelf: &Shelf<u8>) -> Vec<&str> {
-        shelf.iter().map(|item| item.key.as_str()).collect()
+    fn keys(items: &Items<u8>) -> Vec<&str> {
+        items.iter().map(|item| item.key.as_str()).collect()
     }
 
     #[test]
     fn a_shelf_keeps_its_order_through_changes() {
-        let mut shelf = Shelf::default();
+        let mut items = Items::default();
         for (n, key) in ["a", "b", "c", "d"].into_iter().enumerate() {
-            shelf.put(item(key, n as u8));
+            items.put(item(key, n as u8));
         }
-        shelf.put(item("b", 9));
-        assert!(shelf.remove("a"));
-        assert!(!shelf.remove("a"));
-        shelf.put(item("e", 4));
-        assert_eq!(keys(&shelf), ["b", "c", "d", "e"]);
-        let found = |key| shelf.get(key).map(|item| item.handler);
+        items.put(item("b", 9));
+        assert!(items.remove("a"));
+        assert!(!items.remove("a"));
+        items.put(item("e", 4));
+        assert_eq!(keys(&items), ["b", "c", "d", "e"]);
+        let found = |key| items.get(key).map(|item| item.handler);
         assert_eq!(
             ["a", "b", "c", "d", "e"].map(found),
             [None, Some(9), Some(2), Some(3), Some(4)]

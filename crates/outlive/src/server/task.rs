@@ -37,17 +37,17 @@ pub(crate) struct Task {
     given_up: AtomicBool,
     /// Locked by the one thread that runs it.
     work: Mutex<Option<Work>>,
-    pool: Executor,
+    executor: Executor,
 }
 
 impl Task {
     /// A task that is to be queued once.
-    pub(crate) fn new(work: Work, pool: Executor) -> Arc<Task> {
+    pub(crate) fn new(work: Work, executor: Executor) -> Arc<Task> {
         Arc::new(Task {
             state: AtomicU8::new(QUEUED),
             given_up: AtomicBool::new(false),
             work: Mutex::new(Some(work)),
-            pool,
+            executor,
         })
     }
 
@@ -68,8 +68,8 @@ impl Task {
                     .compare_exchange(RUNNING, WAITING, Ordering::AcqRel, Ordering::Acquire);
             if waits.is_err() {
                 self.state.swap(QUEUED, Ordering::AcqRel);
-                let pool = self.pool.clone();
-                pool.push(self);
+                let executor = self.executor.clone();
+                executor.push(self);
             }
             return;
         }
@@ -108,7 +108,7 @@ impl Wake for Task {
                 .state
                 .compare_exchange_weak(state, next, Ordering::AcqRel, Ordering::Acquire)
             {
-                Ok(WAITING) => return self.pool.push(self.clone()),
+                Ok(WAITING) => return self.executor.push(self.clone()),
                 Ok(_) => return,
                 Err(now) => state = now,
             }

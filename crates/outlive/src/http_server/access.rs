@@ -19,7 +19,7 @@ use super::token::{Identity, Tokens};
 
 /// The rules for whoever wants to come in.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Admission {
+pub(crate) struct AccessRules {
     /// Names we may be called by, besides `localhost` and addresses.
     pub(crate) hosts: Vec<String>,
     /// Pages that may call us, besides those of this machine and our own.
@@ -35,7 +35,7 @@ pub(crate) struct Admission {
     pub(crate) tls: Option<super::tls::Tls>,
 }
 
-impl Admission {
+impl AccessRules {
     /// Whether this address may be served under these rules; if not, a sentence.
     pub(crate) fn allows(&self, address: SocketAddr) -> Result<(), String> {
         if address.ip().is_loopback() || self.anyone || self.tokens.is_some() {
@@ -210,14 +210,14 @@ fn is_local(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn checked(admission: &Admission, headers: &[(&'static str, &str)]) -> u16 {
+    fn checked(access: &AccessRules, headers: &[(&'static str, &str)]) -> u16 {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.insert(*name, value.parse().expect("a header value"));
         }
-        let checked = admission
+        let checked = access
             .check_names(&map, &Uri::from_static("/mcp"))
-            .and_then(|()| admission.authenticate(&map).map(drop));
+            .and_then(|()| access.authenticate(&map).map(drop));
         match checked {
             Ok(()) => 200,
             Err(reply) => reply.status().as_u16(),
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn fm_72_names_and_pages_from_elsewhere_stay_out() {
-        let admission = Admission::default();
+        let access = AccessRules::default();
         let cases = [
             ("localhost", None, 200),
             ("LOCALHOST:80", None, 200),
@@ -247,9 +247,9 @@ mod tests {
         for (host, origin, expected) in cases {
             let mut headers = vec![("host", host)];
             headers.extend(origin.map(|origin| ("origin", origin)));
-            assert_eq!(checked(&admission, &headers), expected, "{headers:?}");
+            assert_eq!(checked(&access, &headers), expected, "{headers:?}");
         }
-        assert_eq!(checked(&admission, &[]), 400);
+        assert_eq!(checked(&access, &[]), 400);
     }
 
     #[test]
@@ -259,7 +259,7 @@ mod tests {
             for (name, value) in headers {
                 map.append(*name, HeaderValue::from_static(value));
             }
-            Admission::check_single(&map, &Uri::from_static(uri)).is_ok()
+            AccessRules::check_single(&map, &Uri::from_static(uri)).is_ok()
         };
         assert!(checked(&[("host", "a"), ("origin", "http://b")], "/mcp"));
         assert!(checked(&[("host", "a")], "http://A/mcp"));
@@ -272,20 +272,15 @@ mod tests {
 
     #[test]
     fn fm_72_what_was_allowed_comes_in() {
-        let admission = Admission {
+        let access = AccessRules {
             hosts: vec!["mcp.example.com".into()],
             origins: vec!["https://app.example.com".into()],
-            ..Admission::default()
+            ..AccessRules::default()
         };
         for host in ["mcp.example.com", "mcp.example.com:8443"] {
-            assert_eq!(checked(&admission, &[("host", host)]), 200);
+            assert_eq!(checked(&access, &[("host", host)]), 200);
         }
-        let from = |origin| {
-            checked(
-                &admission,
-                &[("host", "mcp.example.com"), ("origin", origin)],
-            )
-        };
+        let from = |origin| checked(&access, &[("host", "mcp.example.com"), ("origin", origin)]);
         assert_eq!(from("https://app.example.com"), 200);
         assert_eq!(from("https://mcp.example.com"), 200);
         assert_eq!(from("https://other.example.com"), 403);
@@ -293,10 +288,10 @@ mod tests {
 
     #[test]
     fn fm_72_a_star_stands_for_many() {
-        let admission = Admission {
+        let access = AccessRules {
             hosts: vec!["*.example.com".into()],
             origins: vec!["*".into()],
-            ..Admission::default()
+            ..AccessRules::default()
         };
         for (host, expected) in [
             ("a.example.com", 200),
@@ -308,22 +303,17 @@ mod tests {
             ("aexample.com", 403),
         ] {
             let headers = [("host", host), ("origin", "https://anything")];
-            assert_eq!(checked(&admission, &headers), expected, "{host}");
+            assert_eq!(checked(&access, &headers), expected, "{host}");
         }
     }
 
     #[test]
     fn a_token_is_a_bearers() {
-        let admission = Admission {
+        let access = AccessRules {
             tokens: Some(Tokens::word("secret".into())),
-            ..Admission::default()
+            ..AccessRules::default()
         };
-        let shown = |value| {
-            checked(
-                &admission,
-                &[("host", "localhost"), ("authorization", value)],
-            )
-        };
+        let shown = |value| checked(&access, &[("host", "localhost"), ("authorization", value)]);
         assert_eq!(shown("Bearer secret"), 200);
         assert_eq!(shown("bearer  secret "), 200);
         for wrong in [
@@ -335,20 +325,20 @@ mod tests {
         ] {
             assert_eq!(shown(wrong), 401, "{wrong}");
         }
-        assert_eq!(checked(&admission, &[("host", "localhost")]), 401);
+        assert_eq!(checked(&access, &[("host", "localhost")]), 401);
     }
 
     #[test]
     fn a_person_shows_the_token_as_a_password() {
-        let admission = Admission {
+        let access = AccessRules {
             tokens: Some(Tokens::word("secret".into())),
-            ..Admission::default()
+            ..AccessRules::default()
         };
         let shown = |value: &'static str| {
             let mut map = HeaderMap::new();
             map.insert("authorization", HeaderValue::from_static(value));
-            let basic = admission.authenticate_browser(&map).is_ok();
-            (basic, admission.authenticate(&map).is_ok())
+            let basic = access.authenticate_browser(&map).is_ok();
+            (basic, access.authenticate(&map).is_ok())
         };
         assert_eq!(shown("Bearer secret"), (true, true));
         // me:secret, me:wrong, secret
@@ -362,15 +352,15 @@ mod tests {
     fn a_public_address_needs_a_token_or_a_word() {
         let public: SocketAddr = "0.0.0.0:80".parse().expect("an address");
         let local: SocketAddr = "127.0.0.1:80".parse().expect("an address");
-        let mut admission = Admission::default();
-        assert!(admission.allows(local).is_ok());
-        assert!(admission.allows(public).unwrap_err().contains("token"));
-        admission.anyone = true;
-        assert!(admission.allows(public).is_ok());
-        admission = Admission {
+        let mut access = AccessRules::default();
+        assert!(access.allows(local).is_ok());
+        assert!(access.allows(public).unwrap_err().contains("token"));
+        access.anyone = true;
+        assert!(access.allows(public).is_ok());
+        access = AccessRules {
             tokens: Some(Tokens::word("t".into())),
-            ..Admission::default()
+            ..AccessRules::default()
         };
-        assert!(admission.allows(public).is_ok());
+        assert!(access.allows(public).is_ok());
     }
 }

@@ -8,7 +8,7 @@ use outlive_core::gateway::Usage;
 use outlive_core::switch::Switch;
 
 /// A copy of what the switch of a server knows, as of the last message.
-pub(super) struct Gauge {
+pub(super) struct LiveUsage {
     /// When there began to be a gateway.
     clock: Instant,
     /// Requests that were assigned to the server and have not reached its switch.
@@ -20,9 +20,9 @@ pub(super) struct Gauge {
     legacy_only: AtomicBool,
 }
 
-impl Gauge {
-    pub(super) fn new(clock: Instant) -> Gauge {
-        let gauge = Gauge {
+impl LiveUsage {
+    pub(super) fn new(clock: Instant) -> LiveUsage {
+        let live_usage = LiveUsage {
             clock,
             expected: AtomicUsize::new(0),
             in_flight: AtomicUsize::new(0),
@@ -30,8 +30,8 @@ impl Gauge {
             handshaking: AtomicBool::new(false),
             legacy_only: AtomicBool::new(false),
         };
-        gauge.touch();
-        gauge
+        live_usage.touch();
+        live_usage
     }
 
     /// Somebody has a use for the server.
@@ -45,7 +45,7 @@ impl Gauge {
         self.expected.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// It has reached the switch, which has been [read](Gauge::read) since.
+    /// It has reached the switch, which has been [read](LiveUsage::read) since.
     pub(super) fn arrived(&self) {
         self.expected.fetch_sub(1, Ordering::Release);
     }

@@ -11,7 +11,7 @@ use outlive_core::error::Error;
 use super::mailbox::{Command, Mailbox};
 
 #[derive(Debug, Default)]
-pub(super) struct Ticket(Mutex<Inside>);
+pub(super) struct CancelState(Mutex<Inside>);
 
 #[derive(Debug, Default)]
 struct Inside {
@@ -22,7 +22,7 @@ struct Inside {
     waker: Option<Waker>,
 }
 
-impl Ticket {
+impl CancelState {
     fn lock(&self) -> MutexGuard<'_, Inside> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

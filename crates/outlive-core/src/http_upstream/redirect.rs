@@ -16,7 +16,7 @@ pub const MOST_CHALLENGES: u32 = 3;
 
 /// How far a message, or the GET for a stream, was led.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Course {
+pub(super) struct Redirects {
     redirects: u32,
     challenges: u32,
     /// Where it goes, if not to the address of the session.
@@ -27,10 +27,10 @@ pub(super) struct Course {
 
 /// What a response means for where it goes next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Led {
+pub(super) enum NextStep {
     /// Nowhere: the response is the server's.
     Here,
-    /// To [`Course::to`].
+    /// To [`Redirects::to`].
     Moved,
     /// To an address we do not go to, for this reason.
     Elsewhere(String),
@@ -38,34 +38,34 @@ pub(super) enum Led {
     Challenged,
 }
 
-impl Course {
+impl Redirects {
     /// Where this response leads. `harmless`: it may reach a server twice. `login`: somebody has other credentials.
-    pub(super) fn follow(&mut self, head: &Head, harmless: bool, login: bool) -> Led {
+    pub(super) fn follow(&mut self, head: &Head, harmless: bool, login: bool) -> NextStep {
         let moved =
             matches!(head.status, 307 | 308) || matches!(head.status, 301 | 302) && harmless;
         if let Some(location) = head.location.as_ref().filter(|_| moved) {
             if let Some(origin) = &location.other_origin {
-                return Led::Elsewhere(format!(
+                return NextStep::Elsewhere(format!(
                     "it redirects to {origin}, which is another origin and is not given our credentials; \
                      if that is right, use that address"
                 ));
             }
             self.redirects += 1;
             if self.redirects > MOST_REDIRECTS {
-                return Led::Elsewhere(format!(
+                return NextStep::Elsewhere(format!(
                     "it redirects from one of its addresses to the next, more than {MOST_REDIRECTS} times in a row"
                 ));
             }
             self.to = Some(location.to.clone());
             self.stays = head.status != 307;
-            return Led::Moved;
+            return NextStep::Moved;
         }
         let asks = head.status == 401 || head.status == 403 && head.authenticate.is_some();
         if asks && login && self.challenges < MOST_CHALLENGES {
             self.challenges += 1;
-            return Led::Challenged;
+            return NextStep::Challenged;
         }
-        Led::Here
+        NextStep::Here
     }
 }
 
@@ -97,58 +97,67 @@ mod tests {
             (303, true, false),
             (300, true, false),
         ] {
-            let led = Course::default().follow(&head(status, None), harmless, true);
-            assert_eq!(led == Led::Moved, moved, "{status} {harmless}");
+            let next = Redirects::default().follow(&head(status, None), harmless, true);
+            assert_eq!(next == NextStep::Moved, moved, "{status} {harmless}");
         }
-        let led = Course::default().follow(&head(307, Some("http://b")), true, true);
-        assert!(matches!(led, Led::Elsewhere(why) if why.contains("http://b")));
-        let mut course = Course::default();
+        let next = Redirects::default().follow(&head(307, Some("http://b")), true, true);
+        assert!(matches!(next, NextStep::Elsewhere(why) if why.contains("http://b")));
+        let mut redirects = Redirects::default();
         let nowhere = Head {
             location: None,
             ..head(307, None)
         };
-        assert_eq!(course.follow(&nowhere, true, true), Led::Here);
+        assert_eq!(redirects.follow(&nowhere, true, true), NextStep::Here);
     }
 
     #[test]
     fn an_address_is_kept_unless_it_is_for_this_once() {
-        let mut course = Course::default();
-        course.follow(&head(307, None), false, false);
-        assert!(!course.stays);
-        course.follow(&head(308, None), false, false);
-        assert!(course.stays);
+        let mut redirects = Redirects::default();
+        redirects.follow(&head(307, None), false, false);
+        assert!(!redirects.stays);
+        redirects.follow(&head(308, None), false, false);
+        assert!(redirects.stays);
     }
 
     #[test]
     fn redirects_and_challenges_are_bounded() {
-        let mut course = Course::default();
+        let mut redirects = Redirects::default();
         for _ in 0..MOST_REDIRECTS {
-            assert_eq!(course.follow(&head(307, None), false, false), Led::Moved);
+            assert_eq!(
+                redirects.follow(&head(307, None), false, false),
+                NextStep::Moved
+            );
         }
-        let led = course.follow(&head(307, None), false, false);
-        assert!(matches!(led, Led::Elsewhere(why) if why.contains("more than 5 times")));
+        let next = redirects.follow(&head(307, None), false, false);
+        assert!(matches!(next, NextStep::Elsewhere(why) if why.contains("more than 5 times")));
         let asks = Head {
             status: 401,
             ..Head::default()
         };
-        assert_eq!(Course::default().follow(&asks, true, false), Led::Here);
+        assert_eq!(
+            Redirects::default().follow(&asks, true, false),
+            NextStep::Here
+        );
         for _ in 0..MOST_CHALLENGES {
-            assert_eq!(course.follow(&asks, false, true), Led::Challenged);
+            assert_eq!(redirects.follow(&asks, false, true), NextStep::Challenged);
         }
-        assert_eq!(course.follow(&asks, false, true), Led::Here);
+        assert_eq!(redirects.follow(&asks, false, true), NextStep::Here);
         // One that merely forbids asks for nothing.
         let forbids = Head {
             status: 403,
             ..Head::default()
         };
-        assert_eq!(Course::default().follow(&forbids, true, true), Led::Here);
+        assert_eq!(
+            Redirects::default().follow(&forbids, true, true),
+            NextStep::Here
+        );
         let wants = Head {
             authenticate: Some("Bearer".into()),
             ..forbids
         };
         assert_eq!(
-            Course::default().follow(&wants, true, true),
-            Led::Challenged
+            Redirects::default().follow(&wants, true, true),
+            NextStep::Challenged
         );
     }
 }
