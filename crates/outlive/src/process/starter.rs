@@ -148,11 +148,17 @@ impl Starter {
     fn work(&self) {
         loop {
             let (order, begun) = self.take();
-            order.carry_out();
+            let outcome = order.carry_out();
             let mut queue = self.lock();
             queue.idle += 1;
             queue.latest.take_if(|latest| *latest == begun);
+            drop(queue);
             self.changed.notify_one();
+            // Only now: whoever hears of it may order the next one at once, and needs no other thread for that.
+            if let Some((reply, started)) = outcome {
+                // If nobody waits for it any more, it is dropped here, and ended.
+                let _ = reply.send(started);
+            }
         }
     }
 
@@ -184,9 +190,10 @@ impl Starter {
 }
 
 impl Order {
-    fn carry_out(self) {
+    /// What was started, and who is to be told; nothing, if nobody wants to know any more.
+    fn carry_out(self) -> Option<(oneshot::Sender<Started>, Started)> {
         if self.reply.is_closed() {
-            return;
+            return None;
         }
         let tree = Tree::new();
         cleanup::begin_start();
@@ -206,8 +213,7 @@ impl Order {
             };
             (server, child)
         });
-        // If nobody waits for it any more, it is dropped here, and ended.
-        let _ = self.reply.send(started);
+        Some((self.reply, started))
     }
 }
 
