@@ -10,6 +10,7 @@ mod eras;
 mod listen;
 mod log;
 mod log_writer;
+mod paint;
 mod rate_limit;
 mod remote;
 mod run;
@@ -18,6 +19,7 @@ mod serve;
 mod settings;
 mod units;
 mod variables;
+mod wrap;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -49,6 +51,14 @@ enum Command {
     #[command(override_usage = listen::USAGE, after_long_help = listen::EXAMPLES)]
     Serve(Box<ServeSettings>),
 
+    /// Put outlive in front of the servers in a host's file
+    #[command(after_long_help = wrap::WRAP_EXAMPLES)]
+    Wrap(wrap::WrapArgs),
+
+    /// Take outlive away again from the servers in a host's file
+    #[command(after_long_help = wrap::UNWRAP_EXAMPLES)]
+    Unwrap(wrap::UnwrapArgs),
+
     /// Watch a session survive its server: killed idle, killed in a call, junk, a hang
     Demo(demo::Args),
 
@@ -72,6 +82,8 @@ fn main() -> ExitCode {
     match cli.command {
         Command::Run(settings) => begun(run::run(&settings)),
         Command::Serve(settings) => begun(serve::run(&settings)),
+        Command::Wrap(args) => wrap::wrap(&args),
+        Command::Unwrap(args) => wrap::unwrap(&args),
         Command::Demo(args) => demo::run(args),
         Command::Check(args) => check::run(args),
         Command::DemoServer => demo::server::main(),

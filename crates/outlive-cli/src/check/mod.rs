@@ -29,7 +29,7 @@ use outlive::{OrphanReaper, Secrets};
 use outlive_check::sheet::Sheet;
 use outlive_check::{Cast, Era, Moment, Over, Plan, Report, Subject, select};
 
-use page::Paint;
+use crate::paint::Paint;
 use progress::Progress;
 use tokio::signal::unix::{SignalKind, signal};
 

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use outlive_check::{Plan, Scenario, Trial, Verdict, counted};
 
-use super::page::{Paint, Tone};
+use crate::paint::{Paint, Tone};
 
 /// Lines for standard output, or for standard error if that has to stay clean.
 pub struct Progress {
