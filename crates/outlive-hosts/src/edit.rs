@@ -66,6 +66,11 @@ impl<'a> Editor<'a> {
         edited
     }
 
+    /// Takes over the edits of another one of the same text.
+    pub fn absorb(&mut self, other: &Editor<'_>) {
+        self.edits.extend_from_slice(&other.edits);
+    }
+
     pub fn replace(&mut self, span: Span, new: impl Into<String>) {
         self.edits.push((span, new.into()));
     }

@@ -11,9 +11,6 @@ use crate::shape::{Entry, Shape};
 use crate::tree::{Kind, Member, Node};
 use crate::variables::expand;
 
-/// A file with more servers than this is refused: each one costs a process.
-pub const MAX_SERVERS: usize = 1000;
-
 /// Keys that have a meaning here.
 const KNOWN: [&str; 24] = [
     "args",
@@ -57,13 +54,6 @@ pub fn read(
         .iter()
         .filter(|entry| entry.project.is_none())
         .collect();
-    if entries.len() > MAX_SERVERS {
-        let why = format!(
-            "there are {} servers, and at most {MAX_SERVERS} may be",
-            entries.len()
-        );
-        return Err(Error::new(why));
-    }
     let mut file = HostFile {
         shape,
         servers: Vec::new(),

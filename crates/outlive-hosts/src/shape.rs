@@ -1,8 +1,13 @@
 //! The spellings of hosts: which key holds the servers, and what the keys of a server are called.
 
+use std::collections::HashSet;
+
 use crate::error::Error;
 use crate::format::Format;
 use crate::tree::{Kind, Member, Node};
+
+/// A file with more servers than this is refused: each one costs a process.
+pub const MAX_SERVERS: usize = 1000;
 
 /// Which key holds the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +111,13 @@ impl Shape {
                 entries.extend(in_table(table, self.key(), Some(project), text)?);
             }
         }
+        if entries.len() > MAX_SERVERS {
+            let why = format!(
+                "there are {} servers, and at most {MAX_SERVERS} may be",
+                entries.len()
+            );
+            return Err(Error::new(why));
+        }
         Ok(entries)
     }
 
@@ -180,17 +192,13 @@ fn in_table<'n>(
         );
         return Err(Error::at(text, table.span.start, why));
     };
-    for (place, member) in members.iter().enumerate() {
-        if members[..place]
-            .iter()
-            .any(|earlier| earlier.key == member.key)
-        {
-            let why = format!(
-                "a second server is called {:?}: rename one of them",
-                member.key
-            );
-            return Err(Error::at(text, member.key_span.start, why));
-        }
+    let mut names = HashSet::new();
+    if let Some(second) = members.iter().find(|member| !names.insert(&member.key)) {
+        let why = format!(
+            "a second server is called {:?}: rename one of them",
+            second.key
+        );
+        return Err(Error::at(text, second.key_span.start, why));
     }
     Ok(members
         .iter()

@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::format::Format;
 use crate::shape::{Entry, Shape};
 use crate::tree::Node;
+use crate::verify::{Draft, Part};
 use crate::wrap::{Wrapping, is_ours, touched, wrap};
 
 /// The file without outlive. `backups` are earlier texts of it, the latest first.
@@ -27,33 +28,52 @@ pub fn unwrap(
         backups,
         known: Vec::new(),
     };
-    let programs: Vec<&str> = entries
-        .iter()
-        .filter_map(|entry| program(entry, shape))
-        .collect();
-    let whole = programs
-        .first()
-        .and_then(|program| originals.whole(text, program));
-    let mut editor = Editor::new(text, format);
-    let mut servers = Vec::new();
-    for entry in &entries {
-        let action = match (program(entry, shape), &whole) {
-            (None, _) => Action::Unchanged,
-            (Some(_), Some(_)) => Action::Unwrapped,
-            (Some(program), None) => match originals.of(text, entry, program) {
-                Some(original) => {
-                    editor.replace(entry.member.value.span.clone(), original);
-                    Action::Unwrapped
-                }
-                None => unwrap_entry(&mut editor, shape, entry)
-                    .map_or_else(Action::Left, |()| Action::Unwrapped),
-            },
+    let programs: Vec<Option<&str>> = entries.iter().map(|entry| program(entry, shape)).collect();
+    let first = programs.iter().flatten().next();
+    if let Some(whole) = first.and_then(|program| originals.whole(text, program)) {
+        let action = |program: &Option<&str>| match program {
+            Some(_) => Action::Unwrapped,
+            None => Action::Unchanged,
         };
-        servers.push(touched(entry, action));
+        let servers = entries.iter().zip(&programs);
+        return Ok(Edited {
+            servers: servers
+                .map(|(entry, program)| touched(entry, action(program)))
+                .collect(),
+            text: whole,
+        });
     }
-    Ok(Edited {
-        text: whole.unwrap_or_else(|| editor.finish()),
-        servers,
+    let mut parts = Vec::new();
+    for (entry, program) in entries.into_iter().zip(programs) {
+        let mut editor = Editor::new(text, format);
+        let original = program.and_then(|program| originals.of(text, &entry, program));
+        let action = match (program, original) {
+            (None, _) => Action::Unchanged,
+            (Some(_), Some(original)) => {
+                editor.replace(entry.member.value.span.clone(), original);
+                Action::Unwrapped
+            }
+            (Some(_), None) => unwrap_entry(&mut editor, shape, &entry)
+                .map_or_else(Action::Left, |()| Action::Unwrapped),
+        };
+        parts.push(Part {
+            entry,
+            editor,
+            action,
+        });
+    }
+    let draft = Draft {
+        text,
+        format,
+        shape,
+        root: &root,
+        parts,
+    };
+    draft.finish(|before, after| {
+        let dashes = before.iter().position(|word| word == "--");
+        let server = dashes.map(|dashes| &before[dashes + 1..]);
+        server == Some(after)
+            || (dashes != Some(2) && after.len() == 1 && before.last() == after.last())
     })
 }
 

@@ -8,6 +8,7 @@ use crate::read::transport;
 use crate::server::Transport;
 use crate::shape::{Entry, Shape};
 use crate::tree::{Kind, Member, Node};
+use crate::verify::{Draft, Part};
 
 /// How servers are wrapped.
 #[derive(Clone, Copy, Debug)]
@@ -26,15 +27,29 @@ pub fn wrap(
     wrapping: Wrapping<'_>,
 ) -> Result<Edited, Error> {
     let root = format.parse(text)?;
-    let mut editor = Editor::new(text, format);
-    let mut servers = Vec::new();
+    let mut parts = Vec::new();
     for entry in shape.entries(&root, text)? {
+        let mut editor = Editor::new(text, format);
         let action = wrap_entry(&mut editor, shape, &entry, wrapping)?;
-        servers.push(touched(&entry, action));
+        parts.push(Part {
+            entry,
+            editor,
+            action,
+        });
     }
-    Ok(Edited {
-        text: editor.finish(),
-        servers,
+    let draft = Draft {
+        text,
+        format,
+        shape,
+        root: &root,
+        parts,
+    };
+    draft.finish(|before, after| match after {
+        [program, run, dashes, server @ ..] if program == wrapping.program && run == "run" => {
+            let is_address = before.len() == 1 && after.last() == before.last();
+            (dashes == "--" && server == before) || (dashes != "--" && is_address)
+        }
+        _ => false,
     })
 }
 
@@ -84,6 +99,11 @@ fn wrap_entry(
             ) {
                 return Ok(Action::Unchanged);
             }
+            if is_a_line(command.value.text().unwrap_or_default()) {
+                return Ok(Action::Left(
+                    "its command is several words: write the program, and the rest as args".into(),
+                ));
+            }
             let words = [run, dashes, editor.moved(&command.value)];
             let done = match args {
                 Some(args) if args.value.list().is_some() => {
@@ -106,6 +126,15 @@ fn wrap_entry(
         }
     };
     Ok(done.map_or_else(Action::Left, |()| Action::Wrapped))
+}
+
+/// Whether a command is a line for a shell, which some hosts ask. A path with a space in it is none.
+fn is_a_line(command: &str) -> bool {
+    let mut words = command.split_whitespace();
+    words
+        .next()
+        .is_some_and(|first| !first.contains(['/', '\\']))
+        && words.next().is_some()
 }
 
 fn word(words: &[Node], place: usize) -> &str {
@@ -174,10 +203,11 @@ impl<'n> Remote<'n> {
             );
         }
         if let Some(token) = token_member {
-            let name = token
-                .value
-                .text()
-                .ok_or("bearer_token_env_var is no string")?;
+            let is_name = |name: &&str| {
+                !name.is_empty() && name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric())
+            };
+            let name = token.value.text().filter(is_name);
+            let name = name.ok_or("its bearer_token_env_var is no name of a variable")?;
             headers.push(format!("Authorization: Bearer ${{{name}}}"));
             if headers_member.is_some() {
                 return Err("it has headers and a token from a variable".into());

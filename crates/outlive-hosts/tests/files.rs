@@ -448,6 +448,7 @@ fn what_cannot_be_wrapped_is_left_with_a_reason() {
             "neither http://",
         ),
         (r#""command": "x", "args": null"#, "write []"),
+        (r#""command": "npx -y hunter2""#, "several words"),
     ] {
         let text = format!(r#"{{"mcpServers": {{"s": {{{entry}}}}}}}"#);
         let edited = wrapped(Host::Cursor, "mcp.json", &text, true);
