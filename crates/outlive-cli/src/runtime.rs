@@ -5,8 +5,12 @@
 //! kept while messages come, and given back when nothing has happened for a while. Other allocators are left to
 //! themselves.
 
+use std::io;
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
+
+use tokio::runtime::{Builder, Runtime};
 
 /// The time in which [`FEW`] is counted.
 const WHILE: Duration = Duration::from_secs(2);
@@ -19,14 +23,33 @@ struct Sleeps {
     count: u32,
 }
 
-/// A runtime of one thread.
-pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+/// Threads of a gateway, at most.
+const THREADS: usize = 4;
+
+/// A runtime of one thread, for one client.
+pub fn runtime() -> io::Result<Runtime> {
+    build(Builder::new_current_thread())
+}
+
+/// A runtime for many clients. On two processors or fewer one thread does as much as several, for less: the other one
+/// is busy with the server, and nobody has to be woken.
+pub fn gateway_runtime() -> io::Result<Runtime> {
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    if processors <= 2 {
+        return runtime();
+    }
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(processors.min(THREADS));
+    build(builder)
+}
+
+fn build(mut builder: Builder) -> io::Result<Runtime> {
     keep();
     let sleeps = Mutex::new(Sleeps {
         since: Instant::now(),
         count: 0,
     });
-    tokio::runtime::Builder::new_current_thread()
+    builder
         .enable_all()
         .on_thread_park(move || give_back(&sleeps))
         .build()

@@ -17,7 +17,7 @@ use crate::listen::ServeSettings;
 use crate::log::Log;
 use crate::remote::EraSetting;
 use crate::run::{self, FAILED};
-use crate::runtime::runtime;
+use crate::runtime::gateway_runtime;
 
 /// Descriptors that we would like to have: a client takes one, a server of its own three.
 const DESCRIPTORS: u64 = 1 << 16;
@@ -64,7 +64,7 @@ pub fn run(settings: &ServeSettings) -> Result<ExitCode, String> {
             doubt(&watch.log, settings, &why);
         }
     };
-    runtime()
+    gateway_runtime()
         .and_then(|runtime| runtime.block_on(gateway::run(&gateway, http, &address, listening)))
         .map_err(|error| format!("cannot listen at {address}: {error}"))?;
     watch.log.finish();

@@ -16,9 +16,9 @@ pub enum Frame {
     /// A message.
     Message(Message),
     /// Several messages in one JSON array, as the 2025-03-26 revision allows; each was read by itself.
-    Batch(Vec<Result<Message, Defect>>),
+    Batch(Vec<Result<Message, Box<Defect>>>),
     /// A line that is no message.
-    Defect(Defect),
+    Defect(Box<Defect>),
     /// A line longer than the limit, thrown away; what could be told about it in passing.
     TooLong(TooLong),
 }

@@ -145,65 +145,11 @@ pub(crate) fn in_words(request: &Message) -> String {
     }
 }
 
-/// Entries by id. They are large, so the table has only their places in it.
-#[derive(Clone, Debug, Default)]
-struct Table {
-    // The one who chooses the ids can slow down nobody but themselves: a plain hash will do.
-    places: FxHashMap<Id, usize>,
-    entries: Vec<Option<Entry>>,
-    /// Where there is none.
-    free: Vec<usize>,
-}
-
-impl Table {
-    fn contains(&self, id: &Id) -> bool {
-        self.places.contains_key(id)
-    }
-
-    fn get(&self, id: &Id) -> Option<&Entry> {
-        self.entries[*self.places.get(id)?].as_ref()
-    }
-
-    fn get_mut(&mut self, id: &Id) -> Option<&mut Entry> {
-        self.entries[*self.places.get(id)?].as_mut()
-    }
-
-    fn insert(&mut self, id: Id, entry: Entry) {
-        let place = match self.free.pop() {
-            Some(place) => {
-                self.entries[place] = Some(entry);
-                place
-            }
-            None => {
-                self.entries.push(Some(entry));
-                self.entries.len() - 1
-            }
-        };
-        let before = self.places.insert(id, place);
-        debug_assert!(before.is_none(), "an id was in the ledger already");
-    }
-
-    fn remove(&mut self, id: &Id) -> Option<Entry> {
-        let place = self.places.remove(id)?;
-        self.free.push(place);
-        self.entries[place].take()
-    }
-
-    fn len(&self) -> usize {
-        self.places.len()
-    }
-
-    fn iter(&self) -> impl Iterator<Item = (&Id, &Entry)> {
-        let entry = |place: &usize| self.entries[*place].as_ref();
-        self.places
-            .iter()
-            .filter_map(move |(id, place)| Some((id, entry(place)?)))
-    }
-}
-
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
-    entries: Table,
+    /// By id. They are large, and moved when they enter and leave.
+    // The one who chooses the ids can slow down nobody but themselves: a plain hash will do.
+    entries: FxHashMap<Id, Box<Entry>>,
     /// Progress tokens of requests in the table.
     tokens: FxHashMap<Id, Id>,
     bytes: usize,
@@ -230,15 +176,15 @@ impl Ledger {
     }
 
     pub(crate) fn contains(&self, id: &Id) -> bool {
-        self.entries.contains(id)
+        self.entries.contains_key(id)
     }
 
     pub(crate) fn get(&self, id: &Id) -> Option<&Entry> {
-        self.entries.get(id)
+        self.entries.get(id).map(Box::as_ref)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Id, &Entry)> {
-        self.entries.iter()
+        self.entries.iter().map(|(id, entry)| (id, &**entry))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -278,7 +224,7 @@ impl Ledger {
     /// They are few and rare: counting them is not worth a field.
     #[cold]
     fn held_listens(&self) -> usize {
-        let all = self.entries.iter();
+        let all = self.iter();
         all.filter(|(_, e)| e.is_listen() && e.is_held()).count()
     }
 
@@ -291,7 +237,7 @@ impl Ledger {
     pub(crate) fn accept(&mut self, message: Message, terms: Terms, now: Time) -> Id {
         let key = RequestKey(self.next_key);
         self.next_key += 1;
-        let entry = Entry {
+        let entry = Box::new(Entry {
             message,
             key,
             place: Place::Held { since: now },
@@ -313,12 +259,12 @@ impl Ledger {
             due: None,
             frozen: None,
             stood: Duration::ZERO,
-        };
+        });
         self.reinstate(entry)
     }
 
     /// Takes in a request that was accepted before, by us or by a predecessor. Its id must not be in the table.
-    pub(crate) fn reinstate(&mut self, entry: Entry) -> Id {
+    pub(crate) fn reinstate(&mut self, entry: Box<Entry>) -> Id {
         let id = entry.message.id().cloned().unwrap_or(Id::Null);
         let size = entry.message.bytes().len();
         self.bytes += size;
@@ -331,13 +277,14 @@ impl Ledger {
         }
         self.listens += usize::from(entry.is_listen());
         self.earliest = sooner(self.earliest, entry.due);
-        self.entries.insert(id.clone(), entry);
+        let before = self.entries.insert(id.clone(), entry);
+        debug_assert!(before.is_none(), "an id was in the ledger already");
         id
     }
 
     /// Takes a request out: the one way in which it is settled.
     #[inline]
-    pub(crate) fn settle(&mut self, id: &Id) -> Option<Entry> {
+    pub(crate) fn settle(&mut self, id: &Id) -> Option<Box<Entry>> {
         let entry = self.entries.remove(id)?;
         let size = entry.message.bytes().len();
         self.bytes -= size;
@@ -393,7 +340,7 @@ impl Ledger {
 
     /// Notes that this request has been done, and with it those before it that are about the same thing.
     pub(crate) fn supersede(&mut self, by: &Entry) {
-        for entry in self.entries.entries.iter_mut().flatten() {
+        for entry in self.entries.values_mut() {
             entry.superseded |=
                 entry.is_state() && entry.key < by.key && entry.is_about_the_same(by);
         }
@@ -492,7 +439,7 @@ impl Ledger {
 
     /// The ids of all requests for which `which` holds, in the order they were accepted.
     pub(crate) fn in_order(&self, which: impl Fn(&Entry) -> bool) -> Vec<Id> {
-        let all = self.entries.iter();
+        let all = self.iter();
         let mut found: Vec<_> = all
             .filter(|(_, e)| which(e))
             .map(|(id, e)| (e.key, id))
@@ -507,7 +454,7 @@ impl Ledger {
             return Vec::new();
         }
         let due = self.in_order(|e| e.due.is_some_and(|t| t <= now));
-        let later = self.entries.iter().filter_map(|(_, e)| e.due);
+        let later = self.entries.values().filter_map(|e| e.due);
         self.earliest = later.filter(|t| *t > now).min();
         due
     }

@@ -71,6 +71,8 @@ pub struct Framer {
     piece: BytesMut,
     /// Bytes of the buffer known to hold no LF.
     scanned: usize,
+    /// How long the next long line may be: as long as the last one was.
+    expected: usize,
     /// The line being thrown away.
     skim: Option<Skim>,
 }
@@ -83,6 +85,7 @@ impl Framer {
             buffer: BytesMut::new(),
             piece: BytesMut::new(),
             scanned: 0,
+            expected: 0,
             skim: None,
         }
     }
@@ -90,7 +93,12 @@ impl Framer {
     /// The buffer to append to, with room for [`READ_SIZE`] bytes at least.
     pub fn spare(&mut self) -> &mut BytesMut {
         if self.buffer.capacity() - self.buffer.len() < READ_SIZE {
-            let step = self.buffer.len().saturating_mul(GROWTH).min(self.limit);
+            let held = self.buffer.len();
+            let step = match self.expected.checked_sub(held) {
+                // With room for the last read, which may bring the beginning of the next line.
+                Some(missing) if held >= READ_SIZE => missing + READ_SIZE,
+                _ => held.saturating_mul(GROWTH).min(self.limit),
+            };
             self.buffer.reserve(step.max(READ_SIZE));
         }
         &mut self.buffer
@@ -188,6 +196,8 @@ impl Framer {
         let line = if len < KEEP_BELOW {
             self.buffer.split_to(len + line_end)
         } else {
+            // A single one is soon forgotten.
+            self.expected = len.max(self.expected / 2);
             let rest = BytesMut::from(&self.buffer[len + line_end..]);
             std::mem::replace(&mut self.buffer, rest)
         };

@@ -263,6 +263,29 @@ fn room_grows_with_the_line() {
 }
 
 #[test]
+fn a_line_as_long_as_the_last_is_given_its_room_at_once() {
+    let growths = |framer: &mut Framer| {
+        let (mut growths, mut room) = (0, 0);
+        for _ in 0..64 {
+            let spare = framer.spare();
+            growths += usize::from(spare.capacity() != room);
+            room = spare.capacity();
+            spare.extend_from_slice(&[b'x'; READ_SIZE]);
+            assert_eq!(framer.next_line(), None);
+        }
+        framer.extend(b"\n");
+        assert!(framer.next_line().is_some());
+        (growths, room)
+    };
+    let mut framer = Framer::new(1 << 30);
+    let (first, _) = growths(&mut framer);
+    let (second, room) = growths(&mut framer);
+    assert!(second < first, "{second} of {first}");
+    // And no more than that.
+    assert!(room <= 66 * READ_SIZE, "{room}");
+}
+
+#[test]
 fn room_that_is_enough_does_not_grow() {
     let mut framer = Framer::new(1 << 30);
     framer.buffer.reserve(2 * READ_SIZE);

@@ -6,7 +6,8 @@
 use bytes::{BufMut, BytesMut};
 use serde_json::Value;
 
-use super::envelope::{Envelope, Part};
+use super::head::Head;
+use super::part::Part;
 use super::scan::Span;
 use super::{Id, Kind, Message, put_on_one_line};
 
@@ -14,8 +15,7 @@ use super::{Id, Kind, Message, put_on_one_line};
 struct Composer {
     line: BytesMut,
     id: Id,
-    envelope: Envelope,
-    unescaped_method: Option<Box<str>>,
+    head: Head,
 }
 
 impl Composer {
@@ -24,15 +24,11 @@ impl Composer {
         let mut composer = Composer {
             line: BytesMut::with_capacity(room + id_json.len() + 60),
             id: Id::read(id_json).unwrap_or(Id::Null),
-            envelope: Envelope {
-                jsonrpc: true,
-                ..Envelope::default()
-            },
-            unescaped_method: None,
+            head: Head::default(),
         };
         composer.line.put_slice(b"{\"jsonrpc\":\"2.0\"");
         if !id_json.is_empty() {
-            composer.envelope.id = composer.member("id", |line| line.put_slice(id_json));
+            composer.head.id = composer.member("id", |line| line.put_slice(id_json));
         }
         composer
     }
@@ -50,24 +46,23 @@ impl Composer {
     fn call(mut self, kind: Kind, method: &str, params: &[u8]) -> Message {
         let quoted = Value::from(method).to_string();
         if quoted.len() > method.len() + 2 {
-            self.unescaped_method = Some(method.into());
+            self.head.unescaped_method = Some(Box::new(method.into()));
         }
-        self.envelope.method = self.member("method", |line| line.put_slice(quoted.as_bytes()));
+        self.head.method = self.member("method", |line| line.put_slice(quoted.as_bytes()));
         if !params.is_empty() {
             let whole = self.member("params", |line| put_on_one_line(line, params));
-            self.envelope.params = Part::unseen(whole);
+            self.head.part = Part::unseen(whole);
         }
         self.finish(kind)
     }
 
     fn finish(mut self, kind: Kind) -> Message {
         self.line.put_u8(b'}');
+        self.head.kind = kind;
         Message {
             bytes: self.line.freeze(),
-            kind,
             id: self.id,
-            unescaped_method: self.unescaped_method,
-            envelope: self.envelope,
+            head: self.head,
         }
     }
 }
@@ -98,7 +93,7 @@ impl Message {
     ) -> Message {
         let mut composer = Composer::new(id_json, room);
         let whole = composer.member("result", write);
-        composer.envelope.result = Part::unseen(whole);
+        composer.head.part = Part::unseen(whole);
         composer.finish(Kind::Response)
     }
 
@@ -106,7 +101,9 @@ impl Message {
     /// notification is refused.
     pub fn failure(id_json: &[u8], error: &[u8]) -> Message {
         let mut composer = Composer::new(id_json, error.len());
-        composer.envelope.error = composer.member("error", |line| put_on_one_line(line, error));
+        let whole = composer.member("error", |line| put_on_one_line(line, error));
+        composer.head.part = Part::unseen(whole);
+        composer.head.is_error = true;
         composer.finish(Kind::Response)
     }
 }

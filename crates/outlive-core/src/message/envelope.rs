@@ -7,6 +7,7 @@
 //! Nearly all messages begin alike. What they begin with is compared, not walked over; the walk then
 //! starts at a later member, with the same in hand as if it had come from the first one.
 
+use super::part::Part;
 use super::scan::{Broken, Cursor, Span};
 
 /// How nearly all messages begin.
@@ -24,24 +25,6 @@ pub(super) struct Envelope {
     pub error: Span,
     /// Whether there is a `jsonrpc` key, whatever its value.
     pub jsonrpc: bool,
-}
-
-/// `params` or `result`.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Part {
-    pub whole: Span,
-    /// What is in it; `None` if it was not read but written by ourselves, and is to be looked into.
-    inside: Option<Inside>,
-}
-
-/// What is in `params` or `result`.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Inside {
-    meta: Span,
-    /// What a call is for; what comes with it may be long.
-    name: Span,
-    /// Whether it has a `task` that is an object.
-    task: bool,
 }
 
 /// A member that means something to us.
@@ -117,111 +100,6 @@ impl Envelope {
             Ok(())
         })
     }
-
-    /// Moves every span for `old` having become `grown` bytes longer (or shorter).
-    pub fn shift(&mut self, old: Span, grown: i64) {
-        let moved = |at: u32| (i64::from(at) + grown) as u32;
-        let Envelope {
-            id,
-            method,
-            params,
-            result,
-            error,
-            ..
-        } = self;
-        for span in [id, method, error, &mut params.whole, &mut result.whole]
-            .into_iter()
-            .chain(params.inside.iter_mut().flat_map(Inside::spans))
-            .chain(result.inside.iter_mut().flat_map(Inside::spans))
-        {
-            if span.start >= old.end {
-                span.start = moved(span.start);
-            }
-            if span.end >= old.end {
-                span.end = moved(span.end);
-            }
-        }
-    }
-}
-
-impl Inside {
-    fn spans(&mut self) -> [&mut Span; 2] {
-        [&mut self.meta, &mut self.name]
-    }
-}
-
-impl Part {
-    /// One that was written by ourselves.
-    pub fn unseen(whole: Span) -> Part {
-        let inside = None;
-        Part { whole, inside }
-    }
-
-    /// Where its `_meta` stands in the message.
-    pub fn meta(&self, message: &[u8]) -> Span {
-        match &self.inside {
-            Some(inside) => inside.meta,
-            None => self.look_up(message, b"_meta"),
-        }
-    }
-
-    /// Where its `name` stands in the message.
-    pub fn name(&self, message: &[u8]) -> Span {
-        match &self.inside {
-            Some(inside) => inside.name,
-            None => self.look_up(message, b"name"),
-        }
-    }
-
-    /// Whether it has a `task` that is an object.
-    pub fn has_task(&self, message: &[u8]) -> bool {
-        match &self.inside {
-            Some(inside) => inside.task,
-            None => self.look_up(message, b"task").of(message).starts_with(b"{"),
-        }
-    }
-
-    fn look_up(&self, message: &[u8], name: &[u8]) -> Span {
-        member(self.whole.of(message), name).moved_by(self.whole.start)
-    }
-
-    fn read(cursor: &mut Cursor<'_>) -> Result<Part, Broken> {
-        enum Field {
-            Task,
-            Meta,
-            Name,
-            Other,
-        }
-        let mut inside = Inside::default();
-        if cursor.peek()? != b'{' {
-            return Ok(Part {
-                whole: cursor.value()?,
-                inside: Some(inside),
-            });
-        }
-        let whole = cursor.object(|cursor, key| {
-            let field = key.told_by(|name| match name {
-                b"task" => Field::Task,
-                b"_meta" => Field::Meta,
-                b"name" => Field::Name,
-                _ => Field::Other,
-            });
-            match field {
-                Field::Task => {
-                    let task = cursor.peek()? == b'{';
-                    cursor.value()?;
-                    inside.task = task;
-                }
-                // Walked over, so that it can be looked into.
-                Field::Meta => inside.meta = members(cursor, |_, _| ())?,
-                Field::Name => inside.name = cursor.value()?,
-                Field::Other => drop(cursor.value()?),
-            }
-            Ok(())
-        })?;
-        let inside = Some(inside);
-        Ok(Part { whole, inside })
-    }
 }
 
 /// The value of the last member of that name, if `json` is an object and has one.
@@ -236,7 +114,10 @@ pub(super) fn member(json: &[u8], name: &[u8]) -> Span {
 }
 
 /// Steps over a value; if it is an object, `found` is told each of its members.
-fn members(cursor: &mut Cursor<'_>, mut found: impl FnMut(&[u8], Span)) -> Result<Span, Broken> {
+pub(super) fn members(
+    cursor: &mut Cursor<'_>,
+    mut found: impl FnMut(&[u8], Span),
+) -> Result<Span, Broken> {
     if cursor.peek()? != b'{' {
         return cursor.value();
     }

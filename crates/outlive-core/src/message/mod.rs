@@ -9,7 +9,8 @@
 //!
 //! | file | what happens there |
 //! |---|---|
-//! | `envelope` | the fields that rules depend on, found in one walk |
+//! | `envelope`, `part` | the fields that rules depend on, found in one walk |
+//! | `head` | what is kept of them |
 //! | `scan`, `block` | walking over JSON text, sixty-four bytes at a time |
 //! | `id` | ids as values |
 //! | `compose`, `one_line` | messages of our own, each on one line |
@@ -21,8 +22,10 @@ pub(crate) mod arbitrary;
 mod block;
 mod compose;
 mod envelope;
+mod head;
 mod id;
 mod one_line;
+mod part;
 #[cfg(debug_assertions)]
 #[doc(hidden)]
 pub mod reads;
@@ -41,8 +44,10 @@ pub use self::scan::MAX_DEPTH;
 
 pub(crate) use self::one_line::{blank_line_ends, put_on_one_line};
 
-use self::envelope::{Envelope, Part, member};
+use self::envelope::{Envelope, member};
+use self::head::Head;
 use self::id::{is_plain, text};
+use self::part::Part;
 use self::scan::{Broken, Cursor, Span};
 use crate::protocol::meta::{PROTOCOL_VERSION, SUBSCRIPTION_ID};
 
@@ -50,11 +55,12 @@ use crate::protocol::meta::{PROTOCOL_VERSION, SUBSCRIPTION_ID};
 const MAX_LEN: usize = (u32::MAX / 2) as usize;
 
 /// What a message asks of its receiver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Kind {
     /// It has a method and an id: exactly one response is owed.
     Request,
     /// It has a method and no id: nothing is owed.
+    #[default]
     Notification,
     /// It has an id and either a result or an error.
     Response,
@@ -64,12 +70,9 @@ pub enum Kind {
 #[derive(Clone, Debug)]
 pub struct Message {
     bytes: Bytes,
-    kind: Kind,
     /// `Null` for notifications, and for errors that answer nothing in particular.
     id: Id,
-    /// The method, if it was written with escapes.
-    unescaped_method: Option<Box<str>>,
-    envelope: Envelope,
+    head: Head,
 }
 
 impl PartialEq for Message {
@@ -84,7 +87,7 @@ impl Message {
     /// Reads a line. White space around the object (a stray CR too) is dropped.
     ///
     /// This walks over the whole line, so it is done once, where the line enters the process.
-    pub fn read(line: Bytes) -> Result<Message, Defect> {
+    pub fn read(line: Bytes) -> Result<Message, Box<Defect>> {
         #[cfg(debug_assertions)]
         reads::note();
         let mut bytes = line;
@@ -98,13 +101,11 @@ impl Message {
         bytes.truncate(bytes.len() - space);
         match verdict {
             Ok(kind) => Ok(Message {
+                head: Head::new(draft.envelope, kind, draft.unescaped_method),
                 id: draft.id.unwrap_or(Id::Null),
-                unescaped_method: draft.unescaped_method,
-                envelope: draft.envelope,
-                kind,
                 bytes,
             }),
-            Err((what, detail)) => Err(draft.defect(bytes, what, detail)),
+            Err((what, detail)) => Err(Box::new(draft.defect(bytes, what, detail))),
         }
     }
 
@@ -115,31 +116,35 @@ impl Message {
 
     /// What the message asks of its receiver.
     pub fn kind(&self) -> Kind {
-        self.kind
+        self.head.kind
     }
 
     /// The id of a request or response; `None` for notifications.
     ///
     /// An error response may have a null id or none: both are [`Id::Null`].
     pub fn id(&self) -> Option<&Id> {
-        (self.kind != Kind::Notification).then_some(&self.id)
+        (self.head.kind != Kind::Notification).then_some(&self.id)
     }
 
     /// The id as it was written, `null` if there is none.
     pub fn id_json(&self) -> &[u8] {
-        self.envelope.id.get(&self.bytes).unwrap_or(b"null")
+        self.head.id.get(&self.bytes).unwrap_or(b"null")
     }
 
     /// The method, empty for responses.
     pub fn method(&self) -> &str {
-        std::str::from_utf8(self.method_bytes()).unwrap_or_default()
+        match self.method_bytes() {
+            // Nearly every request is one of these, and need not be looked at.
+            b"tools/call" => "tools/call",
+            method => std::str::from_utf8(method).unwrap_or_default(),
+        }
     }
 
     /// The method, without a look at whether it is UTF-8. (It is.)
     pub(crate) fn method_bytes(&self) -> &[u8] {
-        match &self.unescaped_method {
+        match &self.head.unescaped_method {
             Some(unescaped) => unescaped.as_bytes(),
-            None => unquoted(self.envelope.method.of(&self.bytes)),
+            None => unquoted(self.head.method.of(&self.bytes)),
         }
     }
 
@@ -150,12 +155,12 @@ impl Message {
 
     /// Whether this is a request or notification of that method.
     pub fn is(&self, method: &str) -> bool {
-        self.kind != Kind::Response && self.method_bytes() == method.as_bytes()
+        self.head.kind != Kind::Response && self.method_bytes() == method.as_bytes()
     }
 
     /// Whether this is a response with an `error`.
     pub fn is_error(&self) -> bool {
-        self.kind == Kind::Response && self.envelope.error.is_some()
+        self.head.is_error
     }
 
     /// `params.requestId`, if it is a string or a number.
@@ -175,7 +180,7 @@ impl Message {
 
     /// `params.name`, if it is a string.
     pub fn name(&self) -> Option<Cow<'_, str>> {
-        text(self.envelope.params.name(&self.bytes).of(&self.bytes))
+        text(self.params_part().name(&self.bytes).of(&self.bytes))
     }
 
     /// `params.uri`, if it is a string.
@@ -216,8 +221,22 @@ impl Message {
         self.member(self.params_meta(), PROTOCOL_VERSION).is_some()
     }
 
+    fn params_part(&self) -> Part {
+        match self.head.kind {
+            Kind::Request | Kind::Notification => self.head.part,
+            Kind::Response => Part::default(),
+        }
+    }
+
+    fn result_part(&self) -> Part {
+        match self.head.kind == Kind::Response && !self.head.is_error {
+            true => self.head.part,
+            false => Part::default(),
+        }
+    }
+
     fn params_meta(&self) -> Span {
-        self.envelope.params.meta(&self.bytes)
+        self.params_part().meta(&self.bytes)
     }
 
     /// The subscription a message belongs to: from `result._meta` in responses, else from
@@ -227,20 +246,20 @@ impl Message {
     }
 
     fn subscription_span(&self) -> Span {
-        let part = match self.kind {
-            Kind::Response => &self.envelope.result,
-            _ => &self.envelope.params,
+        let part = match self.head.kind {
+            Kind::Response => self.result_part(),
+            Kind::Request | Kind::Notification => self.head.part,
         };
         self.member(part.meta(&self.bytes), SUBSCRIPTION_ID)
     }
 
     /// Whether `params.task` asks for a task: it is an object.
     pub fn has_task(&self) -> bool {
-        self.envelope.params.has_task(&self.bytes)
+        self.params_part().has_task(&self.bytes)
     }
 
     fn param(&self, name: &str) -> Span {
-        self.member(self.envelope.params.whole, name)
+        self.member(self.params_part().whole, name)
     }
 
     /// Looks a member up in an object of the message.
@@ -251,36 +270,40 @@ impl Message {
         }
     }
 
-    /// `params` as written.
+    /// `params` of a request or notification, as written.
     pub fn params(&self) -> Option<&[u8]> {
-        self.envelope.params.whole.get(&self.bytes)
+        self.params_part().whole.get(&self.bytes)
     }
 
-    /// `result` as written.
+    /// `result` of a response, as written.
     pub fn result(&self) -> Option<&[u8]> {
-        self.envelope.result.whole.get(&self.bytes)
+        self.result_part().whole.get(&self.bytes)
     }
 
-    /// `error` as written.
+    /// `error` of a response, as written.
     pub fn error(&self) -> Option<&[u8]> {
-        self.envelope.error.get(&self.bytes)
+        self.head
+            .part
+            .whole
+            .get(&self.bytes)
+            .filter(|_| self.is_error())
     }
 
     /// The same message under another id. No other byte changes.
     ///
     /// A notification stays as it is, and so does every message if `id_json` is no id.
     pub fn with_id(mut self, id_json: &[u8]) -> Message {
-        let Some(id) = Id::read(id_json).filter(|_| self.kind != Kind::Notification) else {
+        let Some(id) = Id::read(id_json).filter(|_| self.head.kind != Kind::Notification) else {
             return self;
         };
-        if self.envelope.id.is_some() {
-            self.replace(self.envelope.id, id_json);
+        if self.head.id.is_some() {
+            self.replace(self.head.id, id_json);
         } else {
             // An error without an id. It has other members, so a comma is right.
             let member = [b"\"id\":", id_json, b","].concat();
             let brace = Span { start: 1, end: 1 };
             self.replace(brace, &member);
-            self.envelope.id = Span {
+            self.head.id = Span {
                 start: 6,
                 end: 6 + id_json.len() as u32,
             };
@@ -333,9 +356,11 @@ impl Message {
 
     /// The same message with another result, which is JSON; unchanged if it has none.
     pub fn with_result(self, json: &[u8]) -> Message {
-        let result = self.envelope.result.whole;
+        let result = self.result_part().whole;
         let mut message = self.with(result, json);
-        message.envelope.result = Part::unseen(message.envelope.result.whole);
+        if result.is_some() {
+            message.head.part = Part::unseen(message.head.part.whole);
+        }
         message
     }
 
@@ -368,7 +393,7 @@ impl Message {
             }
         };
         let grown = new.len() as i64 - i64::from(old.end - old.start);
-        self.envelope.shift(old, grown);
+        self.head.shift(old, grown);
     }
 }
 
@@ -412,7 +437,7 @@ pub enum DefectKind {
 /// Splits a JSON array into its elements, each read as a message of its own, in order.
 ///
 /// `None` if the line is not a whole, non-empty array.
-pub fn read_batch(line: &Bytes) -> Option<Vec<Result<Message, Defect>>> {
+pub fn read_batch(line: &Bytes) -> Option<Vec<Result<Message, Box<Defect>>>> {
     if !can_be_read(line.len()) {
         return None;
     }
@@ -453,7 +478,7 @@ fn elements(
 struct Draft {
     envelope: Envelope,
     id: Option<Id>,
-    unescaped_method: Option<Box<str>>,
+    unescaped_method: Option<String>,
 }
 
 type Classified = Result<Kind, (DefectKind, String)>;
@@ -515,7 +540,7 @@ impl Draft {
         if method.is_some() {
             if !is_plain(method.of(line)) {
                 match text(method.of(line)) {
-                    Some(Cow::Owned(method)) => self.unescaped_method = Some(method.into()),
+                    Some(Cow::Owned(method)) => self.unescaped_method = Some(method),
                     Some(Cow::Borrowed(_)) => {}
                     None => return refuse(DefectKind::Ambiguous, "the method is not a string"),
                 }

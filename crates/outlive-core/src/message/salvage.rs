@@ -38,7 +38,7 @@ pub fn salvage(line: &Bytes) -> Salvage {
         match Message::read(line.slice(start..end.unwrap_or(line.len()))) {
             Ok(message) => salvage.messages.push(message),
             Err(defect) if defect.looks_like_rpc && defect.id.is_some() => {
-                salvage.broken.get_or_insert(defect);
+                salvage.broken.get_or_insert(*defect);
             }
             Err(_) => {}
         }

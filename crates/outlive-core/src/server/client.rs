@@ -31,11 +31,11 @@ impl Server {
                 for element in elements {
                     match element {
                         Ok(message) => self.on_message(now, message),
-                        Err(defect) => self.on_defect(now, defect),
+                        Err(defect) => self.on_defect(now, *defect),
                     }
                 }
             }
-            Frame::Defect(defect) => self.on_defect(now, defect),
+            Frame::Defect(defect) => self.on_defect(now, *defect),
             Frame::TooLong(line) => self.on_too_long(now, &line),
         }
     }

@@ -45,11 +45,11 @@ impl Session {
                 for element in elements {
                     match element {
                         Ok(message) => self.host_message(now, message, terms),
-                        Err(defect) => self.host_defect(defect),
+                        Err(defect) => self.host_defect(*defect),
                     }
                 }
             }
-            Frame::Defect(defect) => self.host_defect(defect),
+            Frame::Defect(defect) => self.host_defect(*defect),
             Frame::TooLong(line) => {
                 if line.id.is_some() && line.has_method {
                     let error = Error::TooLarge {

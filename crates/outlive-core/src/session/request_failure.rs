@@ -333,7 +333,7 @@ impl Session {
     }
 
     /// Takes a request that will not be answered out of the ledger.
-    pub(super) fn take_unanswered(&mut self, host_id: &Id) -> Option<Entry> {
+    pub(super) fn take_unanswered(&mut self, host_id: &Id) -> Option<Box<Entry>> {
         let entry = self.ledger.settle(host_id)?;
         self.forget_on_link(host_id, &entry);
         Some(entry)

@@ -32,11 +32,11 @@ impl Session {
                 for element in elements {
                     match element {
                         Ok(message) => self.server_message(now, message),
-                        Err(defect) => self.server_defect(now, defect),
+                        Err(defect) => self.server_defect(now, *defect),
                     }
                 }
             }
-            Frame::Defect(defect) => self.server_defect(now, defect),
+            Frame::Defect(defect) => self.server_defect(now, *defect),
             Frame::TooLong(line) => self.server_too_long(now, line),
         }
     }
@@ -144,7 +144,7 @@ impl Session {
 
     /// Takes a request out of the ledger because its link has answered it.
     #[inline]
-    fn take_answered(&mut self, host_id: &Id) -> Option<Entry> {
+    fn take_answered(&mut self, host_id: &Id) -> Option<Box<Entry>> {
         let entry = self.ledger.settle(host_id)?;
         if let Some(link) = &mut self.link {
             if let Place::InFlight {

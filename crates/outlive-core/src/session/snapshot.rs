@@ -132,7 +132,7 @@ impl Session {
             let waiting = match waiting {
                 snapshot::Waiting::Request(entry) => {
                     let key = entry.key;
-                    Waiting::Request(session.ledger.reinstate(*entry), key)
+                    Waiting::Request(session.ledger.reinstate(entry), key)
                 }
                 snapshot::Waiting::Notification(message, due) => {
                     session.note_bytes += message.bytes().len();
@@ -143,7 +143,7 @@ impl Session {
         }
         for (at, entry) in snapshot.later {
             let key = entry.key;
-            let id = session.ledger.reinstate(entry);
+            let id = session.ledger.reinstate(entry.into());
             session.later.push((at, id, key));
         }
         Ok(session)
@@ -158,7 +158,7 @@ impl Session {
             frame: u64::from(!left.taken),
             alias: None,
         };
-        let id = self.ledger.reinstate(entry);
+        let id = self.ledger.reinstate(entry.into());
         if let Some(status) = left.doubted {
             lost.doubted.insert(id.clone(), status);
         }

@@ -90,7 +90,7 @@ pub(super) enum Scope {
 pub(super) struct Table {
     /// By the id the session knows them by. Either we chose that, or the only client there is.
     calls: FxHashMap<Id, Call>,
-    /// By the id their client knows them by. Clients choose these, and one that chooses them for
+    /// By the id their client knows them by, where that is another. Clients choose these, and one that chooses them for
     /// their hashes would slow down the others: so there are no hashes.
     names: BTreeMap<(Scope, Id), Id>,
     /// By the progress token the session knows.
@@ -163,7 +163,10 @@ impl Table {
 
     /// The request its client knows by this name.
     pub(super) fn named(&self, scope: Scope, id: &Id) -> Option<&Id> {
-        self.names.get(&(scope, id.clone()))
+        match self.calls.get_key_value(id) {
+            Some((known, call)) if call.name.0 == scope && call.name.1 == *id => Some(known),
+            _ => self.names.get(&(scope, id.clone())),
+        }
     }
 
     /// The request that has this progress token on the session's side.
@@ -173,7 +176,9 @@ impl Table {
 
     pub(super) fn insert(&mut self, id: Id, call: Call) {
         self.bytes += call.bytes;
-        self.names.insert(call.name.clone(), id.clone());
+        if call.name.1 != id {
+            self.names.insert(call.name.clone(), id.clone());
+        }
         if let Some(token) = &call.token {
             self.tokens.insert(token.known.clone(), id.clone());
         }
@@ -183,7 +188,7 @@ impl Table {
     pub(super) fn remove(&mut self, id: &Id) -> Option<Call> {
         let call = self.calls.remove(id)?;
         self.bytes -= call.bytes;
-        if self.names.get(&call.name) == Some(id) {
+        if call.name.1 != *id && self.names.get(&call.name) == Some(id) {
             self.names.remove(&call.name);
         }
         if let Some(token) = &call.token {

@@ -18,6 +18,7 @@ use outlive_core::session_table::TableLimits;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore, watch};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::body::{Bodies, Source};
@@ -140,7 +141,9 @@ impl HttpListener {
         let sweeping = tokio::spawn(sweep(self.clone()));
         let tell = self.tell.clone();
         let watching = tokio::spawn(Files::of(&self.access).watch(move |note| tell(note)));
+        let mut connections = JoinSet::new();
         loop {
+            while connections.try_join_next().is_some() {}
             let accepting = async {
                 let place = places.clone().acquire_owned().await.ok();
                 match listener.accept().await {
@@ -156,7 +159,7 @@ impl HttpListener {
             };
             if let Some((stream, place)) = accepted {
                 let (http_listener, stopping) = (self.clone(), stopping.clone());
-                tokio::spawn(async move {
+                connections.spawn(async move {
                     http_listener.connection(stream, stopping).await;
                     drop(place);
                 });
@@ -169,6 +172,8 @@ impl HttpListener {
         let _ = stop.send(true);
         let all = u32::try_from(self.limits.connections).unwrap_or(u32::MAX);
         let _ = timeout(CONNECTION_CLOSE_TIMEOUT, places.acquire_many(all)).await;
+        // What is left of them is ended now.
+        drop(connections);
     }
 
     /// Does what there is to do beside answering, for whoever has connections of their own, until the route that

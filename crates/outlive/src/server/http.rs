@@ -9,7 +9,6 @@ use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::sync::Arc;
 use std::task::{Context, Wake};
-use std::thread;
 use std::time::Duration;
 
 use outlive_core::replay_buffer::Delivery;
@@ -17,7 +16,7 @@ use outlive_core::server::{Channel, CloseKind, Input};
 use outlive_core::{Frame, Message, Time};
 use tokio::net::{TcpListener, ToSocketAddrs};
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
@@ -32,9 +31,6 @@ use crate::http_server::{
     AccessRules, Arrival, Backend, Files, HttpListener, Kind, ListenerLimits, Mirrored,
     ReplayBuffer, Route, Tell, Tokens, mirrored,
 };
-
-/// Threads that read connections.
-const READERS: usize = 4;
 
 /// What is added to the grace of handlers before the end does without a session.
 const LEEWAY: Duration = Duration::from_millis(500);
@@ -250,36 +246,20 @@ impl HttpServer {
     /// Serves whoever comes, until the server is [shut down](super::ServerHandle::shutdown), or the gateway is.
     /// Dropping the future shuts it down.
     pub async fn serve(self) -> io::Result<()> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(thread::available_parallelism().map_or(1, |n| n.get().min(READERS)))
-            .thread_name("outlive-http")
-            .enable_all()
-            .build()?;
         let Running {
             http_listener,
             grace,
             inside,
             ..
-        } = self.settings.run(runtime.handle(), false)?;
-        let listener = {
-            let _inside = runtime.enter();
-            TcpListener::from_std(self.listener)?
-        };
+        } = self.settings.run(&Handle::current(), false)?;
+        let listener = TcpListener::from_std(self.listener)?;
         let serving = Serving(http_listener.clone());
-        let (ended, has_ended) = oneshot::channel::<()>();
-        let run = move || {
-            runtime.block_on(http_listener.serve(listener, grace));
-            runtime.shutdown_background();
-            drop(ended);
-        };
-        thread::Builder::new()
-            .name("outlive-http".into())
-            .spawn(run)?;
-        // It is told nothing: the sender is dropped at the end.
-        let _ = has_ended.await;
+        // A task of its own: if nobody waits for it any more, it still ends in order.
+        let served = tokio::spawn(async move { http_listener.serve(listener, grace).await });
+        let ended = served.await;
         drop(serving);
         drop(inside);
-        Ok(())
+        ended.map_err(io::Error::other)
     }
 }
 

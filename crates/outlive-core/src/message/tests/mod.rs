@@ -20,6 +20,6 @@ fn read(line: &str) -> Message {
 fn refuse(line: impl AsRef<[u8]>) -> Defect {
     match Message::read(Bytes::copy_from_slice(line.as_ref())) {
         Ok(message) => panic!("accepted: {message:?}"),
-        Err(defect) => defect,
+        Err(defect) => *defect,
     }
 }
