@@ -245,6 +245,8 @@ impl HttpServer {
 
     /// Serves whoever comes, until the server is [shut down](super::ServerHandle::shutdown), or the gateway is.
     /// Dropping the future shuts it down.
+    ///
+    /// Connections are read on the runtime this is called in; handlers run on threads of their own.
     pub async fn serve(self) -> io::Result<()> {
         let Running {
             http_listener,
