@@ -1,4 +1,4 @@
-//! Events as lines for people and programs.
+//! Events as lines for people and programs, and for the [instance](crate::instance) that keeps them.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal};
@@ -11,10 +11,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use outlive::{Observer, Secrets};
 use outlive_core::cause::Phase;
 use outlive_core::request::{Request, Step};
-use outlive_core::{Event, State, Time};
+use outlive_core::{Event, Meter, State, Time};
 use serde_json::{Value, json};
 
 use crate::eras::Eras;
+use crate::instance::Instance;
 use crate::log_writer::LogWriter;
 use crate::rate_limit::{Kind, RateLimit, Untold};
 use crate::settings::{LogFormat, LogLevel, Settings};
@@ -40,6 +41,7 @@ struct Lines {
     /// In a file, which is read later and may have several writers, each line says when and who.
     to_file: bool,
     events: LogWriter,
+    instance: Arc<Instance>,
     secrets: Secrets,
     rate_limit: RateLimit,
     /// Whether a thread waits for the time to sum up.
@@ -48,7 +50,12 @@ struct Lines {
 
 impl Log {
     /// A log as the settings say; a file that cannot be opened is a reason not to start.
-    pub fn open(settings: &Settings, secrets: Secrets, eras: Eras) -> Result<Log, String> {
+    pub fn open(
+        settings: &Settings,
+        secrets: Secrets,
+        eras: Eras,
+        instance: Arc<Instance>,
+    ) -> Result<Log, String> {
         let ours = LogWriter::new(io::stderr()).map_err(|error| error.to_string())?;
         let events = match &settings.log_file {
             Some(path) => log_writer(path)?,
@@ -68,10 +75,12 @@ impl Log {
             colour,
             to_file: settings.log_file.is_some(),
             events,
+            instance,
             secrets,
             rate_limit: RateLimit::default(),
             summing: AtomicBool::new(false),
         };
+        lines.tell_obstacle();
         Ok(Log {
             lines: Arc::new(lines),
             stderr,
@@ -84,13 +93,12 @@ impl Log {
         if *event == Event::LegacyOnly {
             self.eras.remember();
         }
+        self.lines.instance.observe(upstream, event);
         if matches!(event, Event::Connected { .. }) {
             self.lines.tell(self.lines.rate_limit.settle("lost"));
             self.lines.tell(self.lines.rate_limit.settle("state"));
         }
-        if self.lines.wants(event) {
-            self.lines.write(upstream, now, event);
-        }
+        self.lines.write(upstream, now, event);
         if self.lines.rate_limit.next().is_some() {
             self.lines.sum_up_later();
         }
@@ -118,14 +126,9 @@ impl Log {
 }
 
 impl Lines {
-    fn wants(&self, event: &Event) -> bool {
-        match self.level {
-            LogLevel::Quiet => {
-                matches!(event, Event::State(State::Failed { .. })) && self.admits(event)
-            }
-            LogLevel::Normal => event.is_notable() && self.admits(event),
-            LogLevel::Debug => true,
-        }
+    /// Whether somebody counts lines that are all alike: in a log of everything they are all written.
+    fn limits(&self) -> bool {
+        self.level != LogLevel::Debug || self.instance.keeps()
     }
 
     fn admits(&self, event: &Event) -> bool {
@@ -133,21 +136,35 @@ impl Lines {
     }
 
     fn write(&self, upstream: Option<u64>, now: Time, event: &Event) {
-        if matches!(event, Event::State(State::Failed { .. })) {
+        let failed = matches!(event, Event::State(State::Failed { .. }));
+        let notable = event.is_notable() && self.limits() && self.admits(event);
+        let shown = match self.level {
+            LogLevel::Quiet => notable && failed,
+            LogLevel::Normal => notable,
+            LogLevel::Debug => true,
+        };
+        if failed && notable {
             // What has come to this belongs before it.
             self.tell(self.rate_limit.settle("lost"));
         }
-        let line = match self.format {
-            LogFormat::Text => self.placed(text(event, upstream, self.colour)),
-            LogFormat::Json => {
-                let mut data = event.to_json(now);
-                if let Some(upstream) = upstream {
-                    data["upstream"] = json!(upstream);
-                }
-                dated(&data, SystemTime::now())
+        let data = || {
+            let mut data = event.to_json(now);
+            if let Some(upstream) = upstream {
+                data["upstream"] = json!(upstream);
             }
+            data
         };
-        self.events.line(&self.secrets.mask(&line));
+        if shown {
+            let line = match self.format {
+                LogFormat::Text => self.placed(text(event, upstream, self.colour)),
+                LogFormat::Json => dated(&data(), SystemTime::now()),
+            };
+            self.events.line(&self.secrets.mask(&line));
+        }
+        if notable && self.instance.keeps() {
+            let sentence = format!("{}{event}", whose(upstream));
+            self.instance.keep(data(), &sentence);
+        }
     }
 
     /// Writes one step of a request.
@@ -172,9 +189,9 @@ impl Lines {
         if let Some(session) = session {
             data["upstream"] = json!(session);
         }
-        let whose = session.map_or(String::new(), |number| format!("[{number}] "));
+        let whose = whose(session);
         let sentence = format!("{whose}{} (id {id}): {sentence}", request.method);
-        self.note(&sentence, "request", data);
+        self.show(&sentence, "request", data);
     }
 
     /// Says how many lines were not written.
@@ -182,8 +199,26 @@ impl Lines {
         for sum in sums {
             let name = format!("more_{}", sum.kind.event);
             let data = json!({ "about": sum.kind.about, "count": sum.count });
-            self.note(&sum.sentence(), &name, data);
+            // A log of everything has each of them.
+            if self.level != LogLevel::Debug {
+                self.show(&sum.sentence(), &name, data.clone());
+            }
+            self.keep(&sum.sentence(), &name, data);
         }
+    }
+
+    /// Says that `outlive status` will not show this session, to those who want to know everything: whoever types it
+    /// is told there.
+    fn tell_obstacle(&self) {
+        let Some(why) = &self.instance.obstacle else {
+            return;
+        };
+        let sentence = format!("not shown by `outlive status`: {why}");
+        let (name, data) = ("unregistered", json!({ "why": why }));
+        if self.level == LogLevel::Debug {
+            self.show(&sentence, name, data.clone());
+        }
+        self.keep(&sentence, name, data);
     }
 
     /// Says it in time, also if nothing else happens.
@@ -206,7 +241,17 @@ impl Lines {
         }
     }
 
-    fn note(&self, sentence: &str, name: &str, mut data: Value) {
+    fn note(&self, sentence: &str, name: &str, data: Value) {
+        self.show(sentence, name, data.clone());
+        self.keep(sentence, name, data);
+    }
+
+    fn keep(&self, sentence: &str, name: &str, mut data: Value) {
+        data["event"] = json!(name);
+        self.instance.keep(data, sentence);
+    }
+
+    fn show(&self, sentence: &str, name: &str, mut data: Value) {
         if self.level == LogLevel::Quiet {
             return;
         }
@@ -278,6 +323,10 @@ impl Observer for Log {
         self.lines.level == LogLevel::Debug
     }
 
+    fn meter(&self) -> Option<Arc<Meter>> {
+        Some(self.lines.instance.meter())
+    }
+
     fn request(&self, session: Option<u64>, _now: Time, request: Request<'_>, step: Step<'_>) {
         self.lines.write_step(session, request, step);
     }
@@ -304,7 +353,7 @@ fn log_writer(path: &Path) -> Result<LogWriter, String> {
 /// `outlive: <sentence>`, with the number of the server if there are several; on a terminal what is bad
 /// is red and what is good is green.
 fn text(event: &Event, upstream: Option<u64>, colour: bool) -> String {
-    let whose = upstream.map_or(String::new(), |number| format!("[{number}] "));
+    let whose = whose(upstream);
     let code = match event {
         Event::State(State::Failed { .. }) | Event::Lost { .. } => 31,
         Event::State(State::Ready { .. }) | Event::Connected { .. } => 32,
@@ -316,15 +365,20 @@ fn text(event: &Event, upstream: Option<u64>, colour: bool) -> String {
     }
 }
 
+/// The number of the server, if there are several.
+fn whose(upstream: Option<u64>) -> String {
+    upstream.map_or(String::new(), |number| format!("[{number}] "))
+}
+
 /// The data of an event after the time.
-fn dated(data: &Value, clock: SystemTime) -> String {
+pub fn dated(data: &Value, clock: SystemTime) -> String {
     let data = data.to_string();
     // It is an object that is never empty: its name is in it.
     format!("{{\"time\":\"{}\",{}", timestamp(clock), &data[1..])
 }
 
 /// RFC 3339 in UTC with milliseconds.
-fn timestamp(clock: SystemTime) -> String {
+pub fn timestamp(clock: SystemTime) -> String {
     humantime::format_rfc3339_millis(clock.max(UNIX_EPOCH)).to_string()
 }
 

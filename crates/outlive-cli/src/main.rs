@@ -7,16 +7,22 @@ mod check;
 mod config;
 mod demo;
 mod eras;
+mod instance;
+mod kept_log;
 mod listen;
 mod log;
 mod log_writer;
+mod logs;
 mod paint;
+mod places;
 mod rate_limit;
 mod remote;
 mod run;
 mod runtime;
 mod serve;
 mod settings;
+mod status;
+mod terminal;
 mod units;
 mod variables;
 mod wrap;
@@ -59,6 +65,13 @@ enum Command {
     #[command(after_long_help = wrap::UNWRAP_EXAMPLES)]
     Unwrap(wrap::UnwrapArgs),
 
+    /// Show every outlive that this user has running: what it serves, for whom, its state, restarts, the last loss
+    #[command(after_long_help = status::EXIT_CODES)]
+    Status(status::Args),
+
+    /// Show what happened to a session lately, also if it has ended
+    Logs(logs::Args),
+
     /// Watch a session survive its server: killed idle, killed in a call, junk, a hang
     Demo(demo::Args),
 
@@ -84,6 +97,8 @@ fn main() -> ExitCode {
         Command::Serve(settings) => begun(serve::run(&settings)),
         Command::Wrap(args) => wrap::wrap(&args),
         Command::Unwrap(args) => wrap::unwrap(&args),
+        Command::Status(args) => begun(status::run(&args)),
+        Command::Logs(args) => begun(logs::run(&args)),
         Command::Demo(args) => demo::run(args),
         Command::Check(args) => check::run(args),
         Command::DemoServer => demo::server::main(),

@@ -2,11 +2,13 @@
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use outlive::{Command, Ended, OrphanReaper, Remote, Run, Secrets};
 use outlive_core::Policy;
 
 use crate::eras::Eras;
+use crate::instance::Instance;
 use crate::log::Log;
 use crate::remote::EraSetting;
 use crate::runtime::runtime;
@@ -26,13 +28,18 @@ pub fn run(settings: &Settings) -> Result<ExitCode, String> {
         return run_remote(settings, remote, policy, eras);
     }
     greet(settings);
-    let log = Log::open(settings, Secrets::of(&command), eras)?;
-    tell_unknown_variables(&log);
-    let mut run = Run::new(command, policy, log);
-    run.exit_on_failed = settings.exit_on_failed;
-    // Without one we go on as well as we can: it is only needed if we are killed.
-    run.orphan_reaper = OrphanReaper::start().ok();
-    code(runtime().and_then(|runtime| runtime.block_on(outlive::run(run))))
+    let secrets = Secrets::of(&command);
+    let instance = Instance::begin(settings, "run", command.label(&secrets), secrets.clone());
+    let run = || {
+        let log = Log::open(settings, secrets, eras, instance.clone())?;
+        tell_unknown_variables(&log);
+        let mut run = Run::new(command, policy, log);
+        run.exit_on_failed = settings.exit_on_failed;
+        // Without one we go on as well as we can: it is only needed if we are killed.
+        run.orphan_reaper = OrphanReaper::start().ok();
+        driven(&instance, outlive::run(run))
+    };
+    instance.ended(run())
 }
 
 fn run_remote(
@@ -43,11 +50,30 @@ fn run_remote(
 ) -> Result<ExitCode, String> {
     policy.refuse_discover |= settings.remote.era == EraSetting::Legacy;
     greet(settings);
-    let log = Log::open(settings, remote.secrets(), eras)?;
-    tell_unknown_variables(&log);
-    let exit_on_failed = settings.exit_on_failed;
-    let run = outlive::run_remote(remote, policy, log, exit_on_failed);
-    code(runtime().and_then(|runtime| runtime.block_on(run)))
+    let secrets = remote.secrets();
+    let instance = Instance::begin(settings, "run", remote.label(), secrets.clone());
+    let run = || {
+        let log = Log::open(settings, secrets, eras, instance.clone())?;
+        tell_unknown_variables(&log);
+        let exit_on_failed = settings.exit_on_failed;
+        driven(
+            &instance,
+            outlive::run_remote(remote, policy, log, exit_on_failed),
+        )
+    };
+    instance.ended(run())
+}
+
+/// Runs a session on this thread, and tells whoever asks how it stands. How it ended.
+fn driven(
+    instance: &Arc<Instance>,
+    session: impl Future<Output = io::Result<Ended>>,
+) -> Result<(&'static str, ExitCode), String> {
+    match runtime().and_then(|runtime| runtime.block_on(instance.answering(session))) {
+        Ok(Ended::Closed) => Ok(("the host left, or it was stopped", ExitCode::SUCCESS)),
+        Ok(Ended::Failed) => Ok(("the server kept failing", ExitCode::from(FAILED))),
+        Err(error) => Err(format!("standard input and output cannot be used: {error}")),
+    }
 }
 
 /// Names the variables that look like settings and are none.
@@ -67,14 +93,6 @@ fn greet(settings: &Settings) {
              To try it here: `outlive demo` kills a server and shows what a host sees,\n  \
              `outlive check server -- COMMAND` tests yours."
         );
-    }
-}
-
-fn code(ended: io::Result<Ended>) -> Result<ExitCode, String> {
-    match ended {
-        Ok(Ended::Closed) => Ok(ExitCode::SUCCESS),
-        Ok(Ended::Failed) => Ok(ExitCode::from(FAILED)),
-        Err(error) => Err(format!("standard input and output cannot be used: {error}")),
     }
 }
 

@@ -13,6 +13,7 @@ use outlive_core::{Event, State, Time};
 use serde_json::json;
 
 use crate::eras::Eras;
+use crate::instance::Instance;
 use crate::listen::ServeSettings;
 use crate::log::Log;
 use crate::remote::EraSetting;
@@ -27,19 +28,33 @@ pub fn run(settings: &ServeSettings) -> Result<ExitCode, String> {
     let command = run::command(&settings.run, "serve")?;
     let mut policy = settings.run.policy()?;
     let eras = Eras::of(&command);
-    let (builder, secrets) = match run::remote(&settings.run, &command)? {
+    let (builder, serves, secrets) = match run::remote(&settings.run, &command)? {
         Some(remote) => {
             policy.refuse_discover |= settings.run.remote.era == EraSetting::Legacy;
-            let secrets = remote.secrets();
-            (Gateway::remote(remote), secrets)
+            let (serves, secrets) = (remote.label(), remote.secrets());
+            (Gateway::remote(remote), serves, secrets)
         }
         None => {
             let secrets = Secrets::of(&command);
-            (guarded(Gateway::command(command)), secrets)
+            let serves = command.label(&secrets);
+            (guarded(Gateway::command(command)), serves, secrets)
         }
     };
     let address = settings.address()?;
-    let log = Log::open(&settings.run, secrets, eras)?;
+    let instance = Instance::begin(&settings.run, "serve", serves, secrets.clone());
+    let log = || Log::open(&settings.run, secrets, eras, instance.clone());
+    let builder = builder.policy(policy);
+    instance.ended(log().and_then(|log| served(settings, &address, builder, log, &instance)))
+}
+
+/// Serves until a signal stops it, and tells whoever asks how it stands. How it ended.
+fn served(
+    settings: &ServeSettings,
+    address: &str,
+    builder: Builder,
+    log: Log,
+    instance: &Arc<Instance>,
+) -> Result<(&'static str, ExitCode), String> {
     run::tell_unknown_variables(&log);
     let watch = Arc::new(Watch {
         log,
@@ -47,11 +62,12 @@ pub fn run(settings: &ServeSettings) -> Result<ExitCode, String> {
         failed: AtomicBool::new(false),
         gateway: OnceLock::new(),
     });
-    let gateway = shared(builder.policy(policy), settings)
+    let gateway = shared(builder, settings)
         .observer(Watching(watch.clone()))
         .build();
     // It is set once.
     let _ = watch.gateway.set(gateway.clone());
+    instance.set_gateway(gateway.clone());
     let told = watch.clone();
     let http = settings
         .apply(gateway.http())?
@@ -59,18 +75,19 @@ pub fn run(settings: &ServeSettings) -> Result<ExitCode, String> {
     http.check_files().map_err(|error| error.to_string())?;
     make_room();
     let listening = |local| {
-        announce(&watch.log, settings, local);
+        instance.set_address(&announce(&watch.log, settings, local));
         if let Some(why) = gateway.obstacle() {
             doubt(&watch.log, settings, &why);
         }
     };
+    let serving = gateway::run(&gateway, http, address, listening);
     gateway_runtime()
-        .and_then(|runtime| runtime.block_on(gateway::run(&gateway, http, &address, listening)))
+        .and_then(|runtime| runtime.block_on(instance.answering(serving)))
         .map_err(|error| format!("cannot listen at {address}: {error}"))?;
     watch.log.finish();
     Ok(match watch.failed.load(Ordering::Acquire) {
-        true => ExitCode::from(FAILED),
-        false => ExitCode::SUCCESS,
+        true => ("a server kept failing", ExitCode::from(FAILED)),
+        false => ("it was stopped by a signal", ExitCode::SUCCESS),
     })
 }
 
@@ -93,8 +110,8 @@ fn shared(builder: Builder, settings: &ServeSettings) -> Builder {
     }
 }
 
-/// Says where clients find us.
-fn announce(log: &Log, settings: &ServeSettings, local: SocketAddr) {
+/// Says where clients find us, and gives it back.
+fn announce(log: &Log, settings: &ServeSettings, local: SocketAddr) -> String {
     let scheme = match settings.tls_cert {
         Some(_) => "https",
         None => "http",
@@ -103,6 +120,7 @@ fn announce(log: &Log, settings: &ServeSettings, local: SocketAddr) {
     let sse = format!("{scheme}://{local}/sse");
     let sentence = format!("listening: clients connect to {url} (old ones to {sse})");
     log.note(&sentence, "listening", json!({ "url": url, "sse": sse }));
+    url
 }
 
 /// Says that no call will be answered as things are: the server is only started when somebody needs it.

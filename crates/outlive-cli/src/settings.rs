@@ -12,6 +12,7 @@ use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
 use outlive_core::policy::{self, Policy};
 
+use crate::instance::name;
 use crate::remote::RemoteSettings;
 use crate::units::{MaybeDuration, duration, duration_or_off, size};
 
@@ -354,6 +355,21 @@ pub struct Settings {
         help_heading = "Output"
     )]
     pub log_level: LogLevel,
+
+    /// Name of this session in `outlive status` and `outlive logs`; without it, one is taken from the command or the
+    /// address.
+    #[arg(
+        long,
+        env = "OUTLIVE_NAME",
+        value_name = "NAME",
+        value_parser = name::chosen,
+        help_heading = "Output"
+    )]
+    pub name: Option<String>,
+
+    /// Keep no events for `outlive logs`.
+    #[arg(long, env = "OUTLIVE_NO_KEEP_LOGS", value_parser = BoolishValueParser::new(), help_heading = "Output")]
+    pub no_keep_logs: bool,
 
     /// A TOML file with settings: `hold = "10s"`, `command = ["npx", "-y", "some-server"]`.
     #[arg(long, env = "OUTLIVE_CONFIG", value_name = "FILE")]

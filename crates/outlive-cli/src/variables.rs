@@ -7,12 +7,13 @@ use clap::Command;
 use serde_json::{Value, json};
 
 use crate::config::nearest;
+use crate::places;
 
 /// What the variables of this program begin with.
 const PREFIX: &str = "OUTLIVE_";
 
-/// Where the memory of earlier runs is kept: it has no flag.
-const CACHE_DIR: &str = "OUTLIVE_CACHE_DIR";
+/// Where the memory of earlier runs is kept, and where status and logs are: they have no flag.
+const FOLDERS: [&str; 2] = ["OUTLIVE_CACHE_DIR", places::STATE_DIR];
 
 /// Variables that this program gives to those it starts. It may find them in its own environment, where one
 /// `outlive` runs under another.
@@ -64,7 +65,7 @@ fn among(cli: &Command, names: impl Iterator<Item = String>) -> Vec<Unknown> {
         .flat_map(Command::get_arguments)
         .filter_map(|arg| Some(arg.get_env()?.to_string_lossy().into_owned()))
         .collect();
-    known.push(CACHE_DIR.into());
+    known.extend(FOLDERS.map(String::from));
     let is_known = |name: &String| known.contains(name) || GIVEN.contains(&name.as_str());
     let mut unknown: Vec<Unknown> = names
         .filter(|name| name.starts_with(PREFIX) && !is_known(name))
@@ -111,8 +112,9 @@ mod tests {
 
     #[test]
     fn settings_of_any_command_and_what_outlive_itself_sets_are_known() {
-        let known = ["OUTLIVE_HOLD", "OUTLIVE_LISTEN", CACHE_DIR, "PATH"];
+        let known = ["OUTLIVE_HOLD", "OUTLIVE_LISTEN", "PATH"];
         assert_eq!(told(&known), [""; 0]);
+        assert_eq!(told(&FOLDERS), [""; 0]);
         assert_eq!(told(&GIVEN), [""; 0]);
     }
 }

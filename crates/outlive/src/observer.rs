@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use outlive_core::request::{self, Request, Step};
-use outlive_core::{Event, Time};
+use outlive_core::{Event, Meter, Time};
 
 /// Whoever watches the sessions of [`run`](crate::run()), [`run_remote`](crate::run_remote) or a
 /// [`Gateway`](crate::Gateway). A gateway has several and tells them apart by number; elsewhere there is one, without
@@ -22,6 +22,13 @@ pub trait Observer: Send + Sync + 'static {
 
     /// A request has come one step further.
     fn request(&self, _session: Option<u64>, _now: Time, _request: Request<'_>, _step: Step<'_>) {}
+
+    /// Where the session of [`run`](crate::run()) or [`run_remote`](crate::run_remote) counts what it does, if
+    /// anywhere: whoever wants to know looks at it from outside. Asked once. A [`Gateway`](crate::Gateway) has a meter
+    /// of its own.
+    fn meter(&self) -> Option<Arc<Meter>> {
+        None
+    }
 
     /// The server wrote a line to its standard error; secrets are masked.
     fn stderr(&self, _session: Option<u64>, _line: &str) {}

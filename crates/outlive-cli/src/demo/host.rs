@@ -68,6 +68,7 @@ impl Host {
                 "json",
                 "--log-level",
                 "debug",
+                "--no-keep-logs",
                 "--",
             ])
             .arg(&outlive)

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use outlive_core::error::Refusal;
 use outlive_core::request;
-use outlive_core::{Event, Framer, Input, Message, State, Time};
+use outlive_core::{Event, Framer, Input, Message, Meter, State, Time};
 
 use crate::driver::downstream::Downstream;
 use crate::driver::{LAST_WRITE_TIMEOUT, READS};
@@ -92,6 +92,10 @@ impl<O: Observer> Stdio<O> {
 }
 
 impl<O: Observer> Downstream for Stdio<O> {
+    fn meter(&self) -> Option<Arc<Meter>> {
+        self.observer.meter()
+    }
+
     fn observer(&self) -> Option<Arc<dyn request::Observer>> {
         let numbered = || Numbered {
             session: None,

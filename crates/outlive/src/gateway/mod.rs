@@ -47,10 +47,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outlive_core::State;
 use outlive_core::cause::StartFailure;
 use outlive_core::gateway::TargetLimits;
 use outlive_core::policy::Policy;
+use outlive_core::{Meter, State};
 
 use crate::http_client::Remote;
 use crate::http_server::Backend;
@@ -143,6 +143,11 @@ impl Gateway {
         };
         let longest = self.upstreams.targets.iter().map(grace).max();
         (Box::new(Routes(self.upstreams)), longest.unwrap_or(LEEWAY))
+    }
+
+    /// What the sessions of all its servers count.
+    pub fn meter(&self) -> &Meter {
+        &self.upstreams.meter
     }
 
     /// Where each of its servers stands. There are none before somebody needs one.

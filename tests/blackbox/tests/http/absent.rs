@@ -43,13 +43,10 @@ fn invariant_01_a_wrong_address_is_told_within_seconds() {
         ),
     ] {
         let begun = Instant::now();
-        let mut outlive = Command::new(Setup::outlive())
-            .args(["run", &address])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("outlive");
+        let (setup, mut command) = (Setup::new(), Command::new(Setup::outlive()));
+        setup.dress(&mut command);
+        command.args(["run", &address]).stderr(Stdio::null());
+        let mut outlive = command.spawn().expect("outlive");
         let mut input = outlive.stdin.take().expect("its input");
         writeln!(input, "{INITIALIZE}").expect("written");
         drop(input);

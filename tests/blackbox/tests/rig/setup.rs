@@ -1,7 +1,7 @@
 //! How `outlive` and its server are to be started.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tempfile::TempDir;
@@ -95,6 +95,19 @@ impl Setup {
         path
     }
 
+    /// Where `outlive` keeps its status and its logs.
+    pub fn state(&self) -> PathBuf {
+        self.dir.path().join("state")
+    }
+
+    /// What another command of `outlive` says in this test's environment.
+    pub fn outlive_says(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(Setup::outlive());
+        self.dress(&mut command);
+        command.args(args).stdin(Stdio::null());
+        command.output().expect("outlive is built")
+    }
+
     /// What the servers record.
     pub fn tap(&self) -> Tap {
         Tap {
@@ -155,6 +168,8 @@ impl Setup {
             // What outlive remembers between runs belongs to the test, not to the user.
             .env("XDG_CACHE_HOME", self.dir.path())
             .env("XDG_STATE_HOME", self.dir.path())
+            // So does what `outlive status` and `outlive logs` show.
+            .env("OUTLIVE_STATE_DIR", self.state())
             .envs(self.env.iter().cloned())
             .current_dir(self.dir.path())
             .stdin(Stdio::piped())

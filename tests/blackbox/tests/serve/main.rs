@@ -14,6 +14,7 @@ mod places;
 #[allow(dead_code, unused_imports)] // The rig serves other tests too.
 mod rig;
 mod sse;
+mod status;
 mod watch;
 #[path = "../gateway/wire.rs"]
 #[allow(dead_code)] // So does this.
