@@ -294,6 +294,10 @@ fn kind(event: &Event) -> Option<Kind> {
             let sentence = format!("sent a request again {DEBUG}");
             (String::new(), sentence, 20, 10)
         }
+        Event::StreamsCut { .. } => {
+            let sentence = format!("cut off streams of slow clients {DEBUG}");
+            (String::new(), sentence, 20, 10)
+        }
         Event::Lost { cause, .. } if cause.phase != Phase::Service => {
             let why = format!("{} {}", cause.label, cause.predicate());
             (why.clone(), why, 1, 60)

@@ -237,6 +237,13 @@ pub enum Event {
         /// Names whose definition differs.
         changed: Vec<String>,
     },
+    /// Clients of a gateway read so slowly that streams to them were cut off.
+    StreamsCut {
+        /// How many.
+        streams: usize,
+        /// What had been sent on them and was not read, in bytes.
+        unread_bytes: usize,
+    },
     /// The host left or the session is being stopped; accepted requests may still finish.
     Draining {
         /// How many there are.
@@ -259,6 +266,7 @@ impl Event {
             Event::AbsorbingCancels { .. } => "absorbing_cancels",
             Event::LegacyOnly => "legacy_only",
             Event::ListChanged { .. } => "list_changed",
+            Event::StreamsCut { .. } => "streams_cut",
             Event::Draining { .. } => "draining",
         }
     }
@@ -359,6 +367,13 @@ impl Event {
                 line["added"] = json!(added);
                 line["removed"] = json!(removed);
                 line["changed"] = json!(changed);
+            }
+            Event::StreamsCut {
+                streams,
+                unread_bytes,
+            } => {
+                line["streams"] = json!(streams);
+                line["unread_bytes"] = json!(unread_bytes);
             }
             Event::Draining { in_flight } => line["in_flight"] = json!(in_flight),
         }
@@ -487,6 +502,19 @@ impl fmt::Display for Event {
                 added.len(),
                 removed.len(),
                 changed.len()
+            ),
+            Event::StreamsCut {
+                streams,
+                unread_bytes,
+            } => write!(
+                f,
+                "cut off {} because {} too slowly; {} had not been read",
+                counted(*streams, "stream"),
+                match streams {
+                    1 => "its client reads",
+                    _ => "their clients read",
+                },
+                counted(*unread_bytes, "byte"),
             ),
             Event::Draining { in_flight: 0 } => f.write_str("closing"),
             Event::Draining { in_flight } => {

@@ -103,6 +103,7 @@ pub struct Meter {
     lost: [AtomicU64; CauseKind::ALL.len()],
     dropped: [[AtomicU64; Direction::ALL.len()]; DropReason::ALL.len()],
     connected: AtomicU64,
+    cut: AtomicU64,
     retried: AtomicU64,
     resent: [AtomicU64; Unexecuted::ALL.len()],
     bytes: [AtomicU64; Direction::ALL.len()],
@@ -172,6 +173,11 @@ impl Meter {
     /// Links that have come into service.
     pub fn connected(&self) -> u64 {
         self.connected.load(Relaxed)
+    }
+
+    /// Streams that were cut off because their clients read too slowly.
+    pub fn cut(&self) -> u64 {
+        self.cut.load(Relaxed)
     }
 
     /// Requests that may have been executed and were sent again on another link.
@@ -331,6 +337,9 @@ impl Tally {
             Event::Connected { .. } => drop(meter.connected.fetch_add(1, Relaxed)),
             Event::Lost { cause, .. } => {
                 meter.lost[cause.cause_kind() as usize].fetch_add(1, Relaxed);
+            }
+            Event::StreamsCut { streams, .. } => {
+                meter.cut.fetch_add(*streams as u64, Relaxed);
             }
             Event::Dropped {
                 direction, reason, ..

@@ -1,8 +1,10 @@
 //! One channel of a replay buffer: its events, its reader, and its end.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use super::{Payload, ReaderId, ReplayLimits};
+use crate::time::Time;
 
 /// How a channel has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +38,10 @@ pub(super) struct ChannelBuffer<M> {
     pub(super) hangs_up: bool,
     /// The reader is too far behind, and cannot come back.
     pub(super) overrun: bool,
+    /// Since when the reader is known to have taken nothing of what there is.
+    idle_since: Option<Time>,
+    /// The reader has taken nothing for so long that its sender does not wait for it.
+    stalled: bool,
 }
 
 impl<M> Default for ChannelBuffer<M> {
@@ -52,6 +58,8 @@ impl<M> Default for ChannelBuffer<M> {
             known: false,
             hangs_up: false,
             overrun: false,
+            idle_since: None,
+            stalled: false,
         }
     }
 }
@@ -62,6 +70,7 @@ impl<M: Payload> ChannelBuffer<M> {
         let fenced = self.wake();
         self.reader = Some(reader);
         self.hangs_up = false;
+        self.moves();
         fenced
     }
 
@@ -122,6 +131,42 @@ impl<M: Payload> ChannelBuffer<M> {
         self.backlog > limits.backlog_bytes || self.unread() > limits.backlog
     }
 
+    /// Bytes that wait for a reader.
+    pub(super) fn backlog(&self) -> usize {
+        self.backlog
+    }
+
+    /// Whether a reader waits for what has not been sent yet.
+    pub(super) fn is_drained(&self) -> bool {
+        self.reader.is_some() && self.end.is_none() && self.unread() == 0
+    }
+
+    /// Whether a reader has not read everything, and its sender waits for it.
+    pub(super) fn presses(&self) -> bool {
+        self.reader.is_some() && self.unread() > 0 && !self.stalled
+    }
+
+    pub(super) fn is_stalled(&self) -> bool {
+        self.stalled
+    }
+
+    /// Notes whether the reader takes what there is. With a bound, one that takes nothing for so long is stalled.
+    /// Returns since when it has taken nothing.
+    pub(super) fn watch(&mut self, now: Time, bound: Option<Duration>) -> Option<Time> {
+        if self.reader.is_none() || self.unread() == 0 {
+            return None;
+        }
+        let since = *self.idle_since.get_or_insert(now);
+        self.stalled |= bound.is_some_and(|bound| now - since >= bound);
+        Some(since)
+    }
+
+    /// The reader takes something, or is a new one.
+    fn moves(&mut self) {
+        self.idle_since = None;
+        self.stalled = false;
+    }
+
     /// Adds an event, which has this place among all of the buffer.
     pub(super) fn push(&mut self, place: u64, message: M) {
         self.backlog += message.size();
@@ -134,6 +179,7 @@ impl<M: Payload> ChannelBuffer<M> {
         let (number, message) = (self.next, message.clone());
         self.next += 1;
         self.backlog -= message.size();
+        self.moves();
         Some((number, message))
     }
 

@@ -21,6 +21,14 @@
 //! - **A slow reader is cut off**, and not waited for, when more than [`ReplayLimits::backlog`] events or
 //!   [`ReplayLimits::backlog_bytes`] wait for it. Where it can come back, it may resume; else its channel is
 //!   [lost](ReplayBuffer::take_lost), and the route is told that nobody reads it.
+//! - **A [paced](ReplayBuffer::pace) buffer holds its sender back instead** ([`ReplayBuffer::hold_back`]). It is for a
+//!   sender that has one client, so that nobody else waits for the slow one. The sender pauses when half of what one
+//!   reader may have unread waits for all readers together, and goes on when no more than a quarter is left.
+//! - **A client cannot lock itself out of an answer.** The answer that one exchange waits for may come behind what
+//!   another reader does not read. While an exchange waits, a reader that takes nothing for [`ReplayLimits::stall`]
+//!   therefore holds nobody back, and is cut off like any slow reader, until it reads again.
+//! - **A session is bounded as a whole**: with more than [`ReplayLimits::total_bytes`] in it, the reader that is
+//!   furthest behind is cut off. Requests without a session are not one client's, and have no such bound.
 //! - **Kept events are bounded by count and bytes** over all channels ([`ReplayLimits::kept`],
 //!   [`ReplayLimits::kept_bytes`]). The oldest are forgotten first. The newest event of a channel that is not done
 //!   stays, whatever its size, and so does the newest of all: it may be the answer that a client comes back for.
@@ -29,16 +37,19 @@
 //! - **A done channel ends**, and takes nothing more. A sealed buffer ends every channel.
 //! - **A withdrawn channel forgets everything**, also what was not yet read; what is sent from then on is read.
 //!
-//! The buffer knows no time and wakes nobody itself. After every call the driver wakes the readers that
-//! [`ReplayBuffer::next_woken`] names; each has been told [`Next::Pending`], or `None` by
-//! [`ReplayBuffer::beginning`], and asks again.
+//! The buffer wakes nobody itself, and is told the time only by a sender that asks whether to pause. After every call
+//! the driver wakes the readers that [`ReplayBuffer::next_woken`] names; each has been told [`Next::Pending`], or
+//! `None` by [`ReplayBuffer::beginning`], and asks again. It also wakes a sender that is
+//! [released](ReplayBuffer::is_released).
 
 mod channel;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::message::Message;
 use crate::server::Channel;
+use crate::time::Time;
 
 use channel::{ChannelBuffer, End};
 
@@ -76,6 +87,18 @@ pub struct ReplayLimits {
     pub kept: usize,
     /// Their bytes.
     pub kept_bytes: usize,
+    /// Bytes of all events of a session. One event always fits.
+    pub total_bytes: usize,
+    /// How long a reader may take nothing and hold its sender back, while an exchange waits on another channel.
+    pub stall: Duration,
+}
+
+impl ReplayLimits {
+    /// The events and bytes above which a sender is held back, or with less than which it goes on.
+    fn watermark(&self, held_back: bool) -> (usize, usize) {
+        let part = if held_back { 4 } else { 2 };
+        (self.backlog / part, self.backlog_bytes / part)
+    }
 }
 
 impl Default for ReplayLimits {
@@ -85,6 +108,8 @@ impl Default for ReplayLimits {
             backlog_bytes: 4 << 20,
             kept: 512,
             kept_bytes: 1 << 20,
+            total_bytes: 64 << 20,
+            stall: Duration::from_secs(10),
         }
     }
 }
@@ -123,6 +148,15 @@ pub enum Next<M> {
     Cut,
 }
 
+/// Streams that were cut off because their clients read too slowly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cuts {
+    /// How many.
+    pub streams: usize,
+    /// What had been sent on them and was not read, in bytes.
+    pub unread_bytes: usize,
+}
+
 /// How a channel begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Beginning<M> {
@@ -147,6 +181,12 @@ pub struct ReplayBuffer<M> {
     dirty: Vec<Channel>,
     woken: Vec<ReaderId>,
     lost: Vec<Channel>,
+    /// Those that nobody was told of.
+    cuts: Cuts,
+    /// The sender waits for slow readers.
+    paced: bool,
+    /// The sender was told to pause.
+    held_back: bool,
     /// Leases that were not given back.
     readers: usize,
     /// The last reader number.
@@ -170,6 +210,9 @@ impl<M: Payload> ReplayBuffer<M> {
             dirty: Vec::new(),
             woken: Vec::new(),
             lost: Vec::new(),
+            cuts: Cuts::default(),
+            paced: false,
+            held_back: false,
             readers: 0,
             reader_ids: 0,
             events: 0,
@@ -330,11 +373,13 @@ impl<M: Payload> ReplayBuffer<M> {
         let Some(channel) = self.channels.get(&at).filter(|it| it.takes_more()) else {
             return;
         };
-        if channel.reader().is_some() && channel.is_behind(&limits) {
-            match resumable {
-                true => self.cut(at),
-                false => return self.overrun(at),
-            }
+        let waited_for = self.paced && !channel.is_stalled();
+        if channel.reader().is_some() && channel.is_behind(&limits) && !waited_for {
+            self.cut_slow(at);
+        }
+        self.bound_total();
+        if (self.channels.get(&at)).is_some_and(|it| it.overrun) {
+            return;
         }
         // A reader that was cut off may have been the only one there will be.
         let Some(channel) = self.channels.get_mut(&at) else {
@@ -372,6 +417,34 @@ impl<M: Payload> ReplayBuffer<M> {
                 self.woken.extend(channel.wake());
             }
         }
+    }
+
+    /// Lets slow readers hold the sender back instead of cutting them off. There is one sender, and it
+    /// [asks](ReplayBuffer::hold_back) after what it has sent.
+    pub fn pace(&mut self) {
+        self.paced = true;
+    }
+
+    /// Whether the sender is to pause, and until when at the latest: then, or when it is
+    /// [released](ReplayBuffer::is_released), it asks again.
+    pub fn hold_back(&mut self, now: Time) -> Option<Time> {
+        if !self.paced || !self.held_back && !self.is_pressed() {
+            return None;
+        }
+        let stall = self.limits.stall;
+        let mut exchanges = self.channels.iter().filter(|(at, _)| **at != Channel::MAIN);
+        let bound = (exchanges.any(|(_, it)| it.is_drained())).then_some(stall);
+        let watched = self.channels.values_mut();
+        let idle = watched.filter_map(|it| it.watch(now, bound).filter(|_| it.presses()));
+        let earliest = idle.min();
+        self.held_back = self.is_pressed();
+        let due = earliest.map(|since| since + stall).filter(|at| *at > now);
+        self.held_back.then(|| due.unwrap_or(now + stall))
+    }
+
+    /// Whether the sender was told to pause, and may go on.
+    pub fn is_released(&self) -> bool {
+        self.held_back && !self.is_pressed()
     }
 
     /// Ends the connection of a channel's reader, but not the channel: the client is to come back for the rest. One
@@ -433,6 +506,12 @@ impl<M: Payload> ReplayBuffer<M> {
     /// Whether there are any.
     pub fn has_lost(&self) -> bool {
         !self.lost.is_empty()
+    }
+
+    /// The streams that were cut off because their readers were slow, since the last time.
+    pub fn take_cuts(&mut self) -> Option<Cuts> {
+        let cuts = std::mem::take(&mut self.cuts);
+        (cuts.streams > 0).then_some(cuts)
     }
 
     /// Whether a [flush](ReplayBuffer::flush) may wake somebody.
@@ -543,6 +622,45 @@ impl<M: Payload> ReplayBuffer<M> {
             self.settle(at);
             self.trim();
         }
+    }
+
+    /// Cuts off the reader of a channel for being too far behind.
+    fn cut_slow(&mut self, at: Channel) {
+        let backlog = self.channels.get(&at).map_or(0, ChannelBuffer::backlog);
+        self.cuts.streams += 1;
+        self.cuts.unread_bytes += backlog;
+        match self.delivery {
+            Delivery::Resumable => self.cut(at),
+            Delivery::Once | Delivery::OneStream => self.overrun(at),
+        }
+    }
+
+    /// Cuts off the readers of a session that are furthest behind until the rest is within its bound.
+    fn bound_total(&mut self) {
+        while self.delivery != Delivery::Once && self.kept_bytes > self.limits.total_bytes {
+            let readers = self.channels.iter().filter(|(_, it)| it.reader().is_some());
+            let furthest = readers.max_by_key(|(_, it)| it.backlog());
+            match furthest.filter(|(_, it)| it.backlog() > 0) {
+                Some((at, _)) => self.cut_slow(*at),
+                None => return,
+            }
+        }
+    }
+
+    /// Whether so much waits for readers that the sender should not go on.
+    fn is_pressed(&self) -> bool {
+        let (events, bytes) = self.limits.watermark(self.held_back);
+        // What is not even held cannot be unread.
+        if self.sealed || self.kept <= events && self.kept_bytes <= bytes {
+            return false;
+        }
+        let pressing = self.channels.values().filter(|it| it.presses());
+        let (mut unread, mut unread_bytes) = (0, 0);
+        for channel in pressing {
+            unread += channel.unread();
+            unread_bytes += channel.backlog();
+        }
+        unread > events || unread_bytes > bytes
     }
 
     /// Sends nothing more to a reader that is too far behind and cannot come back.

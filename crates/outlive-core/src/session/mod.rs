@@ -88,6 +88,13 @@ pub enum Input {
     /// The host does (not) take what it is sent; while it does not, the driver does not read
     /// the server, so the server's silence means nothing.
     HostBlocked(bool),
+    /// Clients behind the host read so slowly that so many streams to them were cut off, with so many bytes unread.
+    StreamsCut {
+        /// How many.
+        streams: usize,
+        /// What was unread on them.
+        unread_bytes: usize,
+    },
     /// Something happened on a link.
     Link(Generation, LinkInput),
     /// The moment named by [`Session::deadline`] has come.
@@ -293,6 +300,13 @@ impl Session {
                     link.liveness.heard = now;
                 }
             }
+            Input::StreamsCut {
+                streams,
+                unread_bytes,
+            } => self.emit(Event::StreamsCut {
+                streams,
+                unread_bytes,
+            }),
             Input::Link(generation, input) => self.on_link(now, generation, input),
             Input::Tick => {}
             Input::Restart => self.restart(now),

@@ -31,22 +31,25 @@ fn run(world: &mut World, steps: &[Step]) -> Result<(), Broken> {
     world.end()
 }
 
-fn drawn(seed: u64) -> (Delivery, Vec<Step>) {
+/// How events reach their readers, whether slow ones hold the sender back, and what happens.
+fn drawn(seed: u64) -> (Delivery, bool, Vec<Step>) {
     let mut dice = Dice::new(seed);
-    let delivery = match dice.below(6) {
-        0 => Delivery::OneStream,
-        1 => Delivery::Once,
-        _ => Delivery::Resumable,
+    let (delivery, paced) = match dice.below(9) {
+        0 => (Delivery::OneStream, false),
+        1 => (Delivery::OneStream, true),
+        2 => (Delivery::Once, false),
+        3..=5 => (Delivery::Resumable, false),
+        _ => (Delivery::Resumable, true),
     };
     let steps = draw(&mut dice, STEPS);
-    (delivery, steps)
+    (delivery, paced, steps)
 }
 
 /// Runs the schedule of a seed; when an invariant breaks, shrinks it and tells the whole story.
 fn check(seed: u64) -> Result<Seen, (u8, String)> {
-    let (delivery, steps) = drawn(seed);
+    let (delivery, paced, steps) = drawn(seed);
     let again = |steps: &[Step]| {
-        let mut world = World::new(delivery);
+        let mut world = World::new(delivery, paced);
         let result = run(&mut world, steps);
         (world, result)
     };
@@ -58,7 +61,7 @@ fn check(seed: u64) -> Result<Seen, (u8, String)> {
     let (world, result) = again(&small);
     let broken = result.expect_err("it still fails");
     let story = format!(
-        "invariant {}: {}\nseed {seed}, {delivery:?}: {small:?}\n{}",
+        "invariant {}: {}\nseed {seed}, {delivery:?}, paced: {paced}: {small:?}\n{}",
         broken.invariant,
         broken.how,
         world.log.join("\n")
@@ -81,10 +84,13 @@ fn holds(invariant: u8) {
 #[test]
 fn one_seed_tells_its_story() {
     let seed = number("OUTLIVE_SEED").unwrap_or(1);
-    let (delivery, steps) = drawn(seed);
-    let mut world = World::new(delivery);
+    let (delivery, paced, steps) = drawn(seed);
+    let mut world = World::new(delivery, paced);
     let result = run(&mut world, &steps);
-    println!("seed {seed}, {delivery:?}\n{}", world.log.join("\n"));
+    println!(
+        "seed {seed}, {delivery:?}, paced: {paced}\n{}",
+        world.log.join("\n")
+    );
     result.unwrap_or_else(|broken| panic!("invariant {}: {}", broken.invariant, broken.how));
 }
 
@@ -141,6 +147,21 @@ fn invariant_10_nothing_is_read_that_was_withdrawn() {
 #[test]
 fn invariant_11_an_id_names_one_event() {
     holds(11);
+}
+
+#[test]
+fn invariant_12_a_reader_that_its_sender_waits_for_loses_nothing() {
+    holds(12);
+}
+
+#[test]
+fn invariant_13_a_sender_is_held_back_while_much_is_unread_and_told_when_it_may_go_on() {
+    holds(13);
+}
+
+#[test]
+fn invariant_14_no_exchange_waits_for_ever_behind_a_reader_that_does_not_read() {
+    holds(14);
 }
 
 /// Schedules that come across nothing show nothing.

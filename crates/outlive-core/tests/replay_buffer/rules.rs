@@ -1,7 +1,10 @@
 //! The rules of a replay buffer, one by one.
 
+use std::time::Duration;
+
+use outlive_core::Time;
 use outlive_core::replay_buffer::{
-    Beginning, Delivery, Lease, Next, NotKept, Payload, ReplayBuffer, ReplayLimits,
+    Beginning, Cuts, Delivery, Lease, Next, NotKept, Payload, ReplayBuffer, ReplayLimits,
 };
 use outlive_core::server::Channel;
 
@@ -22,6 +25,8 @@ const LIMITS: ReplayLimits = ReplayLimits {
     backlog_bytes: 10,
     kept: 3,
     kept_bytes: 10,
+    total_bytes: 30,
+    stall: Duration::from_secs(10),
 };
 
 fn buffer(delivery: Delivery) -> ReplayBuffer<Text> {
@@ -249,6 +254,111 @@ fn a_slow_reader_is_cut_off_and_may_resume_if_it_can() {
         let again = it.resume(CALL, taken.len() as u64 - 1).expect("kept");
         assert_eq!(read_all(&mut it, again).0.len(), 2);
     }
+}
+
+/// A buffer whose sender waits for slow readers, and a moment.
+fn paced(delivery: Delivery) -> (ReplayBuffer<Text>, impl Fn(u64) -> Time) {
+    let limits = ReplayLimits {
+        backlog: 8,
+        backlog_bytes: 80,
+        total_bytes: 200,
+        ..LIMITS
+    };
+    let mut it = ReplayBuffer::new(delivery, limits);
+    it.pace();
+    (it, |seconds| Time::after(Duration::from_secs(seconds)))
+}
+
+#[test]
+fn a_sender_with_one_client_waits_for_a_slow_reader() {
+    for delivery in [Delivery::Resumable, Delivery::OneStream] {
+        let (mut it, at) = paced(delivery);
+        let lease = it.listen();
+        send(&mut it, Channel::MAIN, &["a", "b", "c", "d"]);
+        assert_eq!(it.hold_back(at(0)), None, "half of it fits");
+        send(&mut it, Channel::MAIN, &["e"]);
+        assert_eq!(it.hold_back(at(0)), Some(at(10)));
+        // What comes all the same is not lost, either.
+        send(&mut it, Channel::MAIN, &["f", "g", "h", "i", "j"]);
+        for n in 1..8 {
+            assert!(matches!(it.read(lease), Next::Event(number, _) if number == n));
+            assert!(!it.is_released(), "after {n}");
+        }
+        assert!(it.hold_back(at(1)).is_some(), "more than a quarter is left");
+        assert_eq!(it.read(lease), event(8, "h"));
+        assert!(it.is_released());
+        assert_eq!((it.hold_back(at(1)), it.is_released()), (None, false));
+        assert_eq!((it.read(lease), it.take_cuts()), (event(9, "i"), None));
+    }
+}
+
+#[test]
+fn a_sender_does_not_wait_for_a_reader_that_has_gone() {
+    let (mut it, at) = paced(Delivery::Resumable);
+    let lease = it.listen();
+    send(&mut it, Channel::MAIN, &["a", "b", "c", "d", "e"]);
+    assert!(it.hold_back(at(0)).is_some());
+    it.detach(lease);
+    assert!(it.is_released());
+    send(&mut it, Channel::MAIN, &["f", "g", "h", "i", "j"]);
+    assert_eq!(it.hold_back(at(0)), None);
+}
+
+#[test]
+fn an_exchange_does_not_wait_for_ever_behind_a_stream_that_its_client_does_not_read() {
+    let (mut it, at) = paced(Delivery::Resumable);
+    let stream = it.listen();
+    send(&mut it, Channel::MAIN, &["a", "b", "c", "d", "e"]);
+    // Nobody waits for anything else: the connection's own bounds end it.
+    assert_eq!(it.hold_back(at(0)), Some(at(10)));
+    assert_eq!(it.hold_back(at(100)), Some(at(110)));
+    let call = it.open(CALL);
+    assert_eq!(it.hold_back(at(101)), None, "it has read nothing for long");
+    // From now on it is a slow reader like any other.
+    send(&mut it, Channel::MAIN, &["f", "g", "h", "i"]);
+    assert!(it.is_read(Channel::MAIN));
+    send(&mut it, Channel::MAIN, &["j"]);
+    let cuts = Cuts {
+        streams: 1,
+        unread_bytes: 9,
+    };
+    assert_eq!((it.read(stream), it.take_cuts()), (Next::Cut, Some(cuts)));
+    send(&mut it, CALL, &["answer"]);
+    assert_eq!(it.read(call), event(1, "answer"));
+}
+
+#[test]
+fn a_stream_that_is_read_again_is_waited_for_again() {
+    let (mut it, at) = paced(Delivery::Resumable);
+    let (stream, _call) = (it.listen(), it.open(CALL));
+    send(&mut it, Channel::MAIN, &["a", "b", "c", "d", "e", "f"]);
+    assert_eq!(it.hold_back(at(0)), Some(at(10)));
+    assert_eq!(it.read(stream), event(1, "a"));
+    assert_eq!(it.hold_back(at(10)), Some(at(20)), "it reads");
+    assert_eq!(it.hold_back(at(20)), None);
+    assert_eq!(it.read(stream), event(2, "b"));
+    send(&mut it, Channel::MAIN, &["g"]);
+    assert_eq!(it.hold_back(at(21)), Some(at(31)));
+}
+
+#[test]
+fn a_session_that_holds_too_much_gives_up_its_slowest_reader() {
+    let limits = ReplayLimits {
+        backlog: 100,
+        backlog_bytes: 1000,
+        ..LIMITS
+    };
+    let mut it = ReplayBuffer::new(Delivery::Resumable, limits);
+    let (slow, other) = (primed(&mut it, CALL), primed(&mut it, Channel(8)));
+    send(&mut it, CALL, &["1234567890", "1234567890"]);
+    send(&mut it, Channel(8), &["1234567890", "1"]);
+    assert_eq!((it.take_cuts(), it.held().1), (None, 31));
+    send(&mut it, Channel(8), &["2"]);
+    assert_eq!(
+        (it.read(slow), it.read(other)),
+        (Next::Cut, event(1, "1234567890"))
+    );
+    assert_eq!(it.take_cuts().map(|cuts| cuts.unread_bytes), Some(20));
 }
 
 #[test]

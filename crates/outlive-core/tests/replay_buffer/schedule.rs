@@ -32,6 +32,8 @@ pub enum Step {
     /// The route asks which channels are lost.
     TakeLost,
     Seal,
+    /// So much time passes, in quarters of what a reader may hold its sender back for.
+    Wait(u8),
 }
 
 pub fn draw(dice: &mut Dice, steps: usize) -> Vec<Step> {
@@ -59,6 +61,7 @@ pub fn draw(dice: &mut Dice, steps: usize) -> Vec<Step> {
             96 if dice.below(4) == 0 => Step::WithdrawAll,
             97 => Step::TakeLost,
             98 if dice.below(6) == 0 => Step::Seal,
+            99 => Step::Wait(1 + m * 2),
             _ => Step::Send(n, 1),
         });
     }

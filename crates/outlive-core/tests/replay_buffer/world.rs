@@ -3,14 +3,19 @@
 //! The books hold all that was ever sent, who reads what, and what each client was told. From them follows what each
 //! reader has to read next, to the event; only which old events are forgotten is the buffer's choice, within reason.
 
-use std::collections::BTreeMap;
+mod pacing;
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use outlive_core::Time;
 use outlive_core::replay_buffer::{
     Beginning, Delivery, Lease, Next, NotKept, Payload, ReplayBuffer, ReplayLimits,
 };
 use outlive_core::server::Channel;
 
 use super::schedule::Step;
+use pacing::Sender;
 
 /// An invariant that does not hold.
 #[derive(Debug)]
@@ -44,13 +49,15 @@ pub const LIMITS: ReplayLimits = ReplayLimits {
     backlog_bytes: 100,
     kept: 8,
     kept_bytes: 80,
+    total_bytes: 200,
+    stall: Duration::from_secs(4),
 };
 
 /// What schedules came across, and how often.
 pub type Seen = BTreeMap<&'static str, usize>;
 
 /// What they have to come across.
-pub const EVERYTHING: [&str; 18] = [
+pub const EVERYTHING: [&str; 22] = [
     "answered at once",
     "began with silence",
     "began as a stream",
@@ -63,6 +70,10 @@ pub const EVERYTHING: [&str; 18] = [
     "fenced",
     "cut off for being behind",
     "lost for being behind",
+    "cut off for the bound of its session",
+    "held back",
+    "went on",
+    "stalled",
     "abandoned",
     "hung up",
     "ended complete",
@@ -92,6 +103,10 @@ struct Books {
     lost: usize,
     /// Nobody reads it, and nobody can come back to it.
     gone: bool,
+    /// When the sender first found that its reader had not taken what there is.
+    idle_since: Option<Time>,
+    /// The sender does not wait for its reader.
+    stalled: bool,
 }
 
 impl Books {
@@ -139,15 +154,20 @@ pub struct World {
     over: Option<u64>,
     was_listened_to: bool,
     sealed: bool,
+    sender: Sender,
     pub log: Vec<String>,
     pub seen: Seen,
 }
 
 impl World {
-    pub fn new(delivery: Delivery) -> World {
+    pub fn new(delivery: Delivery, paced: bool) -> World {
+        let mut buffer = ReplayBuffer::new(delivery, LIMITS);
+        if paced {
+            buffer.pace();
+        }
         let mut world = World {
             delivery,
-            buffer: ReplayBuffer::new(delivery, LIMITS),
+            buffer,
             channels: BTreeMap::new(),
             readers: BTreeMap::new(),
             names: 0,
@@ -156,6 +176,10 @@ impl World {
             over: None,
             was_listened_to: false,
             sealed: false,
+            sender: Sender {
+                paced,
+                ..Sender::default()
+            },
             log: Vec::new(),
             seen: Seen::new(),
         };
@@ -204,6 +228,7 @@ impl World {
                 self.buffer.flush();
                 self.wake()?;
                 self.nobody_waits_in_vain()?;
+                self.ask()?;
             }
             Step::HangUp(n) => self.hang_up(n),
             Step::Withdraw(n) => {
@@ -214,7 +239,10 @@ impl World {
             Step::WithdrawAll => self.withdraw(None),
             Step::TakeLost => self.take_lost()?,
             Step::Seal => self.seal()?,
+            Step::Wait(quarters) => self.wait(quarters)?,
         }
+        self.take_cuts()?;
+        self.ask_if_woken()?;
         self.wake()?;
         self.whoever_has_ended_is_awake()?;
         self.count()
@@ -241,6 +269,7 @@ impl World {
             waits: false,
         };
         self.readers.insert(name, reader);
+        self.sender.last_move = self.sender.clock;
         name
     }
 
@@ -272,6 +301,7 @@ impl World {
         let fenced = books.reader.replace(reader).is_some();
         books.position = lease.after;
         books.hangs_up = false;
+        books.moves();
         if lease.after < from || lease.after > books.last() {
             return broken(
                 1,
@@ -392,6 +422,7 @@ impl World {
                 let fenced = books.reader.replace(reader).is_some();
                 books.position = after;
                 books.hangs_up = false;
+                books.moves();
                 self.see("resumed");
                 if again {
                     self.see("read again");
@@ -517,6 +548,8 @@ impl World {
                     () => None,
                 };
                 books.position = number;
+                books.moves();
+                self.sender.last_move = self.sender.clock;
                 if resumable {
                     books.told = books.told.max(Some(number));
                 }
@@ -614,6 +647,10 @@ impl World {
                 None => return Ok(()),
             },
         };
+        // What is said by others than the server comes in any case.
+        if self.sender.held_until.is_some() && size.is_multiple_of(2) {
+            return Ok(());
+        }
         self.names += 1;
         let text = Text {
             name: self.names,
@@ -635,17 +672,22 @@ impl World {
                 false => broken(invariant, format!("{at:?} took {text:?}")),
             };
         }
-        if books.is_behind() && !resumable {
-            books.overrun = true;
-            self.see("lost for being behind");
-            return Ok(());
-        }
-        if books.is_behind() && books.reader.is_some() {
-            self.cut(at);
-            self.see("cut off for being behind");
-            if self.channels[&at].gone {
-                return Ok(());
+        if books.is_behind() && books.reader.is_some() && !self.waits_for(at) {
+            self.sender.cuts += 1;
+            match resumable {
+                true => {
+                    self.cut(at);
+                    self.see("cut off for being behind");
+                }
+                false => {
+                    self.books(at).overrun = true;
+                    self.see("lost for being behind");
+                }
             }
+        }
+        self.note_cuts(before_bytes, size)?;
+        if self.channels[&at].gone || self.channels[&at].overrun {
+            return Ok(());
         }
         self.newest = Some(text.name);
         self.books(at).sent.push((text, now));
@@ -825,12 +867,14 @@ impl World {
                     ),
                 );
             }
-            if books.reader.is_some() && unread > LIMITS.backlog + 1 {
+            let paced = self.sender.paced;
+            if books.reader.is_some() && unread > LIMITS.backlog + 1 && !paced {
                 return broken(7, format!("{unread} events wait on {at:?}"));
             }
             // The last one may have any size.
             let last = books.sent.last().map_or(0, |(text, _)| text.size);
             most_bytes += match books.reader {
+                Some(_) if paced => LIMITS.total_bytes + last,
                 Some(_) => LIMITS.backlog_bytes + last,
                 None => last,
             };

@@ -560,6 +560,14 @@ fn every_state_and_event_has_a_name_data_and_a_line() {
             "the list of tools changed: 1 added, 2 removed, 0 changed",
         ),
         (
+            Event::StreamsCut {
+                streams: 2,
+                unread_bytes: 5_000_000,
+            },
+            json!({"event": "streams_cut", "streams": 2, "unread_bytes": 5_000_000}),
+            "cut off 2 streams because their clients read too slowly; 5000000 bytes had not been read",
+        ),
+        (
             Event::Draining { in_flight: 0 },
             json!({"event": "draining", "in_flight": 0}),
             "closing",

@@ -59,6 +59,10 @@ pub(super) fn page(upstreams: &Upstreams, stats: &ListenerStats, is_ready: bool)
     }
     let help = "Streams of clients that listen.";
     page.gauge("outlive_streams", help, stats.streams);
+    let name = "outlive_streams_cut_total";
+    let help = "Streams that were cut off because their clients read too slowly.";
+    page.family(name, "counter", help);
+    page.sample(name, &[], upstreams.meter.cut());
     servers(&mut page, &upstreams.meter);
     requests(&mut page, &upstreams.meter);
     page.0

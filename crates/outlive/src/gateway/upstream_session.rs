@@ -5,6 +5,7 @@
 //! before. What is for the session goes into a mailbox, what is for clients into their replay buffers.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -13,12 +14,14 @@ use outlive_core::error::{Error, Refusal};
 use outlive_core::gateway::{ServerId, TargetId, Urgency, Usage, Used};
 use outlive_core::link::Generation;
 use outlive_core::policy::Limits;
+use outlive_core::replay_buffer::Cuts;
 use outlive_core::request;
 use outlive_core::server::Channel;
 use outlive_core::switch::{self, Client, Input, Output, Sharing, Switch};
 use outlive_core::{
     AbandonReason, Event, Frame, Id, Input as SessionInput, Message, Meter, State, Time,
 };
+use tokio::time::Sleep;
 
 use super::upstreams::Upstreams;
 use super::usage::LiveUsage;
@@ -80,6 +83,8 @@ struct Inside {
     replays: BTreeMap<Client, Arc<ReplayBuffer>>,
     /// Clients whose readers are to be woken.
     dirty: BTreeSet<Client>,
+    /// Streams that were cut off and that the session was not told of.
+    cuts: Cuts,
     state: State,
     /// How often it was told to stop.
     stops: u32,
@@ -109,6 +114,7 @@ impl UpstreamSession {
             },
             replays: BTreeMap::new(),
             dirty: BTreeSet::new(),
+            cuts: Cuts::default(),
             state: State::Connecting { attempt: 1 },
             stops: 0,
             ended: false,
@@ -131,9 +137,13 @@ impl UpstreamSession {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A client comes; it is told things through its replay buffer.
+    /// A client comes; it is told things through its replay buffer. A server that is its alone waits for it when it
+    /// reads slowly.
     pub(super) fn join(&self, client: Client, replay: &Arc<ReplayBuffer>) {
         self.live_usage.touch();
+        if self.sharing == Sharing::Dedicated {
+            replay.pace();
+        }
         let mut inside = self.lock();
         match inside.ended {
             true => replay.seal(),
@@ -302,6 +312,10 @@ impl Inside {
         for client in std::mem::take(&mut self.dirty) {
             if let Some(replay) = self.replays.get(&client) {
                 replay.flush();
+                if let Some(cuts) = replay.take_cuts() {
+                    self.cuts.streams += cuts.streams;
+                    self.cuts.unread_bytes += cuts.unread_bytes;
+                }
             }
         }
     }
@@ -344,6 +358,9 @@ pub(super) struct GatewayDownstream {
     upstreams: Weak<Upstreams>,
     /// Commands that were taken out of the mailbox and not yet carried out.
     commands: VecDeque<Command>,
+    begun: Instant,
+    /// Set while a slow client holds its server back: when it is asked again whether it does.
+    held_back: Option<Pin<Box<Sleep>>>,
 }
 
 impl GatewayDownstream {
@@ -357,7 +374,33 @@ impl GatewayDownstream {
             target,
             upstreams: Arc::downgrade(upstreams),
             commands: VecDeque::new(),
+            begun: Instant::now(),
+            held_back: None,
         }
+    }
+
+    /// Asks whether the one client of a server reads so slowly that the server should wait for it. Tells if that has
+    /// changed.
+    fn hold_back(&mut self, cx: &mut Context<'_>) -> Option<SessionInput> {
+        if self.upstream.sharing != Sharing::Dedicated {
+            return None;
+        }
+        let now = Time::after(self.begun.elapsed());
+        let inside = self.upstream.lock();
+        let replay = inside.replays.values().next();
+        let until = replay.and_then(|replay| replay.hold_back(now, cx.waker()));
+        drop(inside);
+        let was_held = self.held_back.is_some();
+        self.held_back = until.map(|at| {
+            let at = self.begun + at.since_start();
+            let mut alarm = Box::pin(tokio::time::sleep_until(at.into()));
+            if alarm.as_mut().poll(cx).is_ready() {
+                cx.waker().wake_by_ref();
+            }
+            alarm
+        });
+        let is_held = self.held_back.is_some();
+        (was_held != is_held).then_some(SessionInput::HostBlocked(is_held))
     }
 
     /// A request that has not reached the session is simply not sent.
@@ -471,11 +514,12 @@ impl Downstream for GatewayDownstream {
         }
     }
 
-    fn flush(&mut self, _cx: &mut Context<'_>) -> Option<SessionInput> {
+    fn flush(&mut self, cx: &mut Context<'_>) -> Option<SessionInput> {
         let mut inside = self.upstream.lock();
         inside.flush();
         let modern = inside.replays.get(&EVERYBODY);
         let lost = modern.map_or(Vec::new(), |replay| replay.take_lost());
+        let cuts = std::mem::take(&mut inside.cuts);
         drop(inside);
         if !lost.is_empty()
             && let Some(upstreams) = self.upstreams.upgrade()
@@ -487,7 +531,13 @@ impl Downstream for GatewayDownstream {
                 }
             }
         }
-        None
+        if cuts.streams > 0 {
+            return Some(SessionInput::StreamsCut {
+                streams: cuts.streams,
+                unread_bytes: cuts.unread_bytes,
+            });
+        }
+        self.hold_back(cx)
     }
 
     fn backlog(&self) -> usize {
@@ -495,7 +545,7 @@ impl Downstream for GatewayDownstream {
     }
 
     fn is_blocked(&self) -> bool {
-        false
+        self.held_back.is_some()
     }
 
     fn is_told(&self) -> bool {

@@ -7,6 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use outlive_core::Message;
+#[cfg(feature = "gateway")]
+use outlive_core::Time;
 use outlive_core::replay_buffer::{self as core, Delivery, Lease, NotKept, ReaderId, ReplayLimits};
 use outlive_core::server::Channel;
 use tokio::sync::Notify;
@@ -32,6 +34,19 @@ struct Inner {
     buffer: core::ReplayBuffer<Message>,
     /// Of readers that wait.
     wakers: BTreeMap<ReaderId, Waker>,
+    /// Of the sender, while it is held back.
+    sender: Option<Waker>,
+}
+
+impl Inner {
+    /// Wakes the sender if it was held back and may go on.
+    fn release(&mut self) {
+        if self.buffer.is_released()
+            && let Some(sender) = self.sender.take()
+        {
+            sender.wake();
+        }
+    }
 }
 
 impl ReplayBuffer {
@@ -39,6 +54,7 @@ impl ReplayBuffer {
         let inner = Inner {
             buffer: core::ReplayBuffer::new(delivery, ReplayLimits::default()),
             wakers: BTreeMap::new(),
+            sender: None,
         };
         ReplayBuffer {
             inner: Mutex::new(inner),
@@ -66,6 +82,7 @@ impl ReplayBuffer {
                 waker.wake();
             }
         }
+        inner.release();
         result
     }
 
@@ -93,7 +110,9 @@ impl ReplayBuffer {
     pub(crate) fn detach(&self, lease: Lease) -> bool {
         let mut inner = self.lock();
         inner.wakers.remove(&lease.reader);
-        inner.buffer.detach(lease)
+        let abandoned = inner.buffer.detach(lease);
+        inner.release();
+        abandoned
     }
 
     /// What comes next for this reader; its waker is called when there is more.
@@ -103,6 +122,7 @@ impl ReplayBuffer {
         if matches!(next, Next::Pending) {
             inner.wakers.insert(lease.reader, waker.clone());
         }
+        inner.release();
         next
     }
 
@@ -113,6 +133,7 @@ impl ReplayBuffer {
         if beginning.is_none() {
             inner.wakers.insert(lease.reader, waker.clone());
         }
+        inner.release();
         beginning
     }
 
@@ -183,6 +204,27 @@ impl ReplayBuffer {
     /// The channels whose readers have fallen too far behind since the last time.
     pub(crate) fn take_lost(&self) -> Vec<Channel> {
         self.lock().buffer.take_lost()
+    }
+
+    /// Lets slow readers hold the one sender back instead of cutting them off.
+    #[cfg(feature = "gateway")]
+    pub(crate) fn pace(&self) {
+        self.lock().buffer.pace();
+    }
+
+    /// Whether the sender is to pause, and until when at the latest; its waker is called when it may go on.
+    #[cfg(feature = "gateway")]
+    pub(crate) fn hold_back(&self, now: Time, waker: &Waker) -> Option<Time> {
+        let mut inner = self.lock();
+        let until = inner.buffer.hold_back(now);
+        inner.sender = until.map(|_| waker.clone());
+        until
+    }
+
+    /// The streams that were cut off because their readers were slow, since the last time.
+    #[cfg(feature = "gateway")]
+    pub(crate) fn take_cuts(&self) -> Option<core::Cuts> {
+        self.lock().buffer.take_cuts()
     }
 
     /// Whether nothing will be sent any more.

@@ -19,6 +19,7 @@ mod remote;
 #[allow(dead_code, unused_imports)] // The rig serves other tests too.
 mod rig;
 mod share;
+mod slow_reader;
 #[path = "../http/web.rs"]
 #[allow(dead_code)] // It serves other tests too.
 mod web;
