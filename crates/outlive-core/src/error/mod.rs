@@ -171,6 +171,8 @@ pub enum Error {
     Rejected {
         /// Its status.
         status: u16,
+        /// What else is known about it, and what can be done.
+        why: Option<String>,
     },
     /// The message is longer than the limit.
     TooLarge {
@@ -318,7 +320,7 @@ impl Error {
                 outcome, poison, ..
             } => !poison && matches!(outcome, Outcome::NotSent | Outcome::Rejected),
             Error::Unavailable { .. } | Error::Overloaded { .. } | Error::SessionExpired => true,
-            Error::Rejected { status } => is_temporary(*status),
+            Error::Rejected { status, .. } => is_temporary(*status),
             _ => false,
         }
     }
@@ -347,7 +349,7 @@ impl Error {
             Error::Timeout { after, .. } => about["after_ms"] = json!(after.as_millis() as u64),
             Error::TooLarge { limit, .. } => about["limit"] = json!(limit),
             Error::Overloaded { limit } => about["limit"] = json!(limit.most),
-            Error::Rejected { status } => about["status"] = json!(status),
+            Error::Rejected { status, .. } => about["status"] = json!(status),
             _ => {}
         }
         if let Error::Unavailable {

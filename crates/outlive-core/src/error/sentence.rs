@@ -114,7 +114,15 @@ impl Error {
                 "The server has forgotten this session, so {what} was not executed. A new session is being opened; \
                  call again."
             ),
-            Error::Rejected { status } => format!(
+            Error::Rejected {
+                status,
+                why: Some(why),
+            } => {
+                format!(
+                    "The server refused {what} with status {status}: {why}. It was not executed."
+                )
+            }
+            Error::Rejected { status, why: None } => format!(
                 "The server refused {what} with status {status}. It was not executed. {}",
                 match status {
                     401 =>

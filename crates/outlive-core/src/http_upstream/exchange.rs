@@ -12,7 +12,7 @@ use super::answer::is_answer;
 use super::heartbeat::Heartbeat;
 use super::redirect::{NextStep, Redirects};
 use super::refusal::{HttpRefusal, changes_nothing};
-use super::{Attempt, Failure, Head, HttpUpstream, Output, SESSION_ENDED, Slot, era};
+use super::{Attempt, Failure, Foreign, Head, HttpUpstream, Output, SESSION_ENDED, Slot, era};
 use crate::dispatch;
 use crate::frame::Frame;
 use crate::framer::Framer;
@@ -118,6 +118,8 @@ pub(super) struct Exchange {
     pub(super) mirrored: u64,
     /// It named a session.
     in_session: bool,
+    /// What its response is instead of an answer, if its headers say so.
+    foreign: Option<Foreign>,
     /// The dispatch takes it for not sent.
     home: bool,
     due: Option<Time>,
@@ -146,10 +148,17 @@ impl Exchange {
             mismatched: false,
             mirrored: 0,
             in_session: false,
+            foreign: None,
             home: false,
             due: None,
             bound: None,
         }
+    }
+
+    /// Why a response is no answer: what its headers say about that, if they do.
+    fn unanswered(&self, otherwise: &str) -> String {
+        let foreign = self.foreign.as_ref().map(Foreign::why);
+        foreign.unwrap_or_else(|| otherwise.into())
     }
 
     pub(super) fn is_request(&self) -> bool {
@@ -392,6 +401,7 @@ impl HttpUpstream {
             return self.dispatch(now, dispatch::Input::Taken(number));
         }
         if !head.stream {
+            it.foreign = head.foreign.clone();
             it.state = State::Body(Framer::new(self.config.limit));
             return self.keep(slot, it, Some(now + self.config.stall));
         }
@@ -624,7 +634,8 @@ impl HttpUpstream {
     fn body_ended(&mut self, now: Time, slot: Slot, it: Box<Exchange>, mut framer: Framer) {
         framer.spare().extend_from_slice(b"\n");
         let Some(frame) = framer.next_frame() else {
-            return self.lose(now, slot, &it, "its response has no answer in it".into());
+            let why = it.unanswered("its response has no answer in it");
+            return self.lose(now, slot, &it, why);
         };
         // Whose it is instead, nobody knows: the other has an exchange of its own.
         if self.answers_another(&it, &frame) && slot != Slot::Listing {
@@ -638,7 +649,10 @@ impl HttpUpstream {
         match (self.deliver(now, slot, &it, frame, true), slot) {
             (true, Slot::Listing) => {}
             (true, _) => self.over(now, slot, &it),
-            (false, _) => self.lose(now, slot, &it, "its response was no answer".into()),
+            (false, _) => {
+                let why = it.unanswered("its response was no answer");
+                self.lose(now, slot, &it, why);
+            }
         }
     }
 

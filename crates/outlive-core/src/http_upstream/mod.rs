@@ -106,6 +106,31 @@ pub struct Config {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Attempt(u64);
 
+/// A body that cannot be a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Foreign {
+    /// It has this media type.
+    Type(String),
+    /// It is encoded in this way, which we have not asked for.
+    Encoding(String),
+}
+
+impl Foreign {
+    /// What is wrong with it, and what can be done.
+    fn why(&self) -> String {
+        match self {
+            Foreign::Type(kind) => format!(
+                "its response is {kind} and not JSON, as from a login page or a proxy; \
+                 check the address and the credentials"
+            ),
+            Foreign::Encoding(encoding) => format!(
+                "its response is compressed ({encoding}), which was not asked for and is not read; \
+                 turn that off where the server is served"
+            ),
+        }
+    }
+}
+
 /// The beginning of a response.
 #[derive(Clone, Debug, Default)]
 pub struct Head {
@@ -113,6 +138,8 @@ pub struct Head {
     pub status: u16,
     /// Whether a stream of events follows.
     pub stream: bool,
+    /// What its body is instead of a message, if its headers say that it is none.
+    pub foreign: Option<Foreign>,
     /// When the server wants to be asked again, if it says so.
     pub retry_after: Option<Duration>,
     /// Its challenge, if it wants other credentials.

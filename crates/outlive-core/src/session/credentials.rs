@@ -44,7 +44,7 @@ impl Session {
             link.liveness.urgent = true;
         }
         if let Some(host_id) = host_id {
-            self.refuse_unexecuted(&host_id, Error::Rejected { status });
+            self.refuse_unexecuted(&host_id, Error::Rejected { status, why: None });
         }
     }
 

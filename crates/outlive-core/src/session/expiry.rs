@@ -52,7 +52,7 @@ impl Session {
     fn refused_as_forgotten(&mut self, now: Time, host_id: Id, status: u16) {
         let before = self.ledger.get(&host_id).is_some_and(|e| e.disowned);
         if before {
-            self.refuse_unexecuted(&host_id, Error::Rejected { status });
+            self.refuse_unexecuted(&host_id, Error::Rejected { status, why: None });
             return self.check_session(now);
         }
         self.ledger.disown(&host_id, status);
@@ -99,7 +99,7 @@ impl Session {
         let generation = link.generation;
         for id in self.ledger.in_order(|e| is_on(e, generation)) {
             if let Some(&status) = doubted.get(&id) {
-                self.refuse_unexecuted(&id, Error::Rejected { status });
+                self.refuse_unexecuted(&id, Error::Rejected { status, why: None });
             }
         }
         self.flush(now);

@@ -54,7 +54,7 @@ impl Session {
             let entry = self.ledger.settle(id)?;
             let error = match cause.reason {
                 Reason::SessionExpired if link.doubted.contains_key(id) => Error::SessionExpired,
-                _ => Error::Rejected { status },
+                _ => Error::Rejected { status, why: None },
             };
             self.refuse(&entry, &error);
             return None;

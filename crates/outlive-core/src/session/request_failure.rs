@@ -69,13 +69,12 @@ impl Session {
     /// will be none; otherwise it is the request's own affair (a login page, say), and what else is in flight goes on.
     fn elsewhere(&mut self, now: Time, id: &Id, status: u16, why: String) {
         self.note_rejected(id, status);
-        let why = StartFailure::Other(why);
         let host_id = self.request_on_link(id);
         let entry = host_id.as_ref().and_then(|id| self.ledger.get(id));
         let served = self.link.as_ref().is_some_and(|link| link.served.is_some());
         let begins = entry.is_some_and(|entry| self.is_greeting(entry)) && !served;
         if self.is_own_handshake(id) || begins && !self.is_at_stake() {
-            return self.lose(now, Reason::Unmade(why));
+            return self.lose(now, Reason::Unmade(StartFailure::Other(why)));
         }
         self.own_answer_is_lost(now, id, &format!("status {status}"));
         let Some(host_id) = host_id else { return };
@@ -83,13 +82,19 @@ impl Session {
             true => self.refuse_unexecuted(
                 &host_id,
                 Error::Unavailable {
-                    cause: Some(self.cause(now, Reason::Unmade(why))),
+                    cause: Some(self.cause(now, Reason::Unmade(StartFailure::Other(why)))),
                     held: Duration::ZERO,
                     outcome: Outcome::Rejected,
                     retry_after: None,
                 },
             ),
-            false => self.refuse_unexecuted(&host_id, Error::Rejected { status }),
+            false => self.refuse_unexecuted(
+                &host_id,
+                Error::Rejected {
+                    status,
+                    why: Some(why),
+                },
+            ),
         }
     }
 
@@ -112,7 +117,7 @@ impl Session {
             false => error,
             true => Error::ConnectionLost {
                 cause: self.unanswered_cause(match error {
-                    Error::Rejected { status } => format!("status {status}"),
+                    Error::Rejected { status, .. } => format!("status {status}"),
                     error => error.kind().into(),
                 }),
                 outcome: Outcome::Unknown,
@@ -211,7 +216,7 @@ impl Session {
         let due = self.held_due(entry, now).unwrap_or(now + self.policy.hold);
         let too_late = due <= now + pause && !entry.is_listen();
         if !again || tries >= MOST_REFUSALS || alone && too_late {
-            return self.refuse_unexecuted(&host_id, Error::Rejected { status });
+            return self.refuse_unexecuted(&host_id, Error::Rejected { status, why: None });
         }
         self.ledger.put_off(&host_id, status, tries);
         match alone {

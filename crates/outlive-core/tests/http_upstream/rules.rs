@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use outlive_core::http_upstream::{
-    Attempt, Config, DELETE_TIMEOUT, Failure, Head, HttpUpstream, Input, Known, Location, Output,
-    Transport,
+    Attempt, Config, DELETE_TIMEOUT, Failure, Foreign, Head, HttpUpstream, Input, Known, Location,
+    Output, Transport,
 };
 use outlive_core::link::RequestFailure;
 use outlive_core::{Id, LinkInput, Message, Time};
@@ -418,6 +418,30 @@ fn an_answer_that_stops_is_given_up_after_the_stall() {
         link.advance(1),
         ["renew", "1 lost: its answer stopped for 60 s", "abort 3"]
     );
+}
+
+#[test]
+fn a_body_that_can_be_no_answer_is_named() {
+    for (foreign, body, words) in [
+        (Foreign::Type("text/html".into()), "<html>", "text/html"),
+        (Foreign::Type("text/html".into()), "", "text/html"),
+        (Foreign::Encoding("br".into()), "\u{1}", "compressed (br)"),
+    ] {
+        let mut link = Link::begun();
+        link.send(&call(1));
+        let head = Head {
+            foreign: Some(foreign.clone()),
+            ..status(200)
+        };
+        link.respond(3, head.clone());
+        let said = link.body(3, body).join("\n");
+        assert!(said.contains("1 lost: ") && said.contains(words), "{said}");
+        // Whatever it is called, an answer is one.
+        link.send(&call(2));
+        link.respond(4, head);
+        let answer = r#"{"jsonrpc":"2.0","id":2,"result":{}}"#;
+        assert!(link.body(4, answer).contains(&"answer 2".to_owned()));
+    }
 }
 
 #[test]

@@ -314,20 +314,37 @@ fn every_error_has_a_kind_a_code_an_outcome_and_a_sentence() {
             "The server has forgotten this session, so x was not executed. A new session is being opened; call again.",
         ),
         (
-            Error::Rejected { status: 429 },
+            Error::Rejected {
+                status: 429,
+                why: None,
+            },
             ("rejected", -31007, "rejected", true),
             "The server refused x with status 429. It was not executed. You can send it again later.",
         ),
         (
-            Error::Rejected { status: 401 },
+            Error::Rejected {
+                status: 401,
+                why: None,
+            },
             ("rejected", -31007, "rejected", false),
             "The server refused x with status 401. It was not executed. The server asks for other credentials: give \
              it valid ones, then call again.",
         ),
         (
-            Error::Rejected { status: 400 },
+            Error::Rejected {
+                status: 400,
+                why: None,
+            },
             ("rejected", -31007, "rejected", false),
             "The server refused x with status 400. It was not executed. The same request would be refused again.",
+        ),
+        (
+            Error::Rejected {
+                status: 307,
+                why: Some("it is elsewhere; go there".into()),
+            },
+            ("rejected", -31007, "rejected", false),
+            "The server refused x with status 307: it is elsewhere; go there. It was not executed.",
         ),
         (
             Error::Unsupported {
@@ -354,10 +371,20 @@ fn every_error_has_a_kind_a_code_an_outcome_and_a_sentence() {
 
 #[test]
 fn a_refusal_is_worth_another_try_only_if_it_is_about_the_moment() {
-    let retryable = |status: &u16| Error::Rejected { status: *status }.is_retryable();
+    let retryable = |status: &u16| {
+        Error::Rejected {
+            status: *status,
+            why: None,
+        }
+        .is_retryable()
+    };
     let statuses: Vec<u16> = (100..600).filter(retryable).collect();
     assert_eq!(statuses, [425, 429, 503]);
-    let line = Error::Rejected { status: 413 }.to_response(b"1", "x", Generation::FIRST);
+    let line = Error::Rejected {
+        status: 413,
+        why: None,
+    }
+    .to_response(b"1", "x", Generation::FIRST);
     let value: Value = serde_json::from_slice(line.bytes()).expect("JSON");
     let about = &value["error"]["data"]["outlive"];
     assert_eq!(

@@ -473,7 +473,9 @@ impl Greeting {
                 Error::Remote { .. }
                 | Error::Unsupported { .. }
                 | Error::Protocol { .. }
-                | Error::Rejected { status: 400..=499 },
+                | Error::Rejected {
+                    status: 400..=499, ..
+                },
             ) => {
                 self.client.handle.shared.speak_legacy();
                 return Ok(None);

@@ -361,20 +361,14 @@ impl HttpListener {
 
     /// The standalone stream of a legacy client, or one that was cut.
     fn get(self: &Arc<HttpListener>, headers: &HeaderMap, caller: &Caller<'_>) -> Refused<Reply> {
-        let modern = header(headers, VERSION).is_some_and(|it| it.trim() == version::MODERN);
-        match headers.contains_key(SESSION_ID) {
-            true => {}
-            // It knows neither sessions nor standalone streams.
-            false if modern => return Ok(reply::only("POST")),
-            false => {
-                let sentence = format!(
-                    "A GET opens the standalone stream of a session, and this one has no Mcp-Session-Id. Send \
-                     `initialize` first and repeat the Mcp-Session-Id of its answer. A client of 2024-11-05 begins \
-                     at {}.",
-                    sse::STREAM
-                );
-                return Ok(reply::refusal(StatusCode::BAD_REQUEST, sentence));
-            }
+        must_not_be_modern(headers)?;
+        if !headers.contains_key(SESSION_ID) {
+            let sentence = format!(
+                "A GET opens the standalone stream of a session, and this one has no Mcp-Session-Id. Send \
+                 `initialize` first and repeat the Mcp-Session-Id of its answer. A client of 2024-11-05 begins at {}.",
+                sse::STREAM
+            );
+            return Ok(reply::refusal(StatusCode::BAD_REQUEST, sentence));
         }
         let session = self.session(headers, caller)?;
         must_be_of_a_session(headers)?;
@@ -408,6 +402,7 @@ impl HttpListener {
 
     /// A legacy client leaves.
     fn delete(&self, headers: &HeaderMap, caller: &Caller<'_>) -> Refused<Reply> {
+        must_not_be_modern(headers)?;
         let session = self.session(headers, caller)?;
         must_be_of_a_session(headers)?;
         self.sessions.end(&session.id);
@@ -591,6 +586,16 @@ pub(super) fn malformed(defect: &Defect) -> Reply {
         code::PARSE_ERROR,
         sentence,
     )
+}
+
+/// Modern clients know neither sessions nor standalone streams, and so neither GET nor DELETE (2026-07-28, earlier
+/// Streamable HTTP revisions). One that names a session is told what is wrong with that instead.
+fn must_not_be_modern(headers: &HeaderMap) -> Refused<()> {
+    let modern = header(headers, VERSION).is_some_and(|it| it.trim() == version::MODERN);
+    match modern && !headers.contains_key(SESSION_ID) {
+        true => Err(reply::only("POST").into()),
+        false => Ok(()),
+    }
 }
 
 /// Refuses a request of a session that names a revision which no session has.

@@ -73,7 +73,13 @@ fn what_belongs_to_no_session_is_400() {
     let words = answer["error"]["message"].as_str().expect("words");
     assert!(words.contains("Mcp-Session-Id"), "{words}");
     let modern = [("MCP-Protocol-Version", "2026-07-28")];
-    assert_eq!(rig.send("GET", &modern, "").status, 405);
+    for method in ["GET", "DELETE"] {
+        let refused = rig.send(method, &modern, "");
+        assert_eq!(
+            (refused.status, refused.header("allow")),
+            (405, Some("POST"))
+        );
+    }
     assert_eq!(rig.send("PUT", &[], "").status, 405);
 }
 

@@ -444,14 +444,21 @@ fn fm_52_a_long_retry_after_holds_up_nobody_else() {
     let count = calls.clone();
     let web = Web::start(move |request| match request.tool() {
         "hour" => Some(response(503, &[("retry-after", "3600")], "")),
+        "eternity" => Some(response(503, &[("retry-after", &"9".repeat(40))], "")),
+        "year 9999" => {
+            let date = "Fri, 31 Dec 9999 23:59:59 GMT";
+            Some(response(503, &[("retry-after", date)], ""))
+        }
         "later" if count.fetch_add(1, Ordering::SeqCst) == 0 => {
             Some(response(503, &[("retry-after", "8")], ""))
         }
         _ => None,
     });
     let mut host = host(&web.url());
-    let hour = host.ask("hour", json!({}));
-    assert_eq!(hour.refused("rejected")["outcome"], "rejected");
+    for tool in ["hour", "eternity", "year 9999"] {
+        let refused = host.ask(tool, json!({}));
+        assert_eq!(refused.refused("rejected")["outcome"], "rejected", "{tool}");
+    }
     let later = host.call("later", json!({}));
     web.wait_for(1, "the call", |request| request.tool() == "later");
     host.ask("echo", json!({})).result();
@@ -558,6 +565,27 @@ fn fm_52_a_call_that_a_proxy_may_have_passed_on_is_not_repeated() {
             assert_eq!(runs.load(Ordering::SeqCst), 1, "{status} {retry}");
             never_down(&host);
         }
+    }
+}
+
+/// A page where an answer should be, and one that is compressed, are told of as what they are.
+#[test]
+fn a_response_that_can_be_no_answer_is_named() {
+    let page = ("content-type", "text/html; charset=utf-8");
+    let gzip = ("content-encoding", "gzip");
+    for (header, says, advice) in [
+        (page, "is text/html and not JSON", "check the address"),
+        (gzip, "is compressed (gzip)", "turn that off"),
+    ] {
+        let (web, runs) = counting("deploy", move |_| response(200, &[header], "<html>"));
+        let mut host = host(&web.url());
+        let lost = host.ask("deploy", json!({}));
+        assert_eq!(lost.refused("connection_lost")["outcome"], "unknown");
+        let words = lost.message();
+        assert!(words.contains(says) && words.contains(advice), "{words}");
+        host.ask("echo", json!({})).result();
+        assert_eq!(runs.load(Ordering::SeqCst), 1);
+        never_down(&host);
     }
 }
 

@@ -133,7 +133,13 @@ fn redirects_within_a_session_lead_nowhere() {
     });
     let flags = ["--header", "Authorization: Bearer hunter22"];
     let mut host = Host::ready(Setup::new().flags(&flags).server(&[&web.url()]));
-    host.ask("echo", json!({})).refused("rejected");
+    let refused = host.ask("echo", json!({}));
+    assert_eq!(refused.refused("rejected")["status"], 307);
+    let words = refused.message();
+    assert!(
+        words.contains("another origin") && words.contains("use that address"),
+        "{words}"
+    );
     host.ask("look", json!({})).result();
     host.hang_up();
     assert_eq!(host.exit().code(), Some(0));
