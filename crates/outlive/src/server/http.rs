@@ -287,17 +287,20 @@ impl Http {
             path,
             tell,
         } = self;
-        let (mut inside, mut tending) = (None, None);
-        let (backend, grace): (Box<dyn Backend>, Duration) = match served {
+        let (backend, grace, inside, tending): (Box<dyn Backend>, _, _, _) = match served {
             Served::Server(Server { registry, .. }) => {
-                let handlers = inside.insert(Inside::new()?).handle();
-                let executor = Executor::new(handlers, registry.policy.concurrency * 2);
-                tending = Some(runtime.spawn(grow_threads(executor.clone())).abort_handle());
+                let inside = Inside::new()?;
+                let executor = Executor::new(inside.handle(), registry.policy.concurrency * 2);
+                let tending = runtime.spawn(grow_threads(executor.clone())).abort_handle();
                 let grace = registry.policy.grace + LEEWAY;
-                (Box::new(Offered { registry, executor }), grace)
+                let offered = Offered { registry, executor };
+                (Box::new(offered), grace, Some(inside), Some(tending))
             }
             #[cfg(feature = "gateway")]
-            Served::Gateway(gateway) => gateway.backend(limits.sessions),
+            Served::Gateway(gateway) => {
+                let (backend, grace) = gateway.backend(limits.sessions);
+                (backend, grace, None, None)
+            }
         };
         let _inside = runtime.enter();
         Ok(Running {
