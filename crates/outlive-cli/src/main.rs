@@ -6,6 +6,7 @@
 mod check;
 mod config;
 mod demo;
+mod doctor;
 mod eras;
 mod instance;
 mod kept_log;
@@ -72,6 +73,10 @@ enum Command {
     /// Show what happened to a session lately, also if it has ended
     Logs(logs::Args),
 
+    /// Start servers once and show what works, how long it takes and what to do
+    #[command(override_usage = doctor::USAGE, after_long_help = doctor::EXAMPLES)]
+    Doctor(Box<doctor::Args>),
+
     /// Watch a session survive its server: killed idle, killed in a call, junk, a hang
     Demo(demo::Args),
 
@@ -99,6 +104,7 @@ fn main() -> ExitCode {
         Command::Unwrap(args) => wrap::unwrap(&args),
         Command::Status(args) => begun(status::run(&args)),
         Command::Logs(args) => begun(logs::run(&args)),
+        Command::Doctor(args) => begun(doctor::run(&args)),
         Command::Demo(args) => demo::run(args),
         Command::Check(args) => check::run(args),
         Command::DemoServer => demo::server::main(),

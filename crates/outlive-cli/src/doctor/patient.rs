@@ -1,0 +1,144 @@
+//! What is known of a server before it is started.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use outlive::client::Builder;
+use outlive::{Address, Client, Command, Error, OrphanReaper, Remote, Transport};
+use outlive_hosts::{Format, Launch, Server};
+
+use super::diagnosis::{Diagnosis, Finding, Seen};
+use crate::remote::RemoteSettings;
+
+/// A server that is to be examined.
+pub struct Patient {
+    name: String,
+    at: Place,
+}
+
+/// How it is reached, or why it is not.
+enum Place {
+    Command(Command),
+    Remote(Box<Remote>),
+    /// The host would not start it.
+    Off,
+    /// The entry makes no sense.
+    Unclear(String),
+}
+
+impl Patient {
+    /// The one on the command line.
+    pub fn given(words: &[OsString], settings: &RemoteSettings) -> Result<Patient, String> {
+        let (program, args) = words.split_first().ok_or("no server is given")?;
+        let name = program.to_string_lossy().into_owned();
+        let at = match settings.remote(&name).transpose()? {
+            Some(_) if !args.is_empty() => {
+                return Err("an address stands alone: nothing may follow it".into());
+            }
+            Some(remote) => Place::Remote(Box::new(remote)),
+            None => Place::Command(Command::new(program, args)),
+        };
+        Ok(Patient { name, at })
+    }
+
+    /// Those in a host's file.
+    pub fn in_file(file: &Path, settings: &RemoteSettings) -> Result<Vec<Patient>, String> {
+        let text = outlive_hosts::load(file).map_err(|error| error.to_string())?;
+        let value = |name: &str| std::env::var(name).ok();
+        let read = outlive_hosts::read(&text, Format::of(file), value);
+        let read = read.map_err(|error| error.in_file(file).to_string())?;
+        Ok(read
+            .servers
+            .into_iter()
+            .map(|server| Patient::in_entry(server, file, settings))
+            .collect())
+    }
+
+    fn in_entry(server: Server, file: &Path, settings: &RemoteSettings) -> Patient {
+        let at = match server.launch {
+            _ if !server.enabled => Place::Off,
+            Err(error) => Place::Unclear(error.in_file(file).to_string()),
+            Ok(Launch::Command {
+                program,
+                args,
+                env,
+                cwd,
+            }) => {
+                let mut command = Command::new(program, args);
+                for (name, value) in env {
+                    command = command.env(name, value.expose());
+                }
+                command.cwd = cwd;
+                Place::Command(command)
+            }
+            Ok(Launch::Address {
+                url,
+                headers,
+                transport,
+            }) => match settings.remote(&url) {
+                Some(Ok(remote)) => {
+                    let line = |(name, value): &(String, outlive_hosts::Secret)| {
+                        // A variable in it has been replaced already.
+                        format!("{name}: {}", value.expose())
+                    };
+                    let remote = headers.iter().map(line).fold(remote, Remote::header);
+                    Place::Remote(Box::new(match transport {
+                        Some(outlive_hosts::Transport::Sse) => remote.transport(Transport::Sse),
+                        _ => remote,
+                    }))
+                }
+                Some(Err(why)) => Place::Unclear(why),
+                None => {
+                    Place::Unclear("its address begins with neither http:// nor https://".into())
+                }
+            },
+        };
+        Patient {
+            name: server.name,
+            at,
+        }
+    }
+
+    /// Starts it, shakes hands, lists its tools, and stops it.
+    pub async fn examine(
+        self,
+        timeout: Duration,
+        orphan_reaper: Option<OrphanReaper>,
+    ) -> Diagnosis {
+        let builder = Client::builder()
+            .connect_timeout(timeout)
+            .timeout(timeout)
+            .spin(false);
+        let (is_command, (finding, time)) = match (self.at, orphan_reaper) {
+            (Place::Off, _) => return Diagnosis::off(self.name),
+            (Place::Unclear(why), _) => return Diagnosis::unclear(self.name, why),
+            (Place::Command(command), Some(reaper)) => (
+                true,
+                look(builder.command(command).orphan_reaper(reaper)).await,
+            ),
+            (Place::Command(command), None) => (true, look(builder.command(command)).await),
+            (Place::Remote(remote), _) => (false, look(builder.url(*remote)).await),
+        };
+        Diagnosis::of(self.name, is_command, finding, time)
+    }
+}
+
+/// What is found, and how long that took; to stop a server takes its own time.
+async fn look<S: Address>(builder: Builder<S>) -> (Finding, Duration) {
+    let begun = Instant::now();
+    let client = match builder.connect().await {
+        Ok(client) => client,
+        Err(error) => return (Finding::Unmet(error), begun.elapsed()),
+    };
+    let seen = Seen {
+        version: client.protocol_version().unwrap_or_default().to_owned(),
+        tools: match client.capabilities().is_none_or(|can| can.tools.is_some()) {
+            true => client.tools().await.map(|tools| tools.len()),
+            false => Ok::<usize, Error>(0),
+        },
+    };
+    let time = begun.elapsed();
+    client.close().await;
+    (Finding::Met(seen), time)
+}
