@@ -11,7 +11,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use outlive::{Observer, Secrets};
 use outlive_core::cause::Phase;
 use outlive_core::request::{Request, Step};
-use outlive_core::{Event, Meter, State, Time};
+use outlive_core::session::Load;
+use outlive_core::{Event, State, Time};
 use serde_json::{Value, json};
 
 use crate::eras::Eras;
@@ -327,8 +328,8 @@ impl Observer for Log {
         self.lines.level == LogLevel::Debug
     }
 
-    fn meter(&self) -> Option<Arc<Meter>> {
-        Some(self.lines.instance.meter())
+    fn load(&self, load: Load, failed: u64) {
+        self.lines.instance.note_load(load, failed);
     }
 
     fn request(&self, session: Option<u64>, _now: Time, request: Request<'_>, step: Step<'_>) {

@@ -337,7 +337,7 @@ pub use http_client::{Challenge, Credentials, Remote, RemoteError, Transport};
 pub use observer::Observer;
 pub use outlive_core::{
     Cause, Error, Generation, Id, Policy, Snapshot, Time, cause, error, event, policy, protocol,
-    request, snapshot,
+    request, session::Load, snapshot,
 };
 #[cfg(feature = "macros")]
 pub use outlive_macros::{tool, tools};

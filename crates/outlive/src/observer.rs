@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use outlive_core::request::{self, Request, Step};
-use outlive_core::{Event, Meter, Time};
+use outlive_core::session::Load;
+use outlive_core::{Event, Time};
 
 /// Whoever watches the sessions of [`run`](crate::run()), [`run_remote`](crate::run_remote) or a
 /// [`Gateway`](crate::Gateway). A gateway has several and tells them apart by number; elsewhere there is one, without
@@ -23,12 +24,10 @@ pub trait Observer: Send + Sync + 'static {
     /// A request has come one step further.
     fn request(&self, _session: Option<u64>, _now: Time, _request: Request<'_>, _step: Step<'_>) {}
 
-    /// Where the session of [`run`](crate::run()) or [`run_remote`](crate::run_remote) counts what it does, if
-    /// anywhere: whoever wants to know looks at it from outside. Asked once. A [`Gateway`](crate::Gateway) has a meter
-    /// of its own.
-    fn meter(&self) -> Option<Arc<Meter>> {
-        None
-    }
+    /// How much the session of [`run`](crate::run()) or [`run_remote`](crate::run_remote) has to do, and how many
+    /// requests failed so far. Told after each turn, in which many messages may have passed. A
+    /// [`Gateway`](crate::Gateway) has a [meter](crate::Gateway::meter) instead.
+    fn load(&self, _load: Load, _failed: u64) {}
 
     /// The server wrote a line to its standard error; secrets are masked.
     fn stderr(&self, _session: Option<u64>, _line: &str) {}

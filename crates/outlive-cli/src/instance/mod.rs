@@ -19,6 +19,7 @@ pub mod name;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -26,6 +27,7 @@ use outlive::{Gateway, Secrets};
 use outlive_core::cause::CauseKind;
 use outlive_core::meter::Meter;
 use outlive_core::request::RequestEnd;
+use outlive_core::session::Load;
 use outlive_core::{Cause, Event, State};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
@@ -58,8 +60,8 @@ pub struct Instance {
     pub obstacle: Option<String>,
     kept: Option<LogWriter>,
     secrets: Secrets,
-    /// What the only session counts. A gateway has its own.
-    meter: Arc<Meter>,
+    /// What the only session has to do. A gateway has a meter.
+    counters: Counters,
     gateway: OnceLock<Gateway>,
     address: OnceLock<String>,
     servers: Mutex<Servers>,
@@ -119,7 +121,7 @@ impl Instance {
             obstacle,
             kept,
             secrets,
-            meter: Arc::default(),
+            counters: Counters::default(),
             gateway: OnceLock::new(),
             address: OnceLock::new(),
             servers: Mutex::default(),
@@ -132,9 +134,18 @@ impl Instance {
         Arc::new(instance)
     }
 
-    /// What the only session is to count into.
-    pub fn meter(&self) -> Arc<Meter> {
-        self.meter.clone()
+    /// Takes note of what the only session has to do. Only its thread does, so there is nothing to be added up.
+    pub fn note_load(&self, load: Load, failed: u64) {
+        let Counters {
+            in_flight,
+            held,
+            ended,
+            failed: known,
+        } = &self.counters;
+        in_flight.store(load.in_flight as u64, Relaxed);
+        held.store(load.held as u64, Relaxed);
+        ended.store(load.ended, Relaxed);
+        known.store(failed, Relaxed);
     }
 
     /// The servers are those of this gateway.
@@ -247,11 +258,11 @@ impl Instance {
         report["address"] = json!(self.address.get());
         match self.gateway.get() {
             Some(gateway) => {
-                count(&mut report, gateway.meter());
+                Counters::of(gateway.meter()).describe(&mut report);
                 report["servers"] = json!(listed(gateway, &servers));
             }
             None => {
-                count(&mut report, &self.meter);
+                self.counters.describe(&mut report);
                 if let Some(server) = servers.each.get(&None) {
                     server.describe(&mut report);
                 }
@@ -333,17 +344,39 @@ fn told(cause: &Cause, in_flight: usize) -> String {
 }
 
 /// What is counted, for a program and a person.
-fn count(report: &mut Value, meter: &Meter) {
-    let (mut calls, mut failed) = (0, 0);
-    for (_, end, count) in meter.requests() {
-        calls += count;
-        if matches!(end, RequestEnd::Failed(_)) {
-            failed += count;
+#[derive(Debug, Default)]
+struct Counters {
+    in_flight: AtomicU64,
+    held: AtomicU64,
+    ended: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl Counters {
+    fn of(meter: &Meter) -> Counters {
+        let (mut ended, mut failed) = (0, 0);
+        for (_, end, count) in meter.requests() {
+            ended += count;
+            if matches!(end, RequestEnd::Failed(_)) {
+                failed += count;
+            }
+        }
+        Counters {
+            in_flight: meter.in_flight().into(),
+            held: meter.held().into(),
+            ended: ended.into(),
+            failed: failed.into(),
         }
     }
-    report["in_flight"] = json!(meter.in_flight());
-    report["held"] = json!(meter.held());
-    report["requests"] = json!({ "ended": calls, "failed": failed });
+
+    fn describe(&self, report: &mut Value) {
+        report["in_flight"] = json!(self.in_flight.load(Relaxed));
+        report["held"] = json!(self.held.load(Relaxed));
+        report["requests"] = json!({
+            "ended": self.ended.load(Relaxed),
+            "failed": self.failed.load(Relaxed),
+        });
+    }
 }
 
 /// The servers of a gateway, each with what has happened to it.

@@ -362,6 +362,15 @@ impl Session {
         next
     }
 
+    /// How much there is to do.
+    pub fn load(&self) -> Load {
+        Load {
+            in_flight: self.ledger.in_flight(),
+            held: self.ledger.held().0,
+            ended: self.ledger.next_key() - self.ledger.len() as u64,
+        }
+    }
+
     /// Where the session stands.
     pub fn state(&self) -> &State {
         &self.state
@@ -555,6 +564,18 @@ pub struct Sizes {
     pub own: usize,
     /// Remembered subscriptions.
     pub subscriptions: usize,
+}
+
+/// How much a session has to do, and has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Load {
+    /// Requests of the host that were sent and are waited for.
+    pub in_flight: usize,
+    /// Requests of the host that wait for a server.
+    pub held: usize,
+    /// Requests of the host that nobody waits for any more, those of an earlier owner included.
+    pub ended: u64,
 }
 
 impl Session {

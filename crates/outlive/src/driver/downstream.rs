@@ -31,7 +31,8 @@ pub trait Downstream {
         None
     }
 
-    /// All that the host has said was handed to the session, and what came of it was carried out.
+    /// All that the host has said was handed to the session, and what came of it was carried out; or all is done, and
+    /// the driver is about to sleep.
     fn look_at(&mut self, _session: &Session, _now: Time) {}
 
     /// What the host says or wants next; nothing, if the server should have its turn first. No

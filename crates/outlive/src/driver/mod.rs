@@ -188,7 +188,10 @@ impl<D: Downstream, U: Upstream> Driver<D, U> {
             match self.next() {
                 Next::Look => {}
                 Next::Yield => break,
-                Next::Sleep => return Poll::Pending,
+                Next::Sleep => {
+                    self.down.look_at(&self.session, self.now);
+                    return Poll::Pending;
+                }
             }
         }
         cx.waker().wake_by_ref();

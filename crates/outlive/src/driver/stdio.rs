@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use outlive_core::error::Refusal;
 use outlive_core::request;
-use outlive_core::{Event, Framer, Input, Message, Meter, State, Time};
+use outlive_core::{Event, Framer, Input, Message, Session, State, Time};
 
 use crate::driver::downstream::Downstream;
 use crate::driver::{LAST_WRITE_TIMEOUT, READS};
@@ -43,6 +43,8 @@ pub(crate) struct Stdio<O> {
     gone: bool,
     /// The outbox was too long and has not been short since.
     blocked: bool,
+    /// Requests that were answered with an error of ours.
+    refused: u64,
 }
 
 impl<O: Observer> Stdio<O> {
@@ -72,6 +74,7 @@ impl<O: Observer> Stdio<O> {
             closing: false,
             gone: false,
             blocked: false,
+            refused: 0,
         }
     }
 
@@ -92,10 +95,6 @@ impl<O: Observer> Stdio<O> {
 }
 
 impl<O: Observer> Downstream for Stdio<O> {
-    fn meter(&self) -> Option<Arc<Meter>> {
-        self.observer.meter()
-    }
-
     fn observer(&self) -> Option<Arc<dyn request::Observer>> {
         let numbered = || Numbered {
             session: None,
@@ -150,7 +149,12 @@ impl<O: Observer> Downstream for Stdio<O> {
         }
     }
 
+    fn look_at(&mut self, session: &Session, _now: Time) {
+        self.observer.load(session.load(), self.refused);
+    }
+
     fn refuse(&mut self, refusal: Refusal) {
+        self.refused += 1;
         self.send(refusal.to_response());
     }
 
