@@ -42,6 +42,9 @@ impl<'n> Form<'n> {
             );
             return Form::Broken(entry.span.start, why);
         }
+        if entry.member("<<").is_some() {
+            return Form::Foreign("it takes keys from elsewhere (<<)".into());
+        }
         let kind = entry.get("type").and_then(Node::text);
         if kind.is_some_and(|kind| shape == Shape::Extensions && BUILT_IN.contains(&kind)) {
             return Form::Foreign("it is built into the host".into());

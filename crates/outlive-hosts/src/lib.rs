@@ -52,5 +52,5 @@ pub use read::read;
 pub use secret::Secret;
 pub use server::{HostFile, Launch, Server, Setting, Skipped, Transport};
 pub use shape::{MAX_SERVERS, Shape};
-pub use unwrap::unwrap;
+pub use unwrap::{SWITCHES, unwrap};
 pub use wrap::{Wrapping, wrap};

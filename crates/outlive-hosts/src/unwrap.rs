@@ -70,7 +70,7 @@ pub fn unwrap(
         parts,
     };
     draft.finish(|before, after| {
-        let dashes = before.iter().position(|word| word == "--");
+        let dashes = own_dashes(before.iter().skip(1).map(String::as_str)).map(|at| at + 1);
         let server = dashes.map(|dashes| &before[dashes + 1..]);
         server == Some(after)
             || (dashes != Some(2) && after.len() == 1 && before.last() == after.last())
@@ -188,17 +188,39 @@ fn unwrap_entry(editor: &mut Editor<'_>, shape: Shape, entry: &Entry<'_>) -> Res
             Ok(())
         }
         Form::Joined { command, words } => {
-            editor.take_from_front(&command.value, behind_dashes(words)?)
+            editor.take_from_front(&command.value, behind_dashes(&words[1..])? + 1)
         }
         _ => Err("it is no command".into()),
     }
 }
 
-/// The place of the server's own program.
+/// Flags of `outlive run` that have no value.
+pub const SWITCHES: [&str; 2] = ["--exit-on-failed", "--no-keep-logs"];
+
+/// The place of the server's own program among the words behind `outlive`.
 fn behind_dashes(words: &[Node]) -> Result<usize, String> {
-    let dashes = words.iter().position(|word| word.text() == Some("--"));
+    let dashes = own_dashes(words.iter().map(|word| word.text().unwrap_or_default()));
     match dashes.map(|dashes| dashes + 1) {
         Some(server) if server < words.len() => Ok(server),
         _ => Err("no backup shows what it was, and there is no -- behind outlive run: write the entry anew".into()),
     }
+}
+
+/// The place of the `--` that belongs to `outlive run`: only its flags and their values stand before it. A server may
+/// be named without one, and have a `--` of its own.
+fn own_dashes<'w>(words: impl Iterator<Item = &'w str>) -> Option<usize> {
+    let mut wants_value = false;
+    for (at, word) in words.enumerate() {
+        match word {
+            "run" if at == 0 => {}
+            _ if at == 0 => return None,
+            "--" => return Some(at),
+            flag if flag.starts_with("--") => {
+                wants_value = !flag.contains('=') && !SWITCHES.contains(&flag);
+            }
+            _ if wants_value => wants_value = false,
+            _ => return None,
+        }
+    }
+    None
 }

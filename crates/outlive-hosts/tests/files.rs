@@ -496,6 +496,39 @@ fn settings_that_a_person_added_go_with_outlive() {
 }
 
 #[test]
+fn dashes_of_the_server_are_the_servers() {
+    for args in [
+        r#"["run", "npm", "run", "start", "--", "--port", "3"]"#,
+        r#"["run", "--hold", "9s", "uvx", "x", "--", "y"]"#,
+        r#"["run", "--no-keep-logs", "npm", "--", "y"]"#,
+    ] {
+        let text =
+            format!(r#"{{"mcpServers": {{"a": {{"command": "outlive", "args": {args}}}}}}}"#);
+        let edited = unwrap(&text, Format::Json, Shape::McpServers, &[]).expect("a file");
+        assert_eq!(edited.text, text);
+        assert!(matches!(&edited.servers[0].action, Action::Left(_)));
+    }
+    let text = r#"{"mcp": {"a": {"type": "local", "command": ["outlive", "run", "--hold=9s", "--", "npx", "--", "x"]}}}"#;
+    let edited = unwrap(text, Format::Json, Shape::Mcp, &[]).expect("a file");
+    assert_eq!(
+        edited.text,
+        r#"{"mcp": {"a": {"type": "local", "command": ["npx", "--", "x"]}}}"#
+    );
+}
+
+#[test]
+fn an_entry_that_takes_keys_from_elsewhere_is_left() {
+    let text = "base: &base\n  args: [x.js]\nextensions:\n  d:\n    <<: *base\n    type: stdio\n    cmd: node\n";
+    let wrapping = Wrapping {
+        program: "outlive",
+        addresses: false,
+    };
+    let edited = wrap(text, Format::Yaml, Shape::Extensions, wrapping).expect("a file");
+    assert_eq!(edited.text, text);
+    assert!(matches!(&edited.servers[0].action, Action::Left(why) if why.contains("<<")));
+}
+
+#[test]
 fn what_is_shown_of_a_file_holds_no_secret() {
     for (host, name, text) in FILES {
         let format = Format::of(Path::new(name));

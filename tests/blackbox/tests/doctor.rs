@@ -1,7 +1,10 @@
 //! `outlive doctor`: servers that work, and each way not to.
 
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::thread::{self, JoinHandle};
 
 use serde_json::{Value, json};
 
@@ -146,4 +149,59 @@ fn what_cannot_be_examined_is_exit_code_2() {
             "{args:?}"
         );
     }
+}
+
+/// The first bytes that each of these connections brings; nobody is answered.
+fn heard(listener: TcpListener) -> JoinHandle<String> {
+    thread::spawn(move || {
+        let mut all = String::new();
+        for stream in listener.incoming() {
+            let mut bytes = [0; 4096];
+            let read = stream.and_then(|mut stream| stream.read(&mut bytes));
+            let text = String::from_utf8_lossy(&bytes[..read.unwrap_or(0)]).into_owned();
+            if text.starts_with("END") {
+                return all;
+            }
+            all += &text;
+        }
+        all
+    })
+}
+
+#[test]
+fn a_server_of_a_file_gets_the_headers_of_its_entry_and_no_others() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let heard = heard(listener);
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("mcp.json");
+    let servers = json!({"mcpServers": {
+        "a": {"url": format!("http://{address}/mcp"), "headers": {"X-Own": "its-own"}},
+    }});
+    std::fs::write(&file, servers.to_string()).expect("written");
+    let output = Command::new(outlive())
+        .args(["doctor", "--json", "--timeout", "3s", "--servers"])
+        .arg(&file)
+        .env("OUTLIVE_HEADER", "Authorization: Bearer of-another")
+        .output()
+        .expect("outlive");
+    assert_eq!(output.status.code(), Some(1));
+    let mut last = TcpStream::connect(address).expect("a connection");
+    last.write_all(b"END").expect("written");
+    let heard = heard.join().expect("a listener");
+    assert!(heard.contains("its-own"), "{heard}");
+    assert!(!heard.contains("of-another"), "{heard}");
+}
+
+#[test]
+fn the_credentials_of_an_address_are_not_shown() {
+    let output = doctor(&[
+        "--timeout",
+        "2s",
+        "http://user:hunter2@127.0.0.1:9/mcp?token=hunter3",
+    ]);
+    let shown = [&output.stdout[..], &output.stderr[..]].concat();
+    let shown = String::from_utf8_lossy(&shown);
+    assert!(shown.contains("127.0.0.1:9"), "{shown}");
+    assert!(!shown.contains("hunter"), "{shown}");
 }

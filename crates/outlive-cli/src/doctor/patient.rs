@@ -32,19 +32,29 @@ impl Patient {
     pub fn given(words: &[OsString], settings: &RemoteSettings) -> Result<Patient, String> {
         let (program, args) = words.split_first().ok_or("no server is given")?;
         let name = program.to_string_lossy().into_owned();
-        let at = match settings.remote(&name).transpose()? {
+        Ok(match settings.remote(&name).transpose()? {
             Some(_) if !args.is_empty() => {
                 return Err("an address stands alone: nothing may follow it".into());
             }
-            Some(remote) => Place::Remote(Box::new(remote)),
-            None => Place::Command(Command::new(program, args)),
-        };
-        Ok(Patient { name, at })
+            Some(remote) => Patient {
+                name: remote.label(),
+                at: Place::Remote(Box::new(remote)),
+            },
+            None => Patient {
+                name,
+                at: Place::Command(Command::new(program, args)),
+            },
+        })
     }
 
-    /// Those in a host's file.
+    /// Those in a host's file. They get the headers that stand there, and none that were meant for another server.
     pub fn in_file(file: &Path, settings: &RemoteSettings) -> Result<Vec<Patient>, String> {
         let text = outlive_hosts::load(file).map_err(|error| error.to_string())?;
+        let settings = &RemoteSettings {
+            header: Vec::new(),
+            header_file: None,
+            ..settings.clone()
+        };
         let value = |name: &str| std::env::var(name).ok();
         let read = outlive_hosts::read(&text, Format::of(file), value);
         let read = read.map_err(|error| error.in_file(file).to_string())?;

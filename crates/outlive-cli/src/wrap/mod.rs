@@ -176,3 +176,22 @@ fn refuse(why: &str) -> ExitCode {
     eprintln!("outlive: {why}");
     ExitCode::from(crate::USAGE)
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::{ArgAction, CommandFactory as _};
+    use outlive_hosts::SWITCHES;
+
+    #[test]
+    fn the_flags_without_a_value_are_known() {
+        let outlive = crate::Cli::command();
+        let run = outlive.find_subcommand("run").expect("the command");
+        let mut switches: Vec<String> = run
+            .get_arguments()
+            .filter(|arg| matches!(arg.get_action(), ArgAction::SetTrue))
+            .filter_map(|arg| Some(format!("--{}", arg.get_long()?)))
+            .collect();
+        switches.sort();
+        assert_eq!(switches, SWITCHES);
+    }
+}

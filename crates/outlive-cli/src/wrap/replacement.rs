@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, chown};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 use outlive_hosts::{Action, Edited, load};
@@ -58,7 +58,7 @@ fn name(file: &Path, number: usize) -> PathBuf {
 }
 
 /// Puts the edited text in the place of the file. Before something is wrapped a backup is made, whose name is
-/// returned; when everything is as it was before, the backups are removed.
+/// returned; when everything is as it was before, the backup of that is removed.
 pub fn replace(
     target: &Target,
     edited: &Edited,
@@ -88,13 +88,20 @@ pub fn replace(
     };
     let is_new = |path: &&PathBuf| !backups.found.iter().any(|(found, _)| found == *path);
     if let Err(error) = exchange(file, &target.text, &edited.text, &metadata) {
-        if let Some(path) = backup.as_ref().filter(is_new) {
+        // If somebody else has changed it, they may rely on this backup.
+        let is_same = fs::read(file).is_ok_and(|text| text == target.text.as_bytes());
+        if let Some(path) = backup.as_ref().filter(is_new).filter(|_| is_same) {
             let _ = fs::remove_file(path);
         }
         return Err(unwritten(error));
     }
-    if !is_wrapping && backups.found.iter().any(|(_, text)| *text == edited.text) {
-        for (path, _) in &backups.found {
+    if !is_wrapping {
+        // What is in others may be nowhere else.
+        let done = backups
+            .found
+            .iter()
+            .filter(|(_, text)| *text == edited.text);
+        for (path, _) in done {
             let _ = fs::remove_file(path);
         }
     }
@@ -130,7 +137,8 @@ fn create(path: &Path, text: &str, like: &Metadata) -> io::Result<()> {
     let written = file.write_all(text.as_bytes()).and_then(|()| {
         let own = file.metadata()?;
         if (own.uid(), own.gid()) != (like.uid(), like.gid()) {
-            chown(path, Some(like.uid()), Some(like.gid()))?;
+            // Not by its name: whoever owns the folder may have put a link there.
+            fchown(&file, Some(like.uid()), Some(like.gid()))?;
         }
         file.set_permissions(like.permissions())?;
         file.sync_all()
