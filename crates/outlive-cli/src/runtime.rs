@@ -45,6 +45,7 @@ pub fn gateway_runtime() -> io::Result<Runtime> {
 
 fn build(mut builder: Builder) -> io::Result<Runtime> {
     keep();
+    forget_start();
     let sleeps = Mutex::new(Sleeps {
         since: Instant::now(),
         count: 0,
@@ -83,6 +84,43 @@ fn keep() {
         libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT);
     }
 }
+
+/// Gives back what the program's code and constants take so far: to be loaded and to read flags takes more of them
+/// than a session ever will. What is needed again comes back from the file.
+#[cfg(target_os = "linux")]
+fn forget_start() {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    // The first one is the program's own file.
+    let file = maps
+        .lines()
+        .next()
+        .and_then(|line| line.split_whitespace().nth(4));
+    for line in maps.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [range, rights, offset, _, inode, ..] = words[..] else {
+            continue;
+        };
+        // Its code, and the constants at its beginning. Other pages that cannot be written to now may have been before.
+        let is_constant = rights == "r--p" && offset.bytes().all(|digit| digit == b'0');
+        if rights != "r-xp" && !is_constant {
+            continue;
+        }
+        let ends = range.split_once('-').and_then(|(start, end)| {
+            let start = usize::from_str_radix(start, 16).ok()?;
+            Some((start, usize::from_str_radix(end, 16).ok()?))
+        });
+        let Some((start, end)) = ends.filter(|_| inode != "0" && Some(inode) == file) else {
+            continue;
+        };
+        // SAFETY: these pages are of a file, and nobody can write to them: what is read next is what was there.
+        unsafe {
+            libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_DONTNEED);
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn forget_start() {}
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn trim() {
