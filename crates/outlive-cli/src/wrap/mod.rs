@@ -13,7 +13,7 @@ mod target;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use outlive_hosts::{Edited, Error, Host, Wrapping};
+use outlive_hosts::{Action, Edited, Error, Host, Touched, Wrapping};
 
 use replacement::Backups;
 use report::Outcome;
@@ -94,7 +94,7 @@ Examples:
 
 Exit codes:
   0   every file is as it should be
-  1   a file could not be read or edited; it has not been touched
+  1   a file could not be read or edited, and has not been touched; or a server is left behind outlive
   2   a setting or the usage was wrong";
 
 /// Runs `outlive wrap`.
@@ -107,20 +107,29 @@ pub fn wrap(args: &WrapArgs) -> ExitCode {
         program: &program,
         addresses: args.addresses,
     };
-    run(&args.common, |target, _| {
-        outlive_hosts::wrap(&target.text, target.format, target.shape, wrapping)
-    })
+    // What cannot be wrapped stays as it was, and that is as it should be.
+    run(
+        &args.common,
+        |_| false,
+        |target, _| outlive_hosts::wrap(&target.text, target.format, target.shape, wrapping),
+    )
 }
 
 /// Runs `outlive unwrap`.
 pub fn unwrap(args: &UnwrapArgs) -> ExitCode {
-    run(&args.common, |target, backups| {
+    let is_left = |touched: &Touched| matches!(touched.action, Action::Left(_));
+    run(&args.common, is_left, |target, backups| {
         outlive_hosts::unwrap(&target.text, target.format, target.shape, backups)
     })
 }
 
-/// Edits each file in turn. One that fails costs no other.
-fn run(common: &Common, edit: impl Fn(&Target, &[String]) -> Result<Edited, Error>) -> ExitCode {
+/// Edits each file in turn. One that fails costs no other. `is_wrong` says of a server whether it is not as it should
+/// be.
+fn run(
+    common: &Common,
+    is_wrong: impl Fn(&Touched) -> bool,
+    edit: impl Fn(&Target, &[String]) -> Result<Edited, Error>,
+) -> ExitCode {
     if common.file.is_some() && common.hosts.len() > 1 {
         return refuse("--file names one file: name one host, or none");
     }
@@ -132,7 +141,10 @@ fn run(common: &Common, edit: impl Fn(&Target, &[String]) -> Result<Edited, Erro
         .into_iter()
         .map(|host| (host, one(host, common, &edit)))
         .collect();
-    let failed = outcomes.iter().any(|(_, outcome)| outcome.is_err());
+    let failed = outcomes.iter().any(|(_, outcome)| match outcome {
+        Ok(outcome) => outcome.servers.iter().any(&is_wrong),
+        Err(_) => true,
+    });
     let printed = match common.json {
         true => report::json(&outcomes),
         false => report::text(&outcomes),

@@ -3,7 +3,8 @@
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
-use outlive_hosts::{Action, Error, Host, Touched, masked};
+use outlive::{Command, Remote, Secrets};
+use outlive_hosts::{Action, Error, Host, Launch, Touched, masked};
 use serde_json::{Value, json};
 use similar::TextDiff;
 
@@ -26,13 +27,31 @@ pub struct Outcome {
 
 type Outcomes = [(Option<Host>, Result<Outcome, String>)];
 
-/// The difference, with everything hidden that may be a secret.
+/// The difference, with everything hidden that may be a secret: what the file keeps where secrets are kept, and on
+/// command lines and in addresses what is masked while servers run.
 pub fn diff(target: &Target, new: &str) -> Result<String, Error> {
-    let old = masked(&target.text, target.format, target.shape)?;
-    let new = masked(new, target.format, target.shape)?;
+    let secrets = secrets(target);
+    let shown = |text: &str| {
+        let text = masked(text, target.format, target.shape)?;
+        Ok(secrets.iter().fold(text, |text, it| it.mask(&text)))
+    };
+    let (old, new) = (shown(&target.text)?, shown(new)?);
     let name = target.path.display().to_string();
     let diff = TextDiff::from_lines(old.as_str(), new.as_str());
     Ok(diff.unified_diff().header(&name, &name).to_string())
+}
+
+/// What must not be shown of the servers' command lines and addresses.
+fn secrets(target: &Target) -> Vec<Secrets> {
+    let value = |name: &str| std::env::var(name).ok();
+    let read = outlive_hosts::read(&target.text, target.format, value);
+    let servers = read.map(|file| file.servers).unwrap_or_default();
+    let launches = servers.into_iter().filter_map(|server| server.launch.ok());
+    let secrets = launches.map(|launch| match launch {
+        Launch::Command { program, args, .. } => Secrets::of(&Command::new(program, args)),
+        Launch::Address { url, .. } => Remote::new(url).secrets(),
+    });
+    secrets.collect()
 }
 
 /// Prints for a person: differences to standard output, refusals to standard error.

@@ -261,6 +261,34 @@ fn what_a_host_adds_later_is_wrapped_too_and_all_of_it_comes_back() {
 }
 
 #[test]
+fn a_difference_shows_no_secret_of_a_command_line_or_an_address() {
+    let home = Home::new();
+    let text = r#"{"mcpServers": {
+  "a": {"command": "npx", "args": ["x", "--api-key", "hunter2-hunter2"], "env": {"K": "hunter2-env"}},
+  "b": {"url": "https://h.example/mcp?token=hunter2-query", "headers": {"X": "hunter2-header"}}
+}}"#;
+    home.write("mcp.json", text);
+    let file = home.path("mcp.json");
+    let told = home.run(&["wrap", "--dry-run", "--file", file.to_str().unwrap()]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    assert!(told.out.contains("--api-key"), "{}", told.out);
+    let all = told.out + &told.err;
+    assert!(!all.contains("hunter2"), "{all}");
+}
+
+#[test]
+fn a_server_that_unwrap_leaves_behind_outlive_is_a_failure() {
+    let home = Home::new();
+    let text =
+        r#"{"mcpServers": {"a": {"command": "outlive", "args": ["run", "npm", "--", "x"]}}}"#;
+    home.write("mcp.json", text);
+    let file = home.path("mcp.json");
+    let told = home.run(&["unwrap", "--file", file.to_str().unwrap()]);
+    assert_eq!(told.code, 1, "{}", told.out);
+    assert_eq!(home.read("mcp.json"), text);
+}
+
+#[test]
 fn wrong_usage_is_told_apart_from_files_that_are_not_there() {
     let home = Home::new();
     let told = home.run(&["wrap", "cursor"]);
