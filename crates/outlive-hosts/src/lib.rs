@@ -53,4 +53,4 @@ pub use secret::Secret;
 pub use server::{HostFile, Launch, Server, Setting, Skipped, Transport};
 pub use shape::{MAX_SERVERS, Shape};
 pub use unwrap::{SWITCHES, unwrap};
-pub use wrap::{Wrapping, wrap};
+pub use wrap::{Wrapping, is_outlive, wrap};

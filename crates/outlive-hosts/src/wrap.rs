@@ -61,11 +61,15 @@ pub(crate) fn touched(entry: &Entry<'_>, action: Action) -> Touched {
     }
 }
 
+/// Whether a program is recognised as outlive, by its file name.
+pub fn is_outlive(program: &str) -> bool {
+    let name = program.rsplit(['/', '\\']).next().unwrap_or(program);
+    name.strip_suffix(".exe").unwrap_or(name) == "outlive"
+}
+
 /// Whether these words start outlive in front of a server.
 pub(crate) fn is_ours(program: &str, first: Option<&str>) -> bool {
-    let name = program.rsplit(['/', '\\']).next().unwrap_or(program);
-    let stem = name.strip_suffix(".exe").unwrap_or(name);
-    stem == "outlive" && first == Some("run")
+    is_outlive(program) && first == Some("run")
 }
 
 fn wrap_entry(

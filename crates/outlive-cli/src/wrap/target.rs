@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use outlive_hosts::{Format, Host, Platform, Shape, load};
+use outlive_hosts::{Format, Host, Platform, Shape, is_outlive, load};
 
 /// A file to be edited.
 #[derive(Debug)]
@@ -63,10 +63,9 @@ pub fn hosts() -> impl TypedValueParser<Value = Host> {
 
 /// What may be written in front of servers: something that can be recognised later.
 pub fn program(text: &str) -> Result<String, String> {
-    let name = Path::new(text).file_stem().and_then(|name| name.to_str());
-    match name {
-        Some("outlive") => Ok(text.to_owned()),
-        _ => Err(
+    match is_outlive(text) {
+        true => Ok(text.to_owned()),
+        false => Err(
             "its file name has to be outlive, or `outlive unwrap` would not recognise it".into(),
         ),
     }

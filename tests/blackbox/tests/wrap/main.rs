@@ -303,6 +303,7 @@ fn wrong_usage_is_told_apart_from_files_that_are_not_there() {
         &["wrap", "emacs"],
         &["wrap", "cursor", "zed", "--file", "x"],
         &["wrap", "cursor", "--program", "/usr/bin/env"],
+        &["wrap", "cursor", "--program", "/usr/bin/outlive.sh"],
         &["unwrap", "cursor", "--addresses"],
     ] {
         let told = home.run(args);
