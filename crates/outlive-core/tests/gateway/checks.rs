@@ -108,6 +108,14 @@ impl World {
         if it.is_stopping() {
             return Ok(());
         }
+        if it.standby.is_some()
+            && let Some(client) = self.books.heir(id)
+        {
+            return broken(
+                5,
+                format!("{id:?} is on standby, and {client:?} goes without"),
+            );
+        }
         let second = Duration::from_secs(1);
         if let Some(since) = it.standby
             && !it.session.0.get().handshaking

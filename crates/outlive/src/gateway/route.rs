@@ -43,7 +43,8 @@ impl Backend for Routes {
                 })
             }
             Kind::Session(principal, first) => {
-                let client = upstreams.arrive(target, || opening_of(first?, principal));
+                let opening = first.and_then(|first| opening_of(first, principal));
+                let client = upstreams.arrive(target, opening);
                 Arc::new(LegacyClient {
                     upstreams,
                     client,
