@@ -97,6 +97,16 @@ impl<S: Used> Gateway<S> {
 
     /// A client has left for good, however far it had come. Its session has left the server before.
     pub fn leave(&mut self, client: Client, now: Time) {
+        self.depart(client, false, now);
+    }
+
+    /// The same, of a client that has left before it was told how its handshake ended. Nobody knows its session, so its
+    /// server is kept also if the handshake is over by now.
+    pub fn leave_unanswered(&mut self, client: Client, now: Time) {
+        self.depart(client, true, now);
+    }
+
+    fn depart(&mut self, client: Client, unanswered: bool, now: Time) {
         self.queue.remove(client);
         let Some(member) = self.members.remove(&client) else {
             return;
@@ -113,7 +123,7 @@ impl<S: Used> Gateway<S> {
             return;
         }
         let handshaking = server.usage().handshaking;
-        if handshaking && !self.is_shutting_down() && self.keep(id, now) {
+        if (handshaking || unanswered) && !self.is_shutting_down() && self.keep(id, now) {
             return;
         }
         // Nobody waits for the answer to a handshake, so there is nothing to finish.
@@ -154,7 +164,8 @@ impl<S: Used> Gateway<S> {
     }
 
     /// Keeps a server that its client has left during the handshake, for the next attempt of the same client. That one
-    /// may be here already: a client is often back before it was noticed that it had gone. False if there is no room.
+    /// may be here already: a client is often back before it was noticed that it had gone. False if it is not known how
+    /// the client began, or there are as many on standby as there may be.
     fn keep(&mut self, id: ServerId, now: Time) -> bool {
         let Some(server) = self.servers.get(&id) else {
             return false;

@@ -124,6 +124,7 @@ seen!(
     standby_taken_at_join,
     taken_over_by_waiting,
     taken_over_by_admitted,
+    kept_after_handshake,
     standby_retired,
     standby_expired,
     shared_by_several,

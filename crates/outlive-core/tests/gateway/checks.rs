@@ -167,7 +167,7 @@ impl World {
     pub fn end(&mut self) -> Result<(), Broken> {
         let clients: Vec<Client> = self.books.clients.keys().copied().collect();
         for client in clients {
-            self.leave(client)?;
+            self.leave(client, false)?;
         }
         while self.books.servers.values().any(|it| it.in_flight() > 0) {
             self.answer(0);

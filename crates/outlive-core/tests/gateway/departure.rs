@@ -7,11 +7,13 @@ use super::books::{Broken, Stage, broken};
 use super::world::{Doing, World};
 
 impl World {
-    pub(super) fn leave(&mut self, client: Client) -> Result<(), Broken> {
-        self.say(format!("{client:?} leaves"));
+    /// `unanswered`: before it was told how its handshake ended.
+    pub(super) fn leave(&mut self, client: Client, unanswered: bool) -> Result<(), Broken> {
         let book = self.books.clients.remove(&client).expect("a client");
+        let unanswered = unanswered && book.calls == 0;
+        self.say(format!("{client:?} leaves, unanswered {unanswered}"));
         let Stage::Joined(server) = book.stage else {
-            self.gateway.leave(client, self.now);
+            self.tell_left(client, unanswered);
             return self.carry_out(Doing::Leave);
         };
         let servers = self.books.servers.values();
@@ -24,9 +26,11 @@ impl World {
                 usage.in_flight -= book.calls;
                 usage.last = self.now;
             });
-            let known = it.opening.is_some() && it.session.0.get().handshaking;
+            let handshaking = it.session.0.get().handshaking;
+            let known = it.opening.is_some() && (handshaking || unanswered);
             let dedicated = it.sharing == Sharing::Dedicated && !it.is_stopping();
             let kept = dedicated && known && self.shutdowns == 0;
+            self.seen.kept_after_handshake += usize::from(kept && !handshaking);
             heir = heir.filter(|_| kept);
             if kept && heir.is_none() && room {
                 self.seen.standby += 1;
@@ -37,7 +41,7 @@ impl World {
         if let Some(heir) = heir {
             self.take_over(heir, server);
         }
-        self.gateway.leave(client, self.now);
+        self.tell_left(client, unanswered);
         self.carry_out(Doing::Leave)?;
         if expected && self.books.servers[&server].is_stopping() {
             let how = format!("{server:?} is stopped although its client may come back");
@@ -53,6 +57,13 @@ impl World {
             return broken(5, how);
         }
         self.is_let_in(heir)
+    }
+
+    fn tell_left(&mut self, client: Client, unanswered: bool) {
+        match unanswered {
+            true => self.gateway.leave_unanswered(client, self.now),
+            false => self.gateway.leave(client, self.now),
+        }
     }
 
     /// A client that is here already gets the server that would have been kept for it.

@@ -334,6 +334,23 @@ fn fm_12_a_client_that_was_admitted_and_has_no_server_yet_gets_the_one_it_left()
 }
 
 #[test]
+fn fm_12_a_server_whose_client_left_before_it_heard_the_answer_is_kept_for_it() {
+    let mut rig = Rig::new(few(1));
+    let (last, server) = begin(&mut rig, opening(1, "{}"), at(0));
+    rig.session(server)
+        .change(|usage| usage.handshaking = false);
+    rig.gateway.leave_unanswered(last, at(1));
+    assert_eq!((rig.orders(), rig.gateway.sizes().standby), (vec![], 1));
+    let next = Client(9);
+    rig.gateway.arrive(next, T, Some(opening(1, "{}")), at(1));
+    let joined = rig.gateway.join(next, Some(opening(1, "{}")), at(1));
+    assert_eq!((joined, rig.orders()), (Ok(server), vec![]));
+    // This one was told, and is done with it.
+    rig.gateway.leave(next, at(2));
+    assert_eq!(rig.orders(), graceful(server));
+}
+
+#[test]
 fn fm_12_a_client_that_waits_is_given_no_server_of_another_one() {
     let long = Opening {
         principal: Principal::Token(1),

@@ -70,9 +70,9 @@ impl World {
             Step::Arrive(n, who, shown) => self.arrive(self.target(n), who, shown)?,
             Step::Ask(n, yields) => self.ask(n, yields)?,
             Step::Join(n) => self.join(n)?,
-            Step::Leave(n) => {
+            Step::Leave(n, unanswered) => {
                 let client = nth(self.books.clients.keys(), n);
-                client.map_or(Ok(()), |client| self.leave(client))?;
+                client.map_or(Ok(()), |client| self.leave(client, unanswered))?;
             }
             Step::Request(n) => self.request(self.target(n))?,
             Step::Call(n) => self.call(n),
@@ -237,13 +237,13 @@ impl World {
                     match self.idle_client(target).filter(|_| yields) {
                         Some(idle) => {
                             self.seen.gave_way += 1;
-                            self.leave(idle)?;
+                            self.leave(idle, false)?;
                             if let Stage::Joined(_) = self.books.clients[&client].stage {
                                 // It was given the server of the one that left.
                                 return Ok(());
                             }
                         }
-                        None => return self.leave(client),
+                        None => return self.leave(client, false),
                     }
                 }
                 Admission::Refused(why) => {

@@ -52,6 +52,7 @@ impl Backend for Routes {
                     replay,
                     upstream: Mutex::default(),
                     withdrawn: AtomicBool::new(false),
+                    unanswered: AtomicBool::new(false),
                 })
             }
         }
@@ -81,6 +82,8 @@ struct LegacyClient {
     upstream: Mutex<Option<Arc<UpstreamSession>>>,
     /// Its token was withdrawn.
     withdrawn: AtomicBool,
+    /// It has left before it was told how its handshake ended.
+    unanswered: AtomicBool,
 }
 
 impl LegacyClient {
@@ -155,12 +158,17 @@ impl Route for LegacyClient {
         self.end();
     }
 
+    fn unanswered(&self) {
+        self.unanswered.store(true, Ordering::Release);
+    }
+
     fn end(&self) {
         let upstream = self.lock().clone();
         if let Some(upstream) = &upstream {
             upstream.gone(self.client);
         }
-        self.upstreams.leave(self.client);
+        let unanswered = self.unanswered.load(Ordering::Acquire);
+        self.upstreams.leave(self.client, unanswered);
         self.replay.seal();
     }
 

@@ -209,9 +209,12 @@ impl Upstreams {
         )
     }
 
-    /// A client is gone, and its server knows that.
-    pub(super) fn leave(self: &Arc<Upstreams>, client: Client) {
-        self.change(|machine, now| machine.leave(client, now));
+    /// A client is gone, and its server knows that. `unanswered`: it was not told how its handshake ended.
+    pub(super) fn leave(self: &Arc<Upstreams>, client: Client, unanswered: bool) {
+        self.change(|machine, now| match unanswered {
+            true => machine.leave_unanswered(client, now),
+            false => machine.leave(client, now),
+        });
         self.room.notify_waiters();
     }
 
