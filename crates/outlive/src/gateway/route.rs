@@ -43,7 +43,8 @@ impl Backend for Routes {
                 })
             }
             Kind::Session(principal, first) => {
-                let client = upstreams.arrive(target, || opening_of(first?, principal));
+                let opening = first.and_then(|first| opening_of(first, principal));
+                let client = upstreams.arrive(target, opening);
                 Arc::new(LegacyClient {
                     upstreams,
                     client,
@@ -51,6 +52,7 @@ impl Backend for Routes {
                     replay,
                     upstream: Mutex::default(),
                     withdrawn: AtomicBool::new(false),
+                    unanswered: AtomicBool::new(false),
                 })
             }
         }
@@ -80,6 +82,8 @@ struct LegacyClient {
     upstream: Mutex<Option<Arc<UpstreamSession>>>,
     /// Its token was withdrawn.
     withdrawn: AtomicBool,
+    /// It has left before it was told how its handshake ended.
+    unanswered: AtomicBool,
 }
 
 impl LegacyClient {
@@ -154,12 +158,17 @@ impl Route for LegacyClient {
         self.end();
     }
 
+    fn unanswered(&self) {
+        self.unanswered.store(true, Ordering::Release);
+    }
+
     fn end(&self) {
         let upstream = self.lock().clone();
         if let Some(upstream) = &upstream {
             upstream.gone(self.client);
         }
-        self.upstreams.leave(self.client);
+        let unanswered = self.unanswered.load(Ordering::Acquire);
+        self.upstreams.leave(self.client, unanswered);
         self.replay.seal();
     }
 
