@@ -70,6 +70,8 @@ pub mod reconnect;
 pub mod replay_buffer;
 pub mod request;
 mod rng;
+#[cfg(feature = "search")]
+pub mod search;
 pub mod server;
 pub mod session;
 pub mod session_table;
