@@ -10,7 +10,7 @@
 //!   `server__tool`); words are lowercased and English words stemmed, so that "commits" finds `git_commit`.
 //! - **Ranking.** BM25F: a term counts more the fewer tools have it, more in a name than in a description, more in the
 //!   first sentence of a description than in the rest, least in a schema; the tenth occurrence adds almost nothing, and
-//!   a long text does not win by its length.
+//!   a long text does not win by its length. The sum counts in the proportion in which the query is answered.
 //! - **Synonyms.** A task says "ticket" or "remove" where a tool says `issue` or `delete`. A short list of such words is
 //!   applied to queries, at less weight than the word itself.
 //! - **Names.** A query that is the name of a tool, with or without the name of its server, finds that tool first.
@@ -82,32 +82,32 @@ pub struct Found {
     pub score: f32,
 }
 
+/// Entries by name, in the spelling of [`term::plain`].
+type Names = BTreeMap<Box<str>, Vec<u32>>;
+
 /// Entries that can be searched. See the [module](self).
 #[derive(Debug)]
 pub struct Index {
     postings: Postings,
     synonyms: Synonyms,
-    /// Which entries have a name, in the spelling of [`term::plain`].
-    names: BTreeMap<Box<str>, Vec<u32>>,
-    /// The same for the part of the name behind that of the server.
-    tool_names: BTreeMap<Box<str>, Vec<u32>>,
+    /// Entries by their whole name.
+    names: Names,
+    /// Entries by the part of their name that stands behind that of the server.
+    tool_names: Names,
 }
 
 impl Index {
     /// Indexes these entries, at most [`MOST_ENTRIES`].
     pub fn new<'a>(entries: impl IntoIterator<Item = Entry<'a>>) -> Index {
         let mut builder = Builder::default();
-        let mut names = BTreeMap::<_, Vec<u32>>::new();
-        let mut tool_names = BTreeMap::<_, Vec<u32>>::new();
+        let mut names = Names::new();
+        let mut tool_names = Names::new();
         let mut text_left = MOST_TEXT;
         for (position, entry) in (0u32..).zip(entries.into_iter().take(MOST_ENTRIES)) {
             let name = cut(entry.name, MOST_NAME);
-            names.entry(term::plain(name)).or_default().push(position);
+            note(&mut names, name, position);
             if let Some((_, tool)) = name.split_once("__") {
-                tool_names
-                    .entry(term::plain(tool))
-                    .or_default()
-                    .push(position);
+                note(&mut tool_names, tool, position);
             }
             builder.add(Field::Name, name);
             let size = entry.title.map_or(0, str::len)
@@ -145,7 +145,7 @@ impl Index {
             let own = self.postings.rarity(&term);
             scores.offer(&term, 1.0);
             for synonym in self.synonyms.of(&term) {
-                // A rare synonym of a common word is no more worth than the word.
+                // A rare synonym of a common word is worth no more than the word.
                 let rarity = self.postings.rarity(synonym);
                 let share = if own > 0.0 && rarity > own {
                     own / rarity
@@ -154,20 +154,15 @@ impl Index {
                 };
                 scores.offer(synonym, SYNONYM * share);
             }
-            scores.end_term();
+            scores.end_word();
         }
         let plain = term::plain(query);
-        for (names, bonus) in [(&self.names, 2.0 * EXACT), (&self.tool_names, EXACT)] {
-            for position in names
-                .get(&plain)
-                .filter(|_| !plain.is_empty())
-                .into_iter()
-                .flatten()
-            {
-                scores.add(*position, bonus);
-            }
-        }
-        scores.best(most)
+        let named = [(&self.names, 2.0 * EXACT), (&self.tool_names, EXACT)];
+        let bonus = named.into_iter().flat_map(|(names, bonus)| {
+            let entries = names.get(&plain).into_iter().flatten();
+            entries.map(move |entry| (*entry, bonus))
+        });
+        scores.best(most, bonus)
     }
 
     /// The terms of a query, each once. Words like "the" and "which" count only if there are no others.
@@ -189,6 +184,14 @@ impl Index {
             }
         }
         if terms.is_empty() { fillers } else { terms }
+    }
+}
+
+/// Notes that an entry has this name. One without letters and digits is no word that anybody can ask for.
+fn note(names: &mut Names, name: &str, entry: u32) {
+    let plain = term::plain(name);
+    if !plain.is_empty() {
+        names.entry(plain).or_default().push(entry);
     }
 }
 

@@ -20,9 +20,9 @@ pub(super) enum Field {
 
 const FIELDS: usize = 4;
 /// What an occurrence counts in each field.
-const WEIGHTS: [f32; FIELDS] = [3.0, 1.5, 0.6, 0.3];
-/// How much longer fields are discounted: 0 not at all, 1 in proportion.
-const DISCOUNTS: [f32; FIELDS] = [0.5, 0.6, 0.8, 0.8];
+const WEIGHTS: [f32; FIELDS] = [5.0, 1.5, 0.25, 0.25];
+/// How much an occurrence in a long field is discounted: 0 not at all, 1 in proportion to the length.
+const DISCOUNT: f32 = 0.5;
 /// How soon further occurrences stop to count.
 const SATURATION: f32 = 1.2;
 
@@ -66,55 +66,87 @@ impl Postings {
     pub(super) fn scores(&self) -> Scores<'_> {
         Scores {
             postings: self,
-            totals: vec![0.0; self.entries],
-            of_term: vec![0.0; self.entries],
+            entries: vec![Score::default(); self.entries],
             touched: Vec::new(),
+            highest: 0.0,
+            asked: 0.0,
         }
     }
+}
+
+/// What an entry has scored.
+#[derive(Clone, Copy, Default)]
+struct Score {
+    total: f32,
+    /// What the words of the query weigh that the entry answers.
+    answered: f32,
+    /// The best that the current word and its synonyms score: whoever has all of them has not answered more words.
+    word: f32,
 }
 
 /// What each entry has scored so far.
 pub(super) struct Scores<'p> {
     postings: &'p Postings,
-    totals: Vec<f32>,
-    /// The best that the term of the query and its synonyms score. Who has all of them has not answered more words.
-    of_term: Vec<f32>,
+    entries: Vec<Score>,
+    /// The entries that have the current word or a synonym.
     touched: Vec<u32>,
+    /// What the current word weighs.
+    highest: f32,
+    /// What all words weigh that any entry has.
+    asked: f32,
 }
 
 impl Scores<'_> {
-    /// Counts a term, or a synonym of it, for the entries that have it.
+    /// Counts a word of the query, or a synonym of it, for the entries that have it.
     pub(super) fn offer(&mut self, term: &str, share: f32) {
         let Some(postings) = self.postings.terms.get(term) else {
             return;
         };
         let share = share * self.postings.rarity_of(postings);
+        self.highest = self.highest.max(share);
         for posting in postings {
-            let best = &mut self.of_term[posting.entry as usize];
-            if *best == 0.0 {
+            let word = &mut self.entries[posting.entry as usize].word;
+            if *word == 0.0 {
                 self.touched.push(posting.entry);
             }
-            *best = best.max(share * posting.weight);
+            *word = word.max(share * posting.weight);
         }
     }
 
-    /// Ends the term that was offered last, with its synonyms.
-    pub(super) fn end_term(&mut self) {
+    /// Ends the word that was offered last, with its synonyms.
+    pub(super) fn end_word(&mut self) {
+        let weight = std::mem::take(&mut self.highest);
+        self.asked += weight;
         for entry in self.touched.drain(..) {
-            self.totals[entry as usize] += std::mem::take(&mut self.of_term[entry as usize]);
+            let score = &mut self.entries[entry as usize];
+            score.total += std::mem::take(&mut score.word);
+            score.answered += weight;
         }
     }
 
-    /// Adds to the score of an entry.
-    pub(super) fn add(&mut self, entry: u32, bonus: f32) {
-        self.totals[entry as usize] += bonus;
-    }
-
-    /// The best entries that have scored at all.
-    pub(super) fn best(self, most: usize) -> Vec<Found> {
-        let mut found: Vec<Found> = (self.totals.into_iter().enumerate())
-            .filter(|(_, score)| *score > 0.0)
-            .map(|(position, score)| Found { position, score })
+    /// The best entries that have scored at all. An entry that answers half of the query keeps half of its score: one
+    /// rare word is less than three that stand together. `bonus` is added for the entries it names.
+    pub(super) fn best(
+        mut self,
+        most: usize,
+        bonus: impl IntoIterator<Item = (u32, f32)>,
+    ) -> Vec<Found> {
+        for score in &mut self.entries {
+            score.total *= if score.answered > 0.0 {
+                score.answered / self.asked
+            } else {
+                0.0
+            };
+        }
+        for (entry, bonus) in bonus {
+            self.entries[entry as usize].total += bonus;
+        }
+        let mut found: Vec<Found> = (self.entries.into_iter().enumerate())
+            .filter(|(_, score)| score.total > 0.0)
+            .map(|(position, score)| Found {
+                position,
+                score: score.total,
+            })
             .collect();
         let order = |a: &Found, b: &Found| {
             b.score
@@ -195,7 +227,7 @@ impl Builder {
             let sum: f32 = (0..FIELDS)
                 .map(|field| {
                     let longer = lengths[field] as f32 / mean[field];
-                    let discount = 1.0 - DISCOUNTS[field] + DISCOUNTS[field] * longer;
+                    let discount = 1.0 - DISCOUNT + DISCOUNT * longer;
                     WEIGHTS[field] * f32::from(counts[field]) / discount
                 })
                 .sum();
