@@ -31,10 +31,13 @@
 //! | `process` | signals |
 //! | `pages`, `metrics` | what is told about it: `/ready`, `/metrics`, `/` |
 
+mod leg;
 mod metrics;
+mod outlet;
 mod pages;
 mod process;
 mod route;
+mod strand;
 mod target;
 #[cfg(test)]
 mod tests;

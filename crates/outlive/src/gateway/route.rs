@@ -11,6 +11,7 @@ use outlive_core::switch::{self, Client, Sharing};
 use outlive_core::{Frame, Message};
 use tokio::sync::Notify;
 
+use super::outlet::{Outlet, Woken};
 use super::target::Target;
 use super::upstream_session::{EVERYBODY, UpstreamSession};
 use super::upstreams::Upstreams;
@@ -48,7 +49,7 @@ impl Backend for Routes {
                     upstreams,
                     client,
                     principal,
-                    replay,
+                    outlet: Outlet::Buffer(replay),
                     upstream: Mutex::default(),
                     withdrawn: AtomicBool::new(false),
                 })
@@ -75,7 +76,7 @@ struct LegacyClient {
     upstreams: Arc<Upstreams>,
     client: Client,
     principal: Principal,
-    replay: Arc<ReplayBuffer>,
+    outlet: Outlet,
     /// The server it uses, from its first message on.
     upstream: Mutex<Option<Arc<UpstreamSession>>>,
     /// Its token was withdrawn.
@@ -94,13 +95,20 @@ impl LegacyClient {
             let opening = frame.message();
             let opening = opening.and_then(|first| opening_of(first, self.principal));
             let joined = self.upstreams.join(self.client, opening.clone()).ok()?;
-            joined.join(self.client, &self.replay);
+            joined.join(self.client, &self.outlet);
             if let Some(opening) = opening {
                 joined.name_client(&opening.params);
             }
             *upstream = Some(joined);
         }
         upstream.clone()
+    }
+
+    /// Nothing more is said to it.
+    fn seal(&self) {
+        let mut woken = Woken::default();
+        self.outlet.seal(&mut woken);
+        woken.run();
     }
 }
 
@@ -110,15 +118,15 @@ impl Route for LegacyClient {
     }
 
     fn hear(&self, channel: Channel, frame: Frame, _: &Arc<Arrival>) -> bool {
-        if self.replay.is_sealed() {
+        if self.outlet.is_sealed() {
             return true;
         }
         let Some(upstream) = self.upstream(&frame) else {
-            self.replay.seal();
+            self.seal();
             return true;
         };
         upstream.hear(self.client, channel, frame);
-        self.replay.is_done(channel)
+        self.outlet.is_done(channel)
     }
 
     fn left(&self, channel: Channel) {
@@ -147,7 +155,7 @@ impl Route for LegacyClient {
             return;
         }
         let upstream = self.lock().clone();
-        self.replay.withdraw(None);
+        self.outlet.withdraw();
         if let Some(upstream) = upstream {
             upstream.withdraw(self.client, Channel::MAIN);
         }
@@ -160,13 +168,13 @@ impl Route for LegacyClient {
             upstream.gone(self.client);
         }
         self.upstreams.leave(self.client);
-        self.replay.seal();
+        self.seal();
     }
 
     /// The gateway has told its servers; whoever has none yet gets none.
     fn shutdown(&self) {
         if self.lock().is_none() {
-            self.replay.seal();
+            self.seal();
         }
     }
 }

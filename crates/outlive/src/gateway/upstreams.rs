@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::Upstream;
+use super::outlet::Outlet;
 use super::target::Target;
 use super::upstream_session::{EVERYBODY, GatewayDownstream, UpstreamSession};
 use crate::http_server::{ReplayBuffer, Room};
@@ -32,7 +33,7 @@ pub(crate) struct Upstreams {
     /// What all sessions count.
     pub(super) meter: Arc<Meter>,
     pub(super) begun: SystemTime,
-    clock: Instant,
+    pub(super) clock: Instant,
     reaper: Option<OrphanReaper>,
     machine: Mutex<Machine>,
     clients: AtomicU64,
@@ -138,7 +139,7 @@ impl Upstreams {
         if sharing == Sharing::Pooled
             && let Some(replay) = target.modern.get()
         {
-            upstream.join(EVERYBODY, replay);
+            upstream.join(EVERYBODY, &Outlet::Buffer(replay.clone()));
         }
         Arc::new(upstream)
     }
