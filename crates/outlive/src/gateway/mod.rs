@@ -26,7 +26,8 @@
 //! |---|---|
 //! | `route` | clients come in and leave |
 //! | `upstreams` | the machine is asked, told the time, and obeyed |
-//! | `target` | where servers come from |
+//! | `target`, `unstartable` | where servers come from |
+//! | `several` | several targets and their names |
 //! | `upstream_session`, `usage` | one server and its clients |
 //! | `process` | signals |
 //! | `pages`, `metrics` | what is told about it: `/ready`, `/metrics`, `/` |
@@ -37,10 +38,12 @@ mod outlet;
 mod pages;
 mod process;
 mod route;
+mod several;
 mod strand;
 mod target;
 #[cfg(test)]
 mod tests;
+mod unstartable;
 mod upstream_session;
 mod upstreams;
 mod usage;
@@ -62,7 +65,7 @@ use crate::process::command::Command;
 use crate::process::orphan_reaper::OrphanReaper;
 use crate::run::misconfigured;
 use crate::secrets::Secrets;
-use crate::server::Http;
+use crate::server::{Http, Server};
 
 use route::Routes;
 use target::{Source, Target};
@@ -70,6 +73,7 @@ use upstreams::Upstreams;
 
 pub use outlive_core::switch::Sharing;
 pub use process::run;
+pub use several::{LONGEST_NAME, Several};
 
 /// What is added to the time a server may take to stop before the end does without it.
 const LEEWAY: Duration = Duration::from_secs(2);
@@ -111,13 +115,50 @@ impl Gateway {
         Builder::new(Source::Remote(remote), label)
     }
 
+    /// Serves a server of this crate within this process. A client that has it to itself has it under a session of
+    /// its own, as over any other connection.
+    pub fn server(server: &Server) -> Builder {
+        Builder::new(
+            Source::Server(server.clone()),
+            "a server in this process".into(),
+        )
+    }
+
+    /// Serves nothing: each call is answered with an error that gives this reason. It stands for a server among
+    /// [several](Gateway::of) that cannot even be named, and must not keep the others from being served. `label` says
+    /// what was tried.
+    pub fn unstartable(label: impl Into<String>, why: impl Into<String>) -> Builder {
+        let why = StartFailure::Other(why.into());
+        Builder::new(Source::Nowhere(why), label.into())
+    }
+
+    /// Serves several targets behind one address: each is at `/NAME/mcp`, with a policy, limits and servers of its
+    /// own. What concerns all of them, the orphan reaper and the observer, is given once, here.
+    ///
+    /// ```no_run
+    /// use outlive::{Command, Gateway, Remote};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let time = Gateway::command(Command::new("uvx", ["mcp-server-time"])).share(true);
+    /// let docs = Gateway::remote(Remote::new("https://example.com/mcp"));
+    /// let gateway = Gateway::of([("time", time), ("docs", docs)]).build()?;
+    /// gateway.http().bind("127.0.0.1:8000").await?.serve().await
+    /// # }
+    /// ```
+    pub fn of(targets: impl IntoIterator<Item = (impl Into<String>, Builder)>) -> Several {
+        let targets = targets.into_iter();
+        Several::new(targets.map(|(name, it)| (name.into(), it)).collect())
+    }
+
     fn over(
         targets: Vec<Target>,
+        by_name: bool,
         reaper: Option<OrphanReaper>,
         observer: Arc<dyn Observer>,
     ) -> Gateway {
         Gateway {
-            upstreams: Arc::new(Upstreams::new(targets, reaper, observer)),
+            upstreams: Arc::new(Upstreams::new(targets, by_name, reaper, observer)),
         }
     }
 
@@ -158,10 +199,22 @@ impl Gateway {
         self.upstreams.all()
     }
 
-    /// Why none of its servers could be started, as far as that can be told before one is needed: there is no such
-    /// program, for instance.
+    /// Why servers could not be started, as far as that can be told before one is needed: there is no such program,
+    /// for instance. The first of [all](Gateway::obstacles).
     pub fn obstacle(&self) -> Option<StartFailure> {
         self.upstreams.targets.iter().find_map(Target::obstacle)
+    }
+
+    /// The targets whose servers could not be started, by name, and why.
+    pub fn obstacles(&self) -> Vec<(String, StartFailure)> {
+        let targets = self.upstreams.targets.iter();
+        let each = |target: &Target| Some((target.name.clone(), target.obstacle()?));
+        targets.filter_map(each).collect()
+    }
+
+    /// The names of its targets, in their order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.upstreams.targets.iter().map(|it| it.name.as_str())
     }
 
     /// Puts new servers under all sessions.
@@ -269,10 +322,20 @@ impl Builder {
 
     /// The gateway. Nothing is started yet.
     pub fn build(self) -> Gateway {
+        let (reaper, observer) = (self.orphan_reaper.clone(), self.observer.clone());
+        Gateway::over(vec![self.target(NAME.into())], false, reaper, observer)
+    }
+
+    /// The target, with a name in all sentences about it: its policy's, if that has one.
+    fn named(mut self, name: String) -> Target {
+        self.policy.name.get_or_insert_with(|| name.as_str().into());
+        self.target(name)
+    }
+
+    fn target(self, name: String) -> Target {
         let mut policy = self.policy;
         policy.label = self.label.into();
-        let target = Target::new(NAME.into(), self.source, policy, self.limits);
-        Gateway::over(vec![target], self.orphan_reaper, self.observer)
+        Target::new(name, self.source, policy, self.limits)
     }
 }
 

@@ -21,15 +21,13 @@ use crate::http_server::{Arrival, Backend, Kind, Mirrored, Pages, ReplayBuffer, 
 pub(super) struct Routes(pub(super) Arc<Upstreams>);
 
 impl Backend for Routes {
-    /// One target is at the path itself, several are each at a path of their own, which begins with their name.
+    /// A target without a name of its own is at the path itself; others are each at a path that begins with theirs.
     fn paths(&self, path: &str) -> Vec<String> {
-        match &self.0.targets[..] {
-            [_] => vec![path.to_owned()],
-            targets => {
-                let path_of = |target: &Target| format!("/{}{path}", target.name);
-                targets.iter().map(path_of).collect()
-            }
-        }
+        let path_of = |target: &Target| match self.0.by_name {
+            true => format!("/{}{path}", target.name),
+            false => path.to_owned(),
+        };
+        self.0.targets.iter().map(path_of).collect()
     }
 
     fn open(&self, endpoint: usize, replay: Arc<ReplayBuffer>, kind: Kind<'_>) -> Arc<dyn Route> {

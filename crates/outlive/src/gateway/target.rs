@@ -10,15 +10,18 @@ use outlive_core::gateway::TargetLimits;
 use outlive_core::policy::Policy;
 use serde_json::Value;
 
+use super::unstartable::Unstartable;
 use super::upstream_session::GatewayDownstream;
-use crate::driver;
+use crate::driver::{self, connector::Connections};
 use crate::http_client::{Remote, Sessions};
 use crate::http_server::{Mirrored, ReplayBuffer, is_marked, of_schema};
+use crate::memory;
 use crate::process::children::Children;
 use crate::process::command::Command;
 use crate::process::orphan_reaper::OrphanReaper;
 use crate::process::os;
 use crate::secrets::Secrets;
+use crate::server::Server;
 
 /// What is added to the time a server may take to end, for clients that wait for that.
 const LEEWAY: Duration = Duration::from_secs(2);
@@ -34,6 +37,10 @@ const MOST_MIRRORED: usize = 4096;
 pub(super) enum Source {
     Command(Command, Secrets),
     Remote(Remote),
+    /// A server of this crate, in this process.
+    Server(Server),
+    /// None, for this reason.
+    Nowhere(StartFailure),
 }
 
 /// One of the servers that a gateway offers.
@@ -59,8 +66,8 @@ impl Target {
     ) -> Target {
         let end = policy.stop_grace + policy.term_grace + LEEWAY;
         limits.wait = end.min(LONGEST_WAIT);
-        if matches!(source, Source::Remote(_)) {
-            // What is elsewhere is no process of ours.
+        if !matches!(source, Source::Command(..)) {
+            // What is elsewhere is no process of ours to start and to stop.
             limits.servers = usize::MAX;
         }
         Target {
@@ -82,7 +89,8 @@ impl Target {
     pub(super) fn obstacle(&self) -> Option<StartFailure> {
         match &self.source {
             Source::Command(command, _) => os::obstacle(command),
-            Source::Remote(_) => None,
+            Source::Nowhere(why) => Some(why.clone()),
+            Source::Remote(_) | Source::Server(_) => None,
         }
     }
 
@@ -103,6 +111,21 @@ impl Target {
                     // it is dropped, which is not done here: whoever starts a server holds the lock of a client.
                     Err(_) => drop(tokio::spawn(async move { drop(downstream) })),
                 }
+            }
+            Source::Server(server) => {
+                let server = server.clone();
+                let connect = move || {
+                    let (ours, theirs) = memory::pair();
+                    let server = server.clone();
+                    tokio::spawn(async move { server.serve(theirs).await });
+                    async { Ok::<_, std::io::Error>(ours) }
+                };
+                let connections = Connections::new(connect, limit);
+                tokio::spawn(driver::drive(downstream, connections, policy, seed));
+            }
+            Source::Nowhere(why) => {
+                let unstartable = Unstartable(why.clone());
+                tokio::spawn(driver::drive(downstream, unstartable, policy, seed));
             }
             Source::Remote(remote) => {
                 let sessions = Sessions::new(remote.clone(), limit);

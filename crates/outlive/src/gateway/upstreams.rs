@@ -29,6 +29,8 @@ pub(super) type Machine = Gateway<Arc<UpstreamSession>>;
 /// All servers of a gateway.
 pub(crate) struct Upstreams {
     pub(super) targets: Vec<Target>,
+    /// Each target is at a path that begins with its name, also if it is the only one.
+    pub(super) by_name: bool,
     pub(super) observer: Arc<dyn Observer>,
     /// What all sessions count.
     pub(super) meter: Arc<Meter>,
@@ -46,12 +48,14 @@ pub(crate) struct Upstreams {
 impl Upstreams {
     pub(super) fn new(
         targets: Vec<Target>,
+        by_name: bool,
         reaper: Option<OrphanReaper>,
         observer: Arc<dyn Observer>,
     ) -> Upstreams {
         let limits: Vec<TargetLimits> = targets.iter().map(|target| target.limits).collect();
         Upstreams {
             targets,
+            by_name,
             observer,
             meter: Arc::default(),
             begun: SystemTime::now(),
