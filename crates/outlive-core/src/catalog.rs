@@ -17,7 +17,7 @@ use crate::fingerprint::fingerprint;
 use crate::protocol::List;
 
 /// Lists longer than this are not remembered; they are then never compared.
-const MOST_ITEMS: usize = 100_000;
+pub(crate) const MOST_ITEMS: usize = 100_000;
 
 impl List {
     fn index(self) -> usize {
@@ -51,11 +51,11 @@ impl Page {
     /// Reads the result of a list request; `None` if it is not one.
     pub(crate) fn read(list: List, result: &[u8]) -> Option<Page> {
         let raw: RawPage<'_> = serde_json::from_slice(result).ok()?;
-        let (items, key) = match list {
-            List::Tools => (raw.tools, "name"),
-            List::Prompts => (raw.prompts, "name"),
-            List::Resources => (raw.resources, "uri"),
-            List::Templates => (raw.templates, "uriTemplate"),
+        let items = match list {
+            List::Tools => raw.tools,
+            List::Prompts => raw.prompts,
+            List::Resources => raw.resources,
+            List::Templates => raw.templates,
         };
         let mut page = Page {
             items: Vec::new(),
@@ -66,7 +66,7 @@ impl Page {
             let Ok(value) = serde_json::from_str::<Value>(item.get()) else {
                 continue;
             };
-            let Some(name) = value[key].as_str() else {
+            let Some(name) = value[list.key()].as_str() else {
                 continue;
             };
             let print = fingerprint(item.get().as_bytes());

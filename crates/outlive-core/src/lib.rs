@@ -40,6 +40,7 @@
 //! |---|---|
 //! | [`message`], [`frame`], [`sse`] | what peers write, and how events carry it |
 //! | [`protocol`] | what the specifications say |
+//! | [`roster`] | what many servers offer, shown as one |
 //! | [`link`] | what passes between a session and its links |
 //! | [`cause`], [`mod@error`] | why a link ended, why a request failed |
 //! | [`event`], [`request`] | what is told about a session, and about each request |
@@ -70,6 +71,7 @@ pub mod reconnect;
 pub mod replay_buffer;
 pub mod request;
 mod rng;
+pub mod roster;
 pub mod server;
 pub mod session;
 pub mod session_table;

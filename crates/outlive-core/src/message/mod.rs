@@ -13,6 +13,8 @@
 //! | `head` | what is kept of them |
 //! | `scan`, `block` | walking over JSON text, sixty-four bytes at a time |
 //! | `id` | ids as values |
+//! | `reference` | what a completion is asked for |
+//! | `value` | parts of messages: their members, their canonical form |
 //! | `compose`, `one_line` | messages of our own, each on one line |
 //! | `salvage` | messages among other text on one line |
 //! | `reads` | how often lines were read, for a test |
@@ -29,16 +31,19 @@ mod part;
 #[cfg(debug_assertions)]
 #[doc(hidden)]
 pub mod reads;
+mod reference;
 mod salvage;
 mod scan;
 #[cfg(test)]
 mod tests;
+pub(crate) mod value;
 
 use std::borrow::Cow;
 
 use bytes::{Buf, Bytes, BytesMut};
 
 pub use self::id::Id;
+pub use self::reference::Reference;
 pub use self::salvage::{Salvage, salvage};
 pub use self::scan::MAX_DEPTH;
 
@@ -316,6 +321,18 @@ impl Message {
     pub fn with_request_id(self, id_json: &[u8]) -> Message {
         let id = self.param("requestId");
         self.with(id, id_json)
+    }
+
+    /// The same message with another `params.name`; unchanged if it has none.
+    pub fn with_name(self, json: &[u8]) -> Message {
+        let name = self.params_part().name(&self.bytes);
+        self.with(name, json)
+    }
+
+    /// The same message with another `params.uri`; unchanged if it has none.
+    pub fn with_uri(self, json: &[u8]) -> Message {
+        let uri = self.param("uri");
+        self.with(uri, json)
     }
 
     /// The same message with other `params.capabilities`; unchanged if it has none.

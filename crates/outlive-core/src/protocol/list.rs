@@ -27,6 +27,34 @@ impl List {
         }
     }
 
+    /// The member of a result that holds it.
+    pub fn member(self) -> &'static str {
+        match self {
+            List::Tools => "tools",
+            List::Prompts => "prompts",
+            List::Resources => "resources",
+            List::Templates => "resourceTemplates",
+        }
+    }
+
+    /// The member of an entry that tells it from the others.
+    pub fn key(self) -> &'static str {
+        match self {
+            List::Tools | List::Prompts => "name",
+            List::Resources => "uri",
+            List::Templates => "uriTemplate",
+        }
+    }
+
+    /// The capability of a server that offers it.
+    pub fn capability(self) -> &'static str {
+        match self {
+            List::Tools => "tools",
+            List::Prompts => "prompts",
+            List::Resources | List::Templates => "resources",
+        }
+    }
+
     /// The method that asks for it.
     pub fn method(self) -> &'static str {
         match self {

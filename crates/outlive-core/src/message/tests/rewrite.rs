@@ -45,6 +45,85 @@ fn another_subscription_changes_nothing_else() {
 }
 
 #[test]
+fn another_name_or_uri_changes_nothing_else() {
+    let line = concat!(
+        r#"{"params":{"name":"early","arguments":{"name":"inner","uri":"x:i"} , "uri" : "x:\u0061","name": "n\"1","#,
+        r#""_meta":{"progressToken":5,"name":"meta"}},"id":1,"method":"tools/call"}"#
+    );
+    let m = read(line);
+    for (message, old, new) in [
+        (m.clone().with_name(b"\"\""), r#""n\"1""#, "\"\""),
+        (
+            m.clone().with_name(br#""a longer one""#),
+            r#""n\"1""#,
+            r#""a longer one""#,
+        ),
+        (m.clone().with_uri(br#""y:b""#), r#""x:\u0061""#, r#""y:b""#),
+    ] {
+        let expected = line.replace(old, new);
+        assert_eq!(message.bytes(), &expected);
+        assert_eq!(format!("{message:?}"), format!("{:?}", read(&expected)));
+        assert_eq!(message.meta_progress_token(), Some(Id::Int(5)));
+    }
+    let ours = Message::request(b"1", "tools/call", br#"{"name":"n"}"#).with_name(br#""longer""#);
+    assert_eq!(ours.name().as_deref(), Some("longer"));
+    for without in [
+        r#"{"id":1,"method":"m"}"#,
+        r#"{"id":1,"method":"m","params":[]}"#,
+        r#"{"id":1,"result":{"name":"n"}}"#,
+    ] {
+        let m = read(without).with_name(b"1").with_uri(b"1");
+        assert_eq!(m.bytes(), without);
+    }
+}
+
+#[test]
+fn another_reference_changes_nothing_else() {
+    let prompt = concat!(
+        r#"{"id":1,"method":"completion/complete","params":{"argument":{"name":"a"},"#,
+        r#""ref":{"name" : "p" ,"type":"ref/prompt"},"name":"n"}}"#
+    );
+    let m = read(prompt);
+    assert_eq!(m.reference(), Some(Reference::Prompt("p".into())));
+    let other = m.clone().with_reference_name(br#""other""#);
+    let expected = prompt.replace(r#""p""#, r#""other""#);
+    assert_eq!(other.bytes(), &expected);
+    assert_eq!(format!("{other:?}"), format!("{:?}", read(&expected)));
+    assert_eq!(m.clone().with_reference_uri(b"1"), m, "it has no URI");
+
+    let resource = concat!(
+        r#"{"id":1,"method":"completion/complete","#,
+        r#""params":{"ref":{"type":"ref/\u0072esource","uri":"x:{a}","name":"q"}}}"#
+    );
+    let m = read(resource);
+    assert_eq!(m.reference(), Some(Reference::Resource("x:{a}".into())));
+    let other = m.with_reference_uri(br#""y:{b}""#);
+    assert_eq!(other.bytes(), &resource.replace("x:{a}", "y:{b}"));
+    assert_eq!(other.reference(), Some(Reference::Resource("y:{b}".into())));
+}
+
+#[test]
+fn what_is_no_reference() {
+    for params in [
+        r#"{}"#,
+        r#"{"ref":"ref/prompt"}"#,
+        r#"{"ref":{"type":"ref/prompt"}}"#,
+        r#"{"ref":{"type":"ref/prompt","name":1}}"#,
+        r#"{"ref":{"type":"ref/prompt","uri":"u"}}"#,
+        r#"{"ref":{"type":"ref/resource","name":"u"}}"#,
+        r#"{"ref":{"type":"ref/other","name":"u","uri":"u"}}"#,
+        r#"{"ref":{"name":"u"}}"#,
+    ] {
+        let m = read(&format!(
+            r#"{{"id":1,"method":"completion/complete","params":{params}}}"#
+        ));
+        assert_eq!(m.reference(), None, "{params}");
+    }
+    let answer = read(r#"{"id":1,"result":{"ref":{"type":"ref/prompt","name":"p"}}}"#);
+    assert_eq!(answer.reference(), None);
+}
+
+#[test]
 fn other_tokens_and_capabilities_change_nothing_else() {
     let line = concat!(
         r#"{"params":{"progressToken":"a","capabilities":{"x":1},"#,
