@@ -29,6 +29,9 @@ pub trait Observer: Send + Sync + 'static {
     /// [`Gateway`](crate::Gateway) has a [meter](crate::Gateway::meter) instead.
     fn load(&self, _load: Load, _failed: u64) {}
 
+    /// Something is to be said to whoever runs a [`Gateway`](crate::Gateway), in a sentence.
+    fn note(&self, _sentence: &str) {}
+
     /// The server wrote a line to its standard error; secrets are masked.
     fn stderr(&self, _session: Option<u64>, _line: &str) {}
 }

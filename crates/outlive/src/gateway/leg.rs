@@ -14,6 +14,7 @@ use outlive_core::replay_buffer::Cuts;
 use outlive_core::server::Channel;
 use outlive_core::{Message, Time};
 
+use super::router_session::{RouterSession, Work};
 use super::strand::Strand;
 use crate::http_server::ReplayBuffer;
 
@@ -36,24 +37,11 @@ pub(super) enum Heard {
     Ended,
 }
 
-/// Something for a router to deal with.
-#[derive(Debug)]
-pub(super) enum Work {
-    /// A leg has heard something.
-    Leg(LegId, Heard),
-}
-
-/// Whoever deals with it.
-pub(super) trait Router: Send + Sync {
-    /// Deals with what was put into its strand.
-    fn run(self: Arc<Self>);
-}
-
 /// The end of a leg that its server's session speaks to.
 pub(super) struct LegPort {
     id: LegId,
     strand: Arc<Strand<Work>>,
-    router: Weak<dyn Router>,
+    router: Weak<RouterSession>,
     /// Where what the server says goes in the end.
     replay: Arc<ReplayBuffer>,
     /// Nothing is heard of it any more.
@@ -64,7 +52,7 @@ impl LegPort {
     pub(super) fn new(
         id: LegId,
         strand: Arc<Strand<Work>>,
-        router: Weak<dyn Router>,
+        router: Weak<RouterSession>,
         replay: Arc<ReplayBuffer>,
     ) -> LegPort {
         LegPort {

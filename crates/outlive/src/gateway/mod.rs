@@ -29,16 +29,23 @@
 //! | `target`, `unstartable` | where servers come from |
 //! | `several` | several targets and their names |
 //! | `upstream_session`, `usage` | one server and its clients |
-//! | `process` | signals |
+//! | `router_session`, `strand` | one client before all servers |
+//! | `outlet`, `leg` | the way from a server to a client, or to a router |
+//! | `catalogue`, `offer_files` | what servers offer, remembered |
+//! | `process`, `stdio` | a process of its own: signals, or one host on standard streams |
 //! | `pages`, `metrics` | what is told about it: `/ready`, `/metrics`, `/` |
 
+mod catalogue;
 mod leg;
 mod metrics;
+mod offer_files;
 mod outlet;
 mod pages;
 mod process;
 mod route;
+mod router_session;
 mod several;
+mod stdio;
 mod strand;
 mod target;
 #[cfg(test)]
@@ -54,8 +61,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outlive_core::cause::StartFailure;
-use outlive_core::gateway::TargetLimits;
+use outlive_core::gateway::{TargetId, TargetLimits};
 use outlive_core::policy::Policy;
+use outlive_core::roster::Entry;
 use outlive_core::{Meter, State};
 
 use crate::http_client::Remote;
@@ -71,9 +79,12 @@ use route::Routes;
 use target::{Source, Target};
 use upstreams::Upstreams;
 
+pub use outlive_core::roster::{Filter, Naming, Prefix, View};
+pub use outlive_core::router::{RouterLimits, RouterPolicy};
 pub use outlive_core::switch::Sharing;
 pub use process::run;
 pub use several::{LONGEST_NAME, Several};
+pub use stdio::{run_stdio, run_streams};
 
 /// What is added to the time a server may take to stop before the end does without it.
 const LEEWAY: Duration = Duration::from_secs(2);
@@ -132,8 +143,9 @@ impl Gateway {
         Builder::new(Source::Nowhere(why), label.into())
     }
 
-    /// Serves several targets behind one address: each is at `/NAME/mcp`, with a policy, limits and servers of its
-    /// own. What concerns all of them, the orphan reaper and the observer, is given once, here.
+    /// Serves several targets behind one address. All of them are at `/mcp`, as if they were one server; each is at
+    /// `/NAME/mcp`, with a policy, limits and servers of its own. What concerns all of them, the orphan reaper and the
+    /// observer, is given once, here.
     ///
     /// ```no_run
     /// use outlive::{Command, Gateway, Remote};
@@ -151,14 +163,9 @@ impl Gateway {
         Several::new(targets.map(|(name, it)| (name.into(), it)).collect())
     }
 
-    fn over(
-        targets: Vec<Target>,
-        by_name: bool,
-        reaper: Option<OrphanReaper>,
-        observer: Arc<dyn Observer>,
-    ) -> Gateway {
+    fn over(upstreams: Upstreams) -> Gateway {
         Gateway {
-            upstreams: Arc::new(Upstreams::new(targets, by_name, reaper, observer)),
+            upstreams: Arc::new(upstreams),
         }
     }
 
@@ -251,6 +258,8 @@ pub struct Builder {
     label: String,
     policy: Policy,
     limits: TargetLimits,
+    prefix: Option<String>,
+    tools: Filter,
     orphan_reaper: Option<OrphanReaper>,
     observer: Arc<dyn Observer>,
 }
@@ -262,6 +271,8 @@ impl Builder {
             label,
             policy: Policy::default(),
             limits: TargetLimits::default(),
+            prefix: None,
+            tools: Filter::default(),
             orphan_reaper: None,
             observer: Arc::new(()),
         }
@@ -306,6 +317,20 @@ impl Builder {
         self
     }
 
+    /// What the names of its tools and prompts begin with among those of [several](Gateway::of) (its name).
+    #[must_use]
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Builder {
+        self.prefix = Some(prefix.into());
+        self
+    }
+
+    /// Which of its tools there are among those of [several](Gateway::of), by the names it has for them (all).
+    #[must_use]
+    pub fn tools(mut self, tools: Filter) -> Builder {
+        self.tools = tools;
+        self
+    }
+
     /// Who ends what its servers have started if this process is ended with `SIGKILL` (nobody).
     #[must_use]
     pub fn orphan_reaper(mut self, orphan_reaper: OrphanReaper) -> Builder {
@@ -323,13 +348,25 @@ impl Builder {
     /// The gateway. Nothing is started yet.
     pub fn build(self) -> Gateway {
         let (reaper, observer) = (self.orphan_reaper.clone(), self.observer.clone());
-        Gateway::over(vec![self.target(NAME.into())], false, reaper, observer)
+        let (targets, policy) = (vec![self.target(NAME.into())], RouterPolicy::default());
+        Gateway::over(Upstreams::new(targets, None, policy, reaper, observer))
     }
 
     /// The target, with a name in all sentences about it: its policy's, if that has one.
     fn named(mut self, name: String) -> Target {
         self.policy.name.get_or_insert_with(|| name.as_str().into());
         self.target(name)
+    }
+
+    /// What a roster is made from: nothing is known of it yet.
+    fn entry(&self, target: TargetId, name: &str) -> Entry {
+        Entry {
+            target,
+            name: name.into(),
+            prefix: self.prefix.as_deref().map(Box::from),
+            filter: self.tools.clone(),
+            offer: None,
+        }
     }
 
     fn target(self, name: String) -> Target {

@@ -11,27 +11,58 @@ use outlive_core::switch::{self, Client, Sharing};
 use outlive_core::{Frame, Message};
 use tokio::sync::Notify;
 
+use super::catalogue::Catalogue;
 use super::outlet::{Outlet, Woken};
+use super::router_session::RouterSession;
 use super::target::Target;
 use super::upstream_session::{EVERYBODY, UpstreamSession};
 use super::upstreams::Upstreams;
 use crate::http_server::{Arrival, Backend, Kind, Mirrored, Pages, ReplayBuffer, Room, Route};
 
-/// A gateway as what stands behind an HTTP listener. Its endpoints are its targets.
+/// A gateway as what stands behind an HTTP listener. Its endpoints are its targets; with a catalogue a router before
+/// all of them comes first, and one for each view last.
 pub(super) struct Routes(pub(super) Arc<Upstreams>);
+
+/// Who is at an endpoint.
+enum Place<'a> {
+    Target(TargetId),
+    Router(&'a Arc<Catalogue>, usize),
+}
+
+impl Routes {
+    fn place(&self, endpoint: usize) -> Place<'_> {
+        let targets = self.0.targets.len();
+        match &self.0.catalogue {
+            None => Place::Target(TargetId(endpoint)),
+            Some(catalogue) => match endpoint {
+                0 => Place::Router(catalogue, 0),
+                n if n <= targets => Place::Target(TargetId(n - 1)),
+                n => Place::Router(catalogue, n - targets),
+            },
+        }
+    }
+}
 
 impl Backend for Routes {
     /// A target without a name of its own is at the path itself; others are each at a path that begins with theirs.
     fn paths(&self, path: &str) -> Vec<String> {
-        let path_of = |target: &Target| match self.0.by_name {
-            true => format!("/{}{path}", target.name),
-            false => path.to_owned(),
+        let Some(catalogue) = &self.0.catalogue else {
+            return vec![path.to_owned()];
         };
-        self.0.targets.iter().map(path_of).collect()
+        let path_of = |target: &Target| format!("/{}{path}", target.name);
+        let view = |name: &str| format!("/view/{name}{path}");
+        std::iter::once(path.to_owned())
+            .chain(self.0.targets.iter().map(path_of))
+            .chain(catalogue.views().map(view))
+            .collect()
     }
 
     fn open(&self, endpoint: usize, replay: Arc<ReplayBuffer>, kind: Kind<'_>) -> Arc<dyn Route> {
-        let (upstreams, target) = (self.0.clone(), TargetId(endpoint));
+        let upstreams = self.0.clone();
+        let target = match self.place(endpoint) {
+            Place::Target(target) => target,
+            Place::Router(catalogue, view) => return routed(&upstreams, catalogue, view, replay, kind),
+        };
         match kind {
             Kind::Shared => {
                 upstreams.serve_modern(target, &replay);
@@ -42,15 +73,10 @@ impl Backend for Routes {
                 })
             }
             Kind::Session(principal, first) => {
-                let client = upstreams.arrive(target, || opening_of(first?, principal));
-                Arc::new(LegacyClient {
-                    upstreams,
-                    client,
-                    principal,
-                    outlet: Outlet::Buffer(replay),
-                    upstream: Mutex::default(),
-                    withdrawn: AtomicBool::new(false),
-                })
+                let outlet = Outlet::Buffer(replay);
+                Arc::new(LegacyClient::new(
+                    upstreams, target, principal, first, outlet,
+                ))
             }
         }
     }
@@ -69,8 +95,60 @@ impl Backend for Routes {
     }
 }
 
-/// One legacy client.
-struct LegacyClient {
+/// A router for one legacy client, or for all modern ones.
+fn routed(
+    upstreams: &Arc<Upstreams>,
+    catalogue: &Arc<Catalogue>,
+    view: usize,
+    replay: Arc<ReplayBuffer>,
+    kind: Kind<'_>,
+) -> Arc<dyn Route> {
+    match kind {
+        Kind::Session(principal, _) => {
+            RouterSession::new(upstreams, catalogue, view, principal, replay)
+        }
+        Kind::Shared => {
+            upstreams.serve_routed(&replay);
+            Arc::new(LegacyOnly {
+                upstreams: upstreams.clone(),
+                replay,
+            })
+        }
+    }
+}
+
+/// Everybody whose requests speak for themselves, where only sessions are answered.
+struct LegacyOnly {
+    upstreams: Arc<Upstreams>,
+    replay: Arc<ReplayBuffer>,
+}
+
+impl Route for LegacyOnly {
+    fn hear(&self, channel: Channel, frame: Frame, _: &Arc<Arrival>) -> bool {
+        if let Some(refusal) = frame.message().and_then(switch::sessions_only) {
+            self.replay.send(channel, refusal);
+        }
+        self.replay.done(channel);
+        true
+    }
+
+    fn left(&self, _channel: Channel) {}
+
+    fn withdraw(&self, _channel: Channel) {}
+
+    fn is_busy(&self) -> bool {
+        false
+    }
+
+    fn end(&self) {}
+
+    fn shutdown(&self) {
+        self.upstreams.shutdown();
+    }
+}
+
+/// One legacy client, or one leg of a router.
+pub(super) struct LegacyClient {
     upstreams: Arc<Upstreams>,
     client: Client,
     principal: Principal,
@@ -82,6 +160,36 @@ struct LegacyClient {
 }
 
 impl LegacyClient {
+    /// A client that begins with this message, if that is known, and has not sent anything yet.
+    pub(super) fn new(
+        upstreams: Arc<Upstreams>,
+        target: TargetId,
+        principal: Principal,
+        first: Option<&Message>,
+        outlet: Outlet,
+    ) -> LegacyClient {
+        let client = upstreams.arrive(target, || opening_of(first?, principal));
+        LegacyClient {
+            upstreams,
+            client,
+            principal,
+            outlet,
+            upstream: Mutex::default(),
+            withdrawn: AtomicBool::new(false),
+        }
+    }
+
+    /// It says something.
+    pub(super) fn say(&self, channel: Channel, frame: Frame) {
+        if self.outlet.is_sealed() {
+            return;
+        }
+        match self.upstream(&frame) {
+            Some(upstream) => upstream.hear(self.client, channel, frame),
+            None => self.seal(),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<Arc<UpstreamSession>>> {
         self.upstream.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -116,15 +224,8 @@ impl Route for LegacyClient {
     }
 
     fn hear(&self, channel: Channel, frame: Frame, _: &Arc<Arrival>) -> bool {
-        if self.outlet.is_sealed() {
-            return true;
-        }
-        let Some(upstream) = self.upstream(&frame) else {
-            self.seal();
-            return true;
-        };
-        upstream.hear(self.client, channel, frame);
-        self.outlet.is_done(channel)
+        self.say(channel, frame);
+        self.outlet.is_sealed() || self.outlet.is_done(channel)
     }
 
     fn left(&self, channel: Channel) {
@@ -140,12 +241,12 @@ impl Route for LegacyClient {
             .is_some_and(|upstream| upstream.in_flight_of(self.client) > 0)
     }
 
-    fn server(&self) -> Option<u64> {
+    fn servers(&self) -> Vec<u64> {
         let upstream = self.lock();
         let own = upstream
             .as_ref()
             .filter(|upstream| upstream.sharing == Sharing::Dedicated);
-        own.map(|upstream| upstream.id.0)
+        own.map(|upstream| upstream.id.0).into_iter().collect()
     }
 
     fn withdraw(&self, _channel: Channel) {

@@ -3,8 +3,16 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use outlive_core::gateway::TargetId;
+use outlive_core::roster::{Naming, View};
+use outlive_core::router::RouterPolicy;
+
+use super::catalogue::{Catalogue, Showing};
+use super::target::Target;
+use super::upstreams::Upstreams;
 use super::{Builder, Gateway};
 use crate::observer::Observer;
 use crate::process::orphan_reaper::OrphanReaper;
@@ -16,6 +24,9 @@ pub const LONGEST_NAME: usize = 128;
 /// How a gateway of several targets is set up. See [`Gateway::of`].
 pub struct Several {
     targets: Vec<(String, Builder)>,
+    showing: Showing,
+    router: RouterPolicy,
+    catalogue: Option<PathBuf>,
     orphan_reaper: Option<OrphanReaper>,
     observer: Arc<dyn Observer>,
 }
@@ -24,9 +35,41 @@ impl Several {
     pub(super) fn new(targets: Vec<(String, Builder)>) -> Several {
         Several {
             targets,
+            showing: Showing::default(),
+            router: RouterPolicy::default(),
+            catalogue: None,
             orphan_reaper: None,
             observer: Arc::new(()),
         }
+    }
+
+    /// How the names of tools and prompts are made.
+    #[must_use]
+    pub fn naming(mut self, naming: Naming) -> Several {
+        self.showing.naming = naming;
+        self
+    }
+
+    /// A part of what there is, at `/view/NAME/mcp`.
+    #[must_use]
+    pub fn view(mut self, name: impl Into<String>, view: View) -> Several {
+        self.showing.views.push((name.into(), view));
+        self
+    }
+
+    /// How the router behaves that is at `/mcp`.
+    #[must_use]
+    pub fn router(mut self, policy: RouterPolicy) -> Several {
+        self.router = policy;
+        self
+    }
+
+    /// The directory in which it is kept what servers offer (none). With that, `initialize` and lists are answered
+    /// before any server runs, also after a restart. It is made if it is not there.
+    #[must_use]
+    pub fn catalogue(mut self, directory: impl Into<PathBuf>) -> Several {
+        self.catalogue = Some(directory.into());
+        self
     }
 
     /// Who ends what its servers have started if this process is ended with `SIGKILL` (nobody).
@@ -47,14 +90,33 @@ impl Several {
     pub fn build(self) -> io::Result<Gateway> {
         let names = self.targets.iter().map(|(name, _)| name.as_str());
         check_names(names).map_err(misconfigured)?;
+        let mut seen = HashSet::new();
+        for (name, _) in &self.showing.views {
+            check_name("view", name).map_err(misconfigured)?;
+            if !seen.insert(name) {
+                let sentence = format!("two views are called {name:?}: rename one of them");
+                return Err(misconfigured(sentence));
+            }
+        }
+        let targets = self.targets.iter().enumerate();
+        let entries = targets.map(|(n, (name, builder))| builder.entry(TargetId(n), name));
+        let entries = entries.collect();
         let targets = self.targets.into_iter();
-        let targets = targets.map(|(name, builder)| builder.named(name)).collect();
-        Ok(Gateway::over(
-            targets,
-            true,
-            self.orphan_reaper,
-            self.observer,
-        ))
+        let targets: Vec<Target> = targets.map(|(name, it)| it.named(name)).collect();
+        let keys = targets.iter().map(Target::key).collect();
+        let observer = self.observer;
+        let catalogue = Catalogue::new(
+            entries,
+            keys,
+            self.showing,
+            self.catalogue,
+            observer.clone(),
+        );
+        let catalogue = Some(Arc::new(catalogue));
+        let (router, reaper) = (self.router, self.orphan_reaper);
+        Ok(Gateway::over(Upstreams::new(
+            targets, catalogue, router, reaper, observer,
+        )))
     }
 }
 
@@ -70,7 +132,7 @@ impl fmt::Debug for Several {
 pub(super) fn check_names<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<(), String> {
     let mut seen = HashSet::new();
     for name in names {
-        check_name(name)?;
+        check_name("server", name)?;
         if !seen.insert(name) {
             return Err(format!(
                 "two servers are called {name:?}: rename one of them"
@@ -83,11 +145,11 @@ pub(super) fn check_names<'n>(names: impl IntoIterator<Item = &'n str>) -> Resul
     }
 }
 
-/// What is wrong with this name, if something is: it is to be one segment of a path as it stands.
-fn check_name(name: &str) -> Result<(), String> {
+/// What is wrong with this name of a server or view, if something is: it is to be one segment of a path as it stands.
+fn check_name(what: &str, name: &str) -> Result<(), String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
     if name.is_empty() {
-        return Err("a server has an empty name: give it one".into());
+        return Err(format!("a {what} has an empty name: give it one"));
     }
     if name.len() > LONGEST_NAME {
         let begin: String = name.chars().take(20).collect();
@@ -96,7 +158,7 @@ fn check_name(name: &str) -> Result<(), String> {
         ));
     }
     if name == "." || name == ".." {
-        return Err(format!("no server can be called {name:?}: rename it"));
+        return Err(format!("no {what} can be called {name:?}: rename it"));
     }
     match name.chars().find(|c| !plain(*c)) {
         Some(c) => Err(format!(

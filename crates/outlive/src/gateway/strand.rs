@@ -39,8 +39,10 @@ struct Inner<T> {
 /// What is left when a thread has done its share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Left {
-    /// Nothing, or somebody else does it.
+    /// Nothing: it was done.
     Nothing,
+    /// Nothing of ours: there was nothing to do, or somebody else does it.
+    Others,
     /// Some work, and the right to do it: it is to be [resumed](Strand::resume) elsewhere.
     More,
 }
@@ -75,7 +77,7 @@ impl<T> Strand<T> {
     pub(super) fn run(&self, each: impl FnMut(T)) -> Left {
         let mut inner = self.lock();
         if inner.running || inner.queue.is_empty() {
-            return Left::Nothing;
+            return Left::Others;
         }
         inner.running = true;
         drop(inner);
@@ -179,7 +181,7 @@ mod tests {
         work_off(&strand, |number: u32| {
             if number > 0 {
                 strand.push(number - 1, 0);
-                assert_eq!(strand.run(|_| panic!("entered again")), Left::Nothing);
+                assert_eq!(strand.run(|_| panic!("entered again")), Left::Others);
             }
             done.push(number);
         });
@@ -196,7 +198,7 @@ mod tests {
             strand.push((), 0);
         });
         assert_eq!((left, count), (Left::More, ROUNDS));
-        assert_eq!(strand.run(|()| panic!("it is somebody's")), Left::Nothing);
+        assert_eq!(strand.run(|()| panic!("it is somebody's")), Left::Others);
     }
 
     #[test]

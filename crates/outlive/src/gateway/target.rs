@@ -1,6 +1,7 @@
 //! The targets of a gateway: where servers come from, and how they are shared.
 
 use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use outlive_core::gateway::TargetLimits;
 use outlive_core::policy::Policy;
 use serde_json::Value;
 
+use super::offer_files;
 use super::unstartable::Unstartable;
 use super::upstream_session::GatewayDownstream;
 use crate::driver::{self, connector::Connections};
@@ -77,6 +79,28 @@ impl Target {
             limits,
             modern: OnceLock::new(),
             mirrored: Mutex::default(),
+        }
+    }
+
+    /// A name for what starts its servers, from which that cannot be read. Values of variables are left out: they are
+    /// secrets more often than not, and change when those do.
+    pub(super) fn key(&self) -> String {
+        match &self.source {
+            Source::Command(command, _) => {
+                let cwd = command.cwd.as_ref().map(|it| it.as_os_str());
+                let args = command.args.iter().map(OsString::as_os_str);
+                let names = command.env.iter().map(|(name, _)| name.as_os_str());
+                let parts = std::iter::once(OsStr::new("command"))
+                    .chain([command.program.as_os_str(), cwd.unwrap_or_default()])
+                    .chain(args)
+                    .chain([OsStr::new("env")])
+                    .chain(names);
+                offer_files::key(parts.map(OsStr::as_encoded_bytes))
+            }
+            Source::Remote(remote) => offer_files::key([&b"remote"[..], remote.label().as_bytes()]),
+            Source::Server(_) | Source::Nowhere(_) => {
+                offer_files::key([&b"name"[..], self.name.as_bytes()])
+            }
         }
     }
 

@@ -10,13 +10,16 @@ use std::time::{Instant, SystemTime};
 use outlive_core::gateway::{
     Admission, Gateway, NoServer, Opening, Order, ServerId, TargetId, TargetLimits,
 };
+use outlive_core::router::RouterPolicy;
 use outlive_core::switch::{Client, Sharing};
 use outlive_core::{Event, Meter, Time};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::Upstream;
+use super::catalogue::Catalogue;
 use super::outlet::Outlet;
+use super::router_session::Work;
 use super::target::Target;
 use super::upstream_session::{EVERYBODY, GatewayDownstream, UpstreamSession};
 use crate::http_server::{ReplayBuffer, Room};
@@ -29,8 +32,11 @@ pub(super) type Machine = Gateway<Arc<UpstreamSession>>;
 /// All servers of a gateway.
 pub(crate) struct Upstreams {
     pub(super) targets: Vec<Target>,
-    /// Each target is at a path that begins with its name, also if it is the only one.
-    pub(super) by_name: bool,
+    /// What is known of the targets. There is one if clients can reach all of them through one endpoint; then each
+    /// target is at a path that begins with its name, also if it is the only one.
+    pub(super) catalogue: Option<Arc<Catalogue>>,
+    /// How routers behave.
+    pub(super) router_policy: RouterPolicy,
     pub(super) observer: Arc<dyn Observer>,
     /// What all sessions count.
     pub(super) meter: Arc<Meter>,
@@ -39,6 +45,8 @@ pub(crate) struct Upstreams {
     reaper: Option<OrphanReaper>,
     machine: Mutex<Machine>,
     clients: AtomicU64,
+    /// What is said to modern clients of routers goes here.
+    routed: Mutex<Vec<Arc<ReplayBuffer>>>,
     /// Rings when the machine wants to be told the time sooner than before.
     alarm: Arc<Notify>,
     /// Rings when a client that waits for a server may ask again.
@@ -48,14 +56,16 @@ pub(crate) struct Upstreams {
 impl Upstreams {
     pub(super) fn new(
         targets: Vec<Target>,
-        by_name: bool,
+        catalogue: Option<Arc<Catalogue>>,
+        router_policy: RouterPolicy,
         reaper: Option<OrphanReaper>,
         observer: Arc<dyn Observer>,
     ) -> Upstreams {
         let limits: Vec<TargetLimits> = targets.iter().map(|target| target.limits).collect();
         Upstreams {
             targets,
-            by_name,
+            catalogue,
+            router_policy,
             observer,
             meter: Arc::default(),
             begun: SystemTime::now(),
@@ -63,6 +73,7 @@ impl Upstreams {
             reaper,
             machine: Mutex::new(Gateway::new(limits)),
             clients: AtomicU64::new(0),
+            routed: Mutex::default(),
             alarm: Arc::default(),
             room: Arc::default(),
         }
@@ -160,14 +171,40 @@ impl Upstreams {
             replay.seal();
         }
         if is_first && target == TargetId(0) {
-            tokio::spawn(keep_time(Arc::downgrade(self), self.alarm.clone()));
+            self.keep_time();
+        }
+    }
+
+    /// Tells the machine the time from now on. To be called once, inside the runtime.
+    pub(super) fn keep_time(self: &Arc<Upstreams>) {
+        tokio::spawn(keep_time(Arc::downgrade(self), self.alarm.clone()));
+    }
+
+    /// Modern requests for a router are answered here.
+    pub(super) fn serve_routed(&self, replay: &Arc<ReplayBuffer>) {
+        let routed = self.routed.lock();
+        routed
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(replay.clone());
+        if self.is_over() {
+            replay.seal();
         }
     }
 
     /// Nobody is answered any more.
     fn seal(&self) {
+        let routers = self.catalogue.iter().flat_map(|it| it.routers());
+        routers.for_each(|router| router.put(Work::Over));
         let replays = self.targets.iter().filter_map(|it| it.modern.get());
         replays.for_each(|replay| replay.seal());
+        let routed = self.routed.lock();
+        let routed = routed.unwrap_or_else(PoisonError::into_inner).clone();
+        routed.iter().for_each(|replay| replay.seal());
+    }
+
+    /// Whether everything has ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.lock().is_over()
     }
 
     /// Bounds the dedicated servers of each target: a session whose server has not ended yet counts for one, too.
