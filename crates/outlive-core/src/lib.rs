@@ -14,13 +14,14 @@
 //!
 //! # What is where
 //!
-//! Five machines, all driven in that way or by calls that are given the time:
+//! Six machines, all driven in that way or by calls that are given the time:
 //!
 //! | module | what it decides |
 //! |---|---|
 //! | [`session`] | what a host is owed, whatever happens to its servers; with `ledger`, `memory`, `catalog`, `supervisor` |
 //! | [`server`] | what a server owes its client |
 //! | [`switch`] | how several clients are one host |
+//! | [`router`] | how many servers are one |
 //! | [`gateway`] | when servers are started and stopped, and who uses them |
 //! | [`http_upstream`] | which HTTP request is made when; with [`dispatch`], the order of sending, and [`reconnect`] |
 //!
@@ -72,6 +73,7 @@ pub mod replay_buffer;
 pub mod request;
 mod rng;
 pub mod roster;
+pub mod router;
 pub mod server;
 pub mod session;
 pub mod session_table;

@@ -365,6 +365,12 @@ impl Message {
         self.token(token).map(|_| token.of(&self.bytes))
     }
 
+    /// The same message with another `params._meta`, which is a JSON object; unchanged if it has none.
+    pub fn with_meta(self, json: &[u8]) -> Message {
+        let meta = self.params_meta();
+        self.with(meta, json)
+    }
+
     /// The same message with another subscription id; unchanged if it has none.
     pub fn with_subscription_id(self, id_json: &[u8]) -> Message {
         let id = self.subscription_span();

@@ -16,7 +16,7 @@ const MARKS: usize = 128;
 /// What a modern result must say about itself (2026-07-28, responses and caching), where it does
 /// not do so already.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Marks {
+pub(crate) struct Marks {
     kind: bool,
     ttl: bool,
     scope: bool,
@@ -25,7 +25,7 @@ pub(super) struct Marks {
 
 impl Marks {
     /// The marks that the result of such a request lacks.
-    pub(super) fn missing(method: &str, result: &[u8]) -> Marks {
+    pub(crate) fn missing(method: &str, result: &[u8]) -> Marks {
         #[derive(Deserialize)]
         struct Top<'a> {
             #[serde(borrow, rename = "resultType")]
@@ -69,7 +69,7 @@ impl Marks {
 }
 
 /// The response with this result, and its marks if it is a modern one.
-pub(super) fn response(id_json: &[u8], result: &[u8], marks: Marks, info: &[u8]) -> Message {
+pub(crate) fn response(id_json: &[u8], result: &[u8], marks: Marks, info: &[u8]) -> Message {
     let room = result.len() + info.len() + MARKS;
     Message::response_with(id_json, room, |line| put_result(line, result, marks, info))
 }

@@ -1,0 +1,585 @@
+//! Clients of 2026-07-28 before many servers: each request speaks for itself.
+//!
+//! # Theory
+//!
+//! A modern request has no session, and each has a channel of its own. What is about all servers is answered from the
+//! roster. A request that is about one goes to that server as it is, name aside, if the server is a modern one. Most
+//! servers are not: then it is *bridged*. The bridge is a [`Router`] whose only client is this one; it has shaken hands
+//! once, declares no capabilities, and so is never asked anything. A request loses its modern metadata on the way there,
+//! and its answer is given what 2026-07-28 wants of a result on the way back.
+//!
+//! ```text
+//!  requests ──► ModernRouter ──► modern leg ──► pooled session, modern server
+//!                    │
+//!                    └──► Router (bridge) ──► leg ──► session, legacy server
+//! ```
+//!
+//! - **Which era a server is of is found out by asking it**: the first request goes there as it is, and a server that
+//!   knows legacy revisions only has it refused as *unsupported*, unexecuted. Then it is bridged, and all later ones are.
+//! - **A client that closes its channel cancels what is on it** (2026-07-28, cancellation).
+//! - **`subscriptions/listen` is ours**: lists change when the roster does, and resources are followed over the bridge,
+//!   each once for all who want to hear of it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use memchr::memmem;
+use rustc_hash::FxHashMap;
+use serde_json::{Map, Value, json};
+
+use crate::error::Outcome;
+use crate::frame::Frame;
+use crate::gateway::TargetId;
+use crate::memory::Filter;
+use crate::message::{Id, Kind, Message};
+use crate::protocol::meta::{self, of_subscription};
+use crate::protocol::{Era, List, method, version};
+use crate::roster::{Offer, Roster};
+use crate::server::handshake::Introduction;
+use crate::server::refusal::ServerRefusal;
+use crate::server::result::{self, Marks};
+use crate::server::{Channel, RpcError};
+use crate::time::Time;
+
+use super::client::server_info;
+use super::{Input, Output, Router, RouterPolicy};
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub enum ModernInput {
+    /// A client sent a frame on a channel that was not used before.
+    Client(Channel, Frame),
+    /// A client closed its channel.
+    Left(Channel),
+    /// The token was withdrawn that this channel was opened with.
+    Withdrawn(Channel),
+    /// A modern server said this on a channel.
+    Modern(TargetId, Channel, Message),
+    /// A server said this to the bridge.
+    Server(TargetId, Channel, Message),
+    /// A leg of the bridge cannot be opened.
+    Refused(TargetId, RpcError),
+    /// A leg of the bridge is no more.
+    LegEnded(TargetId),
+    /// This is what servers offer from now on.
+    Roster(Arc<Roster>),
+    /// The gateway ends: streams of subscriptions end with their answer.
+    Shutdown,
+    /// The moment named by [`ModernRouter::deadline`] has come.
+    Tick,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub enum ModernOutput {
+    /// A modern server is to be handed this message on this channel.
+    Request(TargetId, Channel, Message),
+    /// The client of a request that was handed to a modern server has closed its channel.
+    Leave(TargetId, Channel),
+    /// Open a leg of the bridge.
+    Open(TargetId),
+    /// Close a leg of the bridge.
+    Close(TargetId),
+    /// The server of a leg of the bridge is to hear this.
+    Hear(TargetId, Channel, Message),
+    /// Send this message to the client on this channel.
+    Send(Channel, Message),
+    /// Nothing more will be sent on this channel.
+    Done(Channel),
+    /// A server turned out to offer this.
+    Learned(TargetId, Box<Offer>),
+}
+
+/// Where a request is.
+#[derive(Clone, Debug)]
+enum Way {
+    /// At a modern server.
+    Modern(TargetId),
+    /// At a server of which the era is not known. If it knows legacy revisions only, this is bridged.
+    Tried(TargetId, Message),
+    /// On the bridge, under this id.
+    Bridged(Id),
+}
+
+/// A request of a modern client.
+#[derive(Clone, Debug)]
+struct Call {
+    id_json: Bytes,
+    method: Box<str>,
+    /// The progress token as its client wrote it.
+    token: Option<Bytes>,
+    way: Way,
+}
+
+/// An open `subscriptions/listen`.
+#[derive(Clone, Debug)]
+struct Stream {
+    id_json: Bytes,
+    lists: Vec<List>,
+    resources: BTreeSet<Box<str>>,
+}
+
+/// Clients of 2026-07-28 before many servers. See the [module](self).
+#[derive(Debug)]
+pub struct ModernRouter {
+    bridge: Router,
+    now: Time,
+    roster: Arc<Roster>,
+    policy: RouterPolicy,
+    out: VecDeque<ModernOutput>,
+    calls: FxHashMap<Channel, Call>,
+    /// Channels of requests on the bridge, by the number in their id there.
+    bridged: FxHashMap<u64, Channel>,
+    streams: BTreeMap<Channel, Stream>,
+    /// Which era a server is of, once that is known.
+    eras: BTreeMap<TargetId, Era>,
+    /// How often each resource is followed.
+    followed: BTreeMap<Box<str>, usize>,
+    digests: [u64; 4],
+    numbers: u64,
+}
+
+impl ModernRouter {
+    /// A router without requests.
+    pub fn new(policy: RouterPolicy, roster: Arc<Roster>) -> ModernRouter {
+        let mut router = ModernRouter {
+            bridge: Router::new(policy.clone(), roster.clone()),
+            now: Time::ZERO,
+            roster: roster.clone(),
+            policy,
+            out: VecDeque::new(),
+            calls: FxHashMap::default(),
+            bridged: FxHashMap::default(),
+            streams: BTreeMap::new(),
+            eras: BTreeMap::new(),
+            followed: BTreeMap::new(),
+            digests: List::ALL.map(|list| roster.digest(list)),
+            numbers: 0,
+        };
+        router.bridge.introduce_ourselves();
+        router
+    }
+
+    /// Takes note of what happened at this moment.
+    pub fn handle(&mut self, now: Time, input: ModernInput) {
+        self.now = self.now.max(now);
+        match input {
+            ModernInput::Client(channel, frame) => self.on_frame(channel, frame),
+            ModernInput::Left(channel) => self.on_left(channel),
+            ModernInput::Withdrawn(channel) => self.on_withdrawn(channel),
+            ModernInput::Modern(target, channel, message) => {
+                self.on_modern(target, channel, message);
+            }
+            ModernInput::Server(target, channel, message) => {
+                self.on_bridge(Input::Server(target, channel, message));
+            }
+            ModernInput::Refused(target, why) => self.on_bridge(Input::Refused(target, why)),
+            ModernInput::LegEnded(target) => self.on_bridge(Input::LegEnded(target)),
+            ModernInput::Roster(roster) => self.on_roster(roster),
+            ModernInput::Shutdown => self.end_streams(),
+            ModernInput::Tick => self.on_bridge(Input::Tick),
+        }
+    }
+
+    /// The next thing to do, if there is one.
+    pub fn poll(&mut self) -> Option<ModernOutput> {
+        self.out.pop_front()
+    }
+
+    /// When [`ModernInput::Tick`] is due at the latest.
+    pub fn deadline(&self) -> Option<Time> {
+        self.bridge.deadline()
+    }
+
+    /// Requests that clients wait for.
+    pub fn in_flight(&self) -> usize {
+        self.calls.len()
+    }
+
+    fn on_frame(&mut self, channel: Channel, frame: Frame) {
+        let message = match frame {
+            Frame::Message(message) => message,
+            Frame::Defect(defect) => {
+                let refusal = ServerRefusal::defect(&defect);
+                return self.refuse(channel, &defect.id_json, &refusal);
+            }
+            // There are no batches in this revision.
+            Frame::Batch(_) | Frame::TooLong(_) => return self.done(channel),
+        };
+        match message.kind() {
+            Kind::Request => self.on_request(channel, &message),
+            // None of them is about anything that we have.
+            Kind::Notification | Kind::Response => self.done(channel),
+        }
+    }
+
+    fn on_request(&mut self, channel: Channel, message: &Message) {
+        if let Some(refusal) = self.objection(message) {
+            return self.refuse(channel, message.id_json(), &refusal);
+        }
+        match message.method() {
+            "server/discover" => self.discover(channel, message),
+            "subscriptions/listen" => self.listen(channel, message),
+            name if List::of_method(name).is_some() => self.bridge_over(channel, message),
+            _ => self.pass(channel, message),
+        }
+    }
+
+    fn objection(&self, message: &Message) -> Option<ServerRefusal> {
+        let introduction = match message.is_modern() {
+            true => Introduction::read(message.meta().unwrap_or_default()).err(),
+            false => Some(ServerRefusal::uninitialized(message.method())),
+        };
+        if introduction.is_some() {
+            return introduction;
+        }
+        if method::is_legacy_request(message.method()) {
+            return Some(ServerRefusal::method_not_found(message.method()));
+        }
+        let limits = &self.policy.limits;
+        let streams = self.streams.len() >= limits.subscriptions;
+        let full =
+            self.calls.len() >= limits.calls || message.is("subscriptions/listen") && streams;
+        full.then(|| ServerRefusal::overloaded(message.method()))
+    }
+
+    fn refuse(&mut self, channel: Channel, id_json: &[u8], refusal: &ServerRefusal) {
+        let error = refusal.error.to_json();
+        self.answer(channel, Message::failure(id_json, error.as_bytes()));
+    }
+
+    /// Sends the one answer that a channel is for.
+    fn answer(&mut self, channel: Channel, message: Message) {
+        self.out.push_back(ModernOutput::Send(channel, message));
+        self.done(channel);
+    }
+
+    fn done(&mut self, channel: Channel) {
+        self.out.push_back(ModernOutput::Done(channel));
+    }
+
+    fn discover(&mut self, channel: Channel, message: &Message) {
+        let instructions = self
+            .roster
+            .instructions()
+            .map_or_else(String::new, |words| {
+                format!(r#","instructions":{}"#, Value::from(words))
+            });
+        // What it says may be different in a moment.
+        let about = format!(
+            r#"{{"resultType":"complete","supportedVersions":["{}"],"capabilities":{},"ttlMs":0,"cacheScope":"private","_meta":{{"{}":{}}}{instructions}}}"#,
+            version::MODERN,
+            String::from_utf8_lossy(&self.roster.capabilities().to_json()),
+            meta::SERVER_INFO,
+            server_info(),
+        );
+        self.answer(
+            channel,
+            Message::response(message.id_json(), about.as_bytes()),
+        );
+    }
+
+    /// Passes a request to the server it is about, which may turn out to be a legacy one.
+    fn pass(&mut self, channel: Channel, message: &Message) {
+        let resolved = match self.bridge.resolve(message) {
+            Ok(resolved) => resolved,
+            // It may be something of a server that was never seen: the bridge waits for that, or says what is wrong.
+            Err(_) => return self.bridge_over(channel, message),
+        };
+        let target = resolved.target;
+        let way = match self.eras.get(&target) {
+            Some(Era::Legacy) => return self.bridge_over(channel, message),
+            Some(Era::Modern) => Way::Modern(target),
+            None => Way::Tried(target, message.clone()),
+        };
+        self.enter(channel, message, way);
+        self.out
+            .push_back(ModernOutput::Request(target, channel, resolved.message));
+    }
+
+    fn enter(&mut self, channel: Channel, message: &Message, way: Way) {
+        let call = Call {
+            id_json: Bytes::copy_from_slice(message.id_json()),
+            method: message.method().into(),
+            token: message
+                .meta_progress_token_json()
+                .map(Bytes::copy_from_slice),
+            way,
+        };
+        self.calls.insert(channel, call);
+    }
+
+    /// Sends a request over the bridge.
+    fn bridge_over(&mut self, channel: Channel, message: &Message) {
+        self.numbers += 1;
+        let number = self.numbers;
+        let id = Id::Int(number as i64);
+        self.enter(channel, message, Way::Bridged(id));
+        self.bridged.insert(number, channel);
+        let has_token = message.meta_progress_token_json().is_some();
+        let mut bridged = message
+            .clone()
+            .with_id(number.to_string().as_bytes())
+            .with_meta(&legacy_meta(message));
+        if has_token {
+            bridged = bridged.with_meta_progress_token(number.to_string().as_bytes());
+        }
+        self.on_bridge(Input::Client(channel, Frame::Message(bridged)));
+    }
+
+    /// Tells the bridge something, and does what it says.
+    fn on_bridge(&mut self, input: Input) {
+        self.bridge.handle(self.now, input);
+        while let Some(output) = self.bridge.poll() {
+            let output = match output {
+                Output::Open(target) => ModernOutput::Open(target),
+                Output::Close(target) => ModernOutput::Close(target),
+                Output::Hear(target, channel, message) => {
+                    ModernOutput::Hear(target, channel, message)
+                }
+                Output::Learned(target, offer) => ModernOutput::Learned(target, offer),
+                Output::Send(_, message) | Output::Offer(_, message) => {
+                    self.on_bridged(message);
+                    continue;
+                }
+                // A request is done with its answer.
+                Output::Done(_) => continue,
+            };
+            self.out.push_back(output);
+        }
+    }
+
+    /// Something came back over the bridge.
+    fn on_bridged(&mut self, message: Message) {
+        let number = |id: Option<&Id>| match id {
+            Some(Id::Int(number)) => u64::try_from(*number).ok(),
+            _ => None,
+        };
+        match message.kind() {
+            Kind::Response => {
+                let channel = number(message.id()).and_then(|number| self.bridged.remove(&number));
+                let Some(call) = channel.and_then(|channel| self.calls.remove(&channel)) else {
+                    return;
+                };
+                let answer = match message.result() {
+                    Some(result) => {
+                        let marks = Marks::missing(&call.method, result);
+                        let info = server_info().to_string();
+                        result::response(&call.id_json, result, marks, info.as_bytes())
+                    }
+                    None => message.with_id(&call.id_json),
+                };
+                if let Some(channel) = channel {
+                    self.answer(channel, answer);
+                }
+            }
+            Kind::Notification if message.is("notifications/progress") => {
+                let token = message.progress_token();
+                let channel = number(token.as_ref()).and_then(|it| self.bridged.get(&it).copied());
+                let token = channel.and_then(|it| self.calls.get(&it)?.token.clone());
+                if let Some((channel, token)) = channel.zip(token) {
+                    let message = message.with_progress_token(&token);
+                    self.out.push_back(ModernOutput::Send(channel, message));
+                }
+            }
+            Kind::Notification if message.is("notifications/resources/updated") => {
+                let uri = message.uri().unwrap_or_default().into_owned();
+                let member = format!(r#","uri":{}"#, json!(uri));
+                let wants = |stream: &Stream| stream.resources.contains(&*uri);
+                self.tell_streams(message.method(), &member, wants);
+            }
+            // Changes of lists are told by the roster; log messages belong to a request, and nothing says to which.
+            Kind::Notification | Kind::Request => {}
+        }
+    }
+
+    /// A modern server said something on the channel of a request.
+    fn on_modern(&mut self, target: TargetId, channel: Channel, message: Message) {
+        let is_its =
+            |call: &Call| matches!(call.way, Way::Modern(at) | Way::Tried(at, _) if at == target);
+        if !self.calls.get(&channel).is_some_and(is_its) {
+            return;
+        }
+        if message.kind() != Kind::Response {
+            return self.out.push_back(ModernOutput::Send(channel, message));
+        }
+        let Some(call) = self.calls.remove(&channel) else {
+            return;
+        };
+        match call.way {
+            Way::Tried(_, original) if is_unsupported(&message) => {
+                self.eras.insert(target, Era::Legacy);
+                return self.bridge_over(channel, &original);
+            }
+            Way::Tried(..) if !is_ours(&message) => drop(self.eras.insert(target, Era::Modern)),
+            _ => {}
+        }
+        self.answer(channel, message);
+    }
+
+    /// A client closed its channel: what is on it is cancelled.
+    fn on_left(&mut self, channel: Channel) {
+        self.close_stream(channel);
+        let Some(call) = self.calls.remove(&channel) else {
+            return;
+        };
+        self.abandon(channel, call.way);
+    }
+
+    fn abandon(&mut self, channel: Channel, way: Way) {
+        match way {
+            Way::Modern(target) | Way::Tried(target, _) => {
+                self.out.push_back(ModernOutput::Leave(target, channel));
+            }
+            Way::Bridged(id) => {
+                if let Id::Int(number) = id {
+                    self.bridged.remove(&(number as u64));
+                }
+                let params = format!(r#"{{"requestId":{}}}"#, id.to_json());
+                let cancel = Message::notification("notifications/cancelled", params.as_bytes());
+                self.on_bridge(Input::Client(Channel::MAIN, Frame::Message(cancel)));
+            }
+        }
+    }
+
+    fn on_withdrawn(&mut self, channel: Channel) {
+        let refusal = |method: &str| ServerRefusal::token_withdrawn(method, Outcome::Unknown);
+        if let Some(stream) = self.close_stream(channel) {
+            self.refuse(channel, &stream.id_json, &refusal("subscriptions/listen"));
+        }
+        if let Some(call) = self.calls.remove(&channel) {
+            self.refuse(channel, &call.id_json, &refusal(&call.method));
+            self.abandon(channel, call.way);
+        }
+    }
+
+    fn on_roster(&mut self, roster: Arc<Roster>) {
+        self.roster = roster.clone();
+        self.eras.retain(|target, _| roster.contains(*target));
+        self.on_bridge(Input::Roster(roster));
+        let digests = List::ALL.map(|list| self.roster.digest(list));
+        let changed = |list: &List| digests[*list as usize] != self.digests[*list as usize];
+        let changed: Vec<List> = List::ALL.into_iter().filter(changed).collect();
+        self.digests = digests;
+        let mut methods: Vec<&str> = changed.iter().map(|list| list.changed_method()).collect();
+        methods.dedup();
+        for method in methods {
+            let same = |list: &List| list.changed_method() == method;
+            self.tell_streams(method, "", |stream| stream.lists.iter().any(same));
+        }
+    }
+
+    /// Acknowledges a stream with what it will tell, and keeps it open (2026-07-28, subscriptions).
+    fn listen(&mut self, channel: Channel, message: &Message) {
+        let wanted = Filter::read(message.params().unwrap_or_default());
+        let lists: Vec<List> = [List::Tools, List::Prompts, List::Resources]
+            .into_iter()
+            .filter(|list| wanted.wants(*list))
+            .collect();
+        let reachable = |uri: &&String| self.roster.resource(uri).is_ok();
+        let resources: BTreeSet<Box<str>> = wanted
+            .resources
+            .iter()
+            .filter(reachable)
+            .map(|uri| uri.as_str().into())
+            .collect();
+        let known: usize = self.streams.values().map(|it| it.resources.len()).sum();
+        if known + resources.len() > self.policy.limits.subscriptions {
+            let refusal = ServerRefusal::overloaded(message.method());
+            return self.refuse(channel, message.id_json(), &refusal);
+        }
+        let mut agreed: Map<String, Value> = lists
+            .iter()
+            .map(|list| (list.filter_field().to_owned(), Value::Bool(true)))
+            .collect();
+        if !resources.is_empty() {
+            agreed.insert("resourceSubscriptions".into(), json!(resources));
+        }
+        let id_json = Bytes::copy_from_slice(message.id_json());
+        let meta = of_subscription(String::from_utf8_lossy(&id_json));
+        let params = format!(r#"{{{meta},"notifications":{}}}"#, Value::Object(agreed));
+        let method = "notifications/subscriptions/acknowledged";
+        let told = Message::notification(method, params.as_bytes());
+        self.out.push_back(ModernOutput::Send(channel, told));
+        for uri in &resources {
+            let count = self.followed.entry(uri.clone()).or_default();
+            *count += 1;
+            if *count == 1 {
+                self.follow("resources/subscribe", uri);
+            }
+        }
+        let stream = Stream {
+            id_json,
+            lists,
+            resources,
+        };
+        self.streams.insert(channel, stream);
+    }
+
+    /// Follows a resource over the bridge, or no longer. Nobody waits for the answer.
+    fn follow(&mut self, method: &str, uri: &str) {
+        self.numbers += 1;
+        let params = json!({ "uri": uri }).to_string();
+        let id = self.numbers.to_string();
+        let request = Message::request(id.as_bytes(), method, params.as_bytes());
+        self.on_bridge(Input::Client(Channel::MAIN, Frame::Message(request)));
+    }
+
+    fn close_stream(&mut self, channel: Channel) -> Option<Stream> {
+        let stream = self.streams.remove(&channel)?;
+        for uri in &stream.resources {
+            let Some(count) = self.followed.get_mut(uri) else {
+                continue;
+            };
+            *count -= 1;
+            if *count == 0 {
+                self.followed.remove(uri);
+                self.follow("resources/unsubscribe", uri);
+            }
+        }
+        Some(stream)
+    }
+
+    fn tell_streams(&mut self, method: &str, more: &str, wants: impl Fn(&Stream) -> bool) {
+        for (channel, stream) in self.streams.iter().filter(|(_, stream)| wants(stream)) {
+            let meta = of_subscription(String::from_utf8_lossy(&stream.id_json));
+            let params = format!("{{{meta}{more}}}");
+            let message = Message::notification(method, params.as_bytes());
+            self.out.push_back(ModernOutput::Send(*channel, message));
+        }
+    }
+
+    /// Each stream ends with its answer, which says that it ended gracefully.
+    fn end_streams(&mut self) {
+        for (channel, stream) in std::mem::take(&mut self.streams) {
+            let meta = of_subscription(String::from_utf8_lossy(&stream.id_json));
+            let result = format!(r#"{{"resultType":"complete",{meta}}}"#);
+            self.answer(
+                channel,
+                Message::response(&stream.id_json, result.as_bytes()),
+            );
+        }
+        self.followed.clear();
+    }
+}
+
+/// The metadata of a modern request without what only this revision knows.
+fn legacy_meta(message: &Message) -> Vec<u8> {
+    let meta = message.meta().unwrap_or(b"{}");
+    let mut meta: Map<String, Value> = serde_json::from_slice(meta).unwrap_or_default();
+    meta.retain(|key, _| !key.starts_with("io.modelcontextprotocol/"));
+    Value::Object(meta).to_string().into_bytes()
+}
+
+/// Whether this says that the server knows legacy revisions only. It was not sent there.
+fn is_unsupported(answer: &Message) -> bool {
+    let error = answer.error().unwrap_or_default();
+    memmem::find(error, br#""outlive":{"kind":"unsupported""#).is_some()
+}
+
+/// Whether this error is one of ours, and so tells nothing about the server.
+fn is_ours(answer: &Message) -> bool {
+    let error = answer.error().unwrap_or_default();
+    memmem::find(error, br#""outlive":{"kind""#).is_some()
+}

@@ -1,0 +1,236 @@
+//! Whose a request is, and under which name.
+
+use serde_json::Value;
+
+use crate::gateway::TargetId;
+use crate::message::{Message, Reference};
+use crate::server::Channel;
+use crate::server::refusal::ServerRefusal;
+
+use super::Router;
+use super::table::What;
+
+/// Where a request goes.
+pub(super) struct Resolved {
+    pub(super) target: TargetId,
+    /// As its server knows it.
+    pub(super) message: Message,
+    what: What,
+}
+
+impl Router {
+    /// Passes a request to the server it is about. If none is known to have what it names, a server that was never seen
+    /// may be waited for.
+    pub(super) fn route(&mut self, channel: Channel, message: &Message, may_wait: bool) {
+        match self.resolve(message) {
+            Ok(resolved) => {
+                if let What::Subscribe(uri) = &resolved.what
+                    && !self.follow(resolved.target, uri, &message.uri().unwrap_or_default())
+                {
+                    let refusal = ServerRefusal::overloaded(message.method());
+                    return self.refuse(channel, message.id_json(), &refusal);
+                }
+                self.call(resolved.target, channel, resolved.message, resolved.what);
+            }
+            Err(refusal) => {
+                self.reach_unknown();
+                if !may_wait || !self.wait(channel, message) {
+                    self.refuse(channel, message.id_json(), &refusal);
+                }
+            }
+        }
+    }
+
+    pub(super) fn resolve(&self, message: &Message) -> Result<Resolved, ServerRefusal> {
+        let method = message.method();
+        match method {
+            "tools/call" => {
+                let name = message.name().unwrap_or_default();
+                let found = self.roster.tool(&name);
+                let found = found.ok_or_else(|| self.nobody_has("tool", &name))?;
+                let what = match message.has_task() {
+                    true => What::Task,
+                    false => What::Plain,
+                };
+                Ok(Resolved {
+                    target: found.target,
+                    message: message.clone().with_name(&quoted(found.item.key())),
+                    what,
+                })
+            }
+            "prompts/get" => {
+                let name = message.name().unwrap_or_default();
+                let found = self.roster.prompt(&name);
+                let found = found.ok_or_else(|| self.nobody_has("prompt", &name))?;
+                Ok(Resolved {
+                    target: found.target,
+                    message: message.clone().with_name(&quoted(found.item.key())),
+                    what: What::Plain,
+                })
+            }
+            "resources/read" | "resources/subscribe" | "resources/unsubscribe" => {
+                let uri = message.uri().unwrap_or_default();
+                let (target, uri) = self.resource(&uri)?;
+                let what = match method {
+                    "resources/subscribe" => What::Subscribe(uri.clone()),
+                    "resources/unsubscribe" => What::Unsubscribe(uri.clone()),
+                    _ => What::Plain,
+                };
+                Ok(Resolved {
+                    target,
+                    message: message.clone().with_uri(&quoted(&uri)),
+                    what,
+                })
+            }
+            "completion/complete" => self.completion(message),
+            "tasks/list" => Err(ServerRefusal::invalid_params(format!(
+                "`tasks/list` was not executed: {}",
+                self.which_server()
+            )))
+            .or_else(|refusal| self.only(message).ok_or(refusal)),
+            _ if method.starts_with("tasks/") => {
+                let task = task_id(message.params().unwrap_or_default());
+                let known = task.and_then(|task| self.task_owner(&task));
+                match known {
+                    Some(target) => Ok(plain(target, message)),
+                    None => self.only(message).ok_or_else(|| {
+                        ServerRefusal::invalid_params(
+                            "No server is known to have this task.".into(),
+                        )
+                    }),
+                }
+            }
+            _ => self.only(message).ok_or_else(|| {
+                let mut refusal = ServerRefusal::method_not_found(method);
+                let sentence = format!("{}. {}", refusal.error.message, self.which_server());
+                refusal.error.message = sentence.into();
+                refusal
+            }),
+        }
+    }
+
+    fn completion(&self, message: &Message) -> Result<Resolved, ServerRefusal> {
+        match message.reference() {
+            Some(Reference::Prompt(name)) => {
+                let found = self.roster.prompt(&name);
+                let found = found.ok_or_else(|| self.nobody_has("prompt", &name))?;
+                Ok(Resolved {
+                    target: found.target,
+                    message: message
+                        .clone()
+                        .with_reference_name(&quoted(found.item.key())),
+                    what: What::Plain,
+                })
+            }
+            Some(Reference::Resource(uri)) => {
+                let (target, uri) = match self.roster.template(&uri) {
+                    Some(found) => (found.target, Box::from(found.item.key())),
+                    None => self.resource(&uri)?,
+                };
+                Ok(Resolved {
+                    target,
+                    message: message.clone().with_reference_uri(&quoted(&uri)),
+                    what: What::Plain,
+                })
+            }
+            None => Err(ServerRefusal::invalid_params(
+                "`params.ref` must name a prompt or a resource.".into(),
+            )),
+        }
+    }
+
+    /// The server that has this resource, and how it calls it.
+    fn resource(&self, uri: &str) -> Result<(TargetId, Box<str>), ServerRefusal> {
+        match self.roster.resource(uri) {
+            Ok((target, original)) => Ok((target, original.into())),
+            Err(why) => Err(ServerRefusal::invalid_params(why.to_string())),
+        }
+    }
+
+    /// A request that says nothing about whose it is goes to the only server there is.
+    fn only(&self, message: &Message) -> Option<Resolved> {
+        let mut servers = self.roster.servers();
+        let (only, more) = (servers.next()?, servers.next());
+        more.is_none().then(|| plain(only.0, message))
+    }
+
+    fn which_server(&self) -> String {
+        "Several servers stand behind this address, and the request does not say which of them it is for. Each of them \
+         alone is at its own address."
+            .into()
+    }
+
+    fn nobody_has(&self, what: &str, name: &str) -> ServerRefusal {
+        let shown = &name[..name.floor_char_boundary(200)];
+        let mut sentence = format!("Unknown {what}: {shown:?}. It was not executed.");
+        let unknown: Vec<&str> = self
+            .roster
+            .unknown()
+            .map(|(_, name)| name)
+            .take(5)
+            .collect();
+        match unknown.is_empty() {
+            true => sentence.push_str(" List again to see what there is."),
+            false => {
+                sentence.push_str(" Nothing is known yet of ");
+                sentence.push_str(&unknown.join(", "));
+                sentence.push_str(", which could not be reached so far; call again later.");
+            }
+        }
+        ServerRefusal::invalid_params(sentence)
+    }
+
+    pub(super) fn task_owner(&self, task: &str) -> Option<TargetId> {
+        let mut tasks = self.tasks.iter();
+        tasks
+            .find(|(id, _)| **id == *task)
+            .map(|(_, target)| *target)
+    }
+
+    /// Remembers whose task this is.
+    pub(super) fn remember_task(&mut self, target: TargetId, result: &[u8]) {
+        let result: Value = serde_json::from_slice(result).unwrap_or_default();
+        let Some(task) = result["task"]["taskId"].as_str() else {
+            return;
+        };
+        if self.tasks.len() >= self.policy.limits.tasks {
+            self.tasks.pop_front();
+        }
+        self.tasks.push_back((task.into(), target));
+    }
+
+    /// The client follows a resource. False if it follows as many as it may.
+    fn follow(&mut self, target: TargetId, uri: &str, exposed: &str) -> bool {
+        if self.subscriptions() >= self.policy.limits.subscriptions {
+            return false;
+        }
+        self.reach(target);
+        if let Some(leg) = self.legs.get_mut(&target) {
+            leg.subscriptions.insert(uri.into(), exposed.into());
+        }
+        true
+    }
+
+    pub(super) fn unfollow(&mut self, target: TargetId, uri: &str) {
+        if let Some(leg) = self.legs.get_mut(&target) {
+            leg.subscriptions.remove(uri);
+        }
+    }
+}
+
+fn plain(target: TargetId, message: &Message) -> Resolved {
+    Resolved {
+        target,
+        message: message.clone(),
+        what: What::Plain,
+    }
+}
+
+fn quoted(text: &str) -> Vec<u8> {
+    Value::from(text).to_string().into_bytes()
+}
+
+fn task_id(params: &[u8]) -> Option<String> {
+    let params: Value = serde_json::from_slice(params).unwrap_or_default();
+    params["taskId"].as_str().map(str::to_owned)
+}

@@ -1,0 +1,7 @@
+//! The router: one client before many servers.
+
+mod isolation;
+mod lists;
+mod modern;
+mod rig;
+mod routes;
