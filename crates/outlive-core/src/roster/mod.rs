@@ -21,12 +21,15 @@
 //! | `pin`, `difference` | definitions that were accepted, and what differs from them |
 
 mod capabilities;
+mod difference;
+mod encoding;
 mod glob;
 mod instructions;
 mod listed;
 mod naming;
 mod offer;
 mod page;
+mod pin;
 mod resource;
 mod template;
 mod view;
@@ -36,9 +39,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 pub use self::capabilities::Capabilities;
+pub use self::difference::{Change, Difference};
+pub use self::encoding::OfferError;
 pub use self::naming::{Naming, Prefix};
 pub use self::offer::{Item, MOST_BYTES, Offer, read_page};
 pub use self::page::{BadCursor, Page};
+pub use self::pin::{Pinned, pin};
 pub use self::resource::ResourceError;
 pub use self::view::{Filter, ToolFilter, View};
 
