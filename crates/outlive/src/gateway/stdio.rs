@@ -112,7 +112,7 @@ impl StdioHost {
         // Before anything is said: nothing is kept for nobody.
         let lease = replay.listen();
         upstreams.keep_time();
-        let principal = Principal::default();
+        let principal = Principal::Anyone;
         let router = RouterSession::new(upstreams, catalogue, 0, principal, replay.clone());
         let limits = upstreams.targets.iter().map(|it| it.policy.limits);
         let message = limits.clone().map(|it| it.message).max();
