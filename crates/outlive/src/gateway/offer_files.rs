@@ -88,7 +88,10 @@ impl OfferFiles {
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let mut builder = DirBuilder::new();
-        builder.recursive(true).mode(0o700).create(&self.directory)?;
+        builder
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.directory)?;
         self.make_room(path);
         // Another gateway may be about to write the same file.
         let draft = path.with_extension(format!("{}.draft", std::process::id()));

@@ -61,7 +61,9 @@ impl Backend for Routes {
         let upstreams = self.0.clone();
         let target = match self.place(endpoint) {
             Place::Target(target) => target,
-            Place::Router(catalogue, view) => return routed(&upstreams, catalogue, view, replay, kind),
+            Place::Router(catalogue, view) => {
+                return routed(&upstreams, catalogue, view, replay, kind);
+            }
         };
         match kind {
             Kind::Shared => {

@@ -310,9 +310,7 @@ impl RouterSession {
     /// Takes a leg out, if it is still the one of its target.
     fn remove(&self, leg: LegId) -> Option<Leg> {
         let mut legs = self.legs();
-        legs.by_target
-            .get(&leg.target)
-            .filter(|it| it.id == leg)?;
+        legs.by_target.get(&leg.target).filter(|it| it.id == leg)?;
         legs.by_target.remove(&leg.target)
     }
 
@@ -470,7 +468,11 @@ impl Route for RouterSession {
 
     fn servers(&self) -> Vec<u64> {
         let legs = self.legs();
-        let clients: Vec<_> = legs.by_target.values().map(|it| it.client.clone()).collect();
+        let clients: Vec<_> = legs
+            .by_target
+            .values()
+            .map(|it| it.client.clone())
+            .collect();
         drop(legs);
         clients.iter().flat_map(|client| client.servers()).collect()
     }
@@ -529,7 +531,8 @@ async fn wait_for_room(
 
 fn shutting_down() -> RpcError {
     let outcome = Outcome::NotSent;
-    let sentence = "The gateway is shutting down. Nothing was executed. Connect again when it is back.";
+    let sentence =
+        "The gateway is shutting down. Nothing was executed. Connect again when it is back.";
     refusal(&Error::ShuttingDown { outcome }, sentence.into())
 }
 

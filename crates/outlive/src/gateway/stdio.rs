@@ -261,7 +261,11 @@ impl StdioHost {
     /// server to start has longer, as with [`run`](crate::run()).
     fn drain(&mut self) {
         let is_ready = |state: &State| matches!(state, State::Ready { .. });
-        let ready = self.gateway.upstreams().iter().all(|it| is_ready(&it.state));
+        let ready = self
+            .gateway
+            .upstreams()
+            .iter()
+            .all(|it| is_ready(&it.state));
         let policies = self.gateway.upstreams.targets.iter().map(|it| &it.policy);
         let longest = policies.map(|policy| match ready {
             true => policy.drain,

@@ -163,8 +163,8 @@ fn names_are_segments_of_a_path_and_differ() {
 }
 
 #[test]
-fn one_of_several_is_at_its_own_path_too() {
+fn all_of_several_are_at_the_path_itself_and_each_at_its_own() {
     let alone = Gateway::of([("a", builder("a"))]).build().expect("one");
-    assert_eq!(alone.backend(1).0.paths("/mcp"), ["/a/mcp"]);
+    assert_eq!(alone.backend(1).0.paths("/mcp"), ["/mcp", "/a/mcp"]);
     assert_eq!(builder("a").build().backend(1).0.paths("/mcp"), ["/mcp"]);
 }

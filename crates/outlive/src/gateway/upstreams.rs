@@ -134,7 +134,10 @@ impl Upstreams {
         drop(machine);
         // Not before: a runtime that is being dropped ends a session in this very moment.
         for (target, upstream) in started {
-            let name = self.catalogue.is_some().then_some(&*self.targets[target.0].name);
+            let name = self
+                .catalogue
+                .is_some()
+                .then_some(&*self.targets[target.0].name);
             self.observer.began(upstream.id.0, name);
             let downstream = GatewayDownstream::new(upstream, target, self);
             self.targets[target.0].drive(downstream, self.reaper.clone());
