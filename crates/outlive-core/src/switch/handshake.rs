@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::error::{Error, Refusal as SessionRefusal};
-use crate::message::{Id, Kind, Message};
+use crate::message::{Id, Message};
 use crate::protocol::{code, meta, version};
 use crate::server::Channel;
 use crate::server::refusal::ServerRefusal;
@@ -352,14 +352,6 @@ fn anybody() -> String {
         meta::CLIENT_INFO,
         meta::CLIENT_CAPABILITIES
     )
-}
-
-/// The answer to a modern request where only sessions are answered, if it is one.
-pub fn sessions_only(message: &Message) -> Option<Message> {
-    let why = "This endpoint answers sessions only";
-    let refusal = legacy_only(message.method(), why);
-    let is_request = message.kind() == Kind::Request;
-    is_request.then(|| Message::failure(message.id_json(), refusal.error.to_json().as_bytes()))
 }
 
 /// In words that make a client which knows both eras fall back to `initialize`.

@@ -66,7 +66,6 @@ use crate::server::{Channel, Level};
 use crate::session::AbandonReason;
 
 pub use client::{overloaded_notification, shutting_down};
-pub use handshake::sessions_only;
 
 use abandoned::Abandoned;
 use candidate::Spoken;

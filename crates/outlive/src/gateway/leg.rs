@@ -37,9 +37,18 @@ pub(super) enum Heard {
     Ended,
 }
 
+/// What a leg is to its server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LegKind {
+    /// A client with a session.
+    Session(LegId),
+    /// Clients without one, before all servers that there are for those.
+    Pooled(TargetId),
+}
+
 /// The end of a leg that its server's session speaks to.
 pub(super) struct LegPort {
-    id: LegId,
+    kind: LegKind,
     strand: Arc<Strand<Work>>,
     router: Weak<RouterSession>,
     /// Where what the server says goes in the end.
@@ -50,13 +59,13 @@ pub(super) struct LegPort {
 
 impl LegPort {
     pub(super) fn new(
-        id: LegId,
+        kind: LegKind,
         strand: Arc<Strand<Work>>,
         router: Weak<RouterSession>,
         replay: Arc<ReplayBuffer>,
     ) -> LegPort {
         LegPort {
-            id,
+            kind,
             strand,
             router,
             replay,
@@ -74,17 +83,21 @@ impl LegPort {
     }
 
     pub(super) fn send(&self, channel: Channel, message: Message) {
-        if !self.is_sealed() {
-            let bytes = message.bytes().len();
-            let heard = Heard::Said(channel, message);
-            self.strand.push(Work::Leg(self.id, heard), bytes);
-        }
+        let bytes = message.bytes().len();
+        let work = match self.kind {
+            LegKind::Session(_) if self.is_sealed() => return,
+            LegKind::Session(leg) => Work::Leg(leg, Heard::Said(channel, message)),
+            LegKind::Pooled(target) => Work::Pooled(target, channel, message),
+        };
+        self.strand.push(work, bytes);
     }
 
     /// The session with the server has ended.
     pub(super) fn seal(&self) {
-        if !self.sealed.swap(true, Ordering::AcqRel) {
-            self.strand.push(Work::Leg(self.id, Heard::Ended), 0);
+        if let LegKind::Session(leg) = self.kind
+            && !self.sealed.swap(true, Ordering::AcqRel)
+        {
+            self.strand.push(Work::Leg(leg, Heard::Ended), 0);
         }
     }
 

@@ -29,7 +29,7 @@
 //! | `target`, `unstartable` | where servers come from |
 //! | `several` | several targets and their names |
 //! | `upstream_session`, `usage` | one server and its clients |
-//! | `router_session`, `strand` | one client before all servers |
+//! | `router_session`, `router_rules`, `strand` | one client before all servers |
 //! | `outlet`, `leg` | the way from a server to a client, or to a router |
 //! | `catalogue`, `offer_files` | what servers offer, remembered |
 //! | `process`, `stdio` | a process of its own: signals, or one host on standard streams |
@@ -43,6 +43,7 @@ mod outlet;
 mod pages;
 mod process;
 mod route;
+mod router_rules;
 mod router_session;
 mod several;
 mod stdio;

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use super::catalogue::Catalogue;
 use super::outlet::{Outlet, Woken};
-use super::router_session::RouterSession;
+use super::router_session::{RouterSession, Whose};
 use super::target::Target;
 use super::upstream_session::{EVERYBODY, UpstreamSession};
 use super::upstreams::Upstreams;
@@ -62,7 +62,11 @@ impl Backend for Routes {
         let target = match self.place(endpoint) {
             Place::Target(target) => target,
             Place::Router(catalogue, view) => {
-                return routed(&upstreams, catalogue, view, replay, kind);
+                let whose = match kind {
+                    Kind::Session(principal, _) => Whose::Session(principal),
+                    Kind::Shared => Whose::Requests,
+                };
+                return RouterSession::new(&upstreams, catalogue, view, whose, replay);
             }
         };
         match kind {
@@ -94,58 +98,6 @@ impl Backend for Routes {
 
     fn pages(&self) -> Option<&dyn Pages> {
         Some(&*self.0)
-    }
-}
-
-/// A router for one legacy client, or for all modern ones.
-fn routed(
-    upstreams: &Arc<Upstreams>,
-    catalogue: &Arc<Catalogue>,
-    view: usize,
-    replay: Arc<ReplayBuffer>,
-    kind: Kind<'_>,
-) -> Arc<dyn Route> {
-    match kind {
-        Kind::Session(principal, _) => {
-            RouterSession::new(upstreams, catalogue, view, principal, replay)
-        }
-        Kind::Shared => {
-            upstreams.serve_routed(&replay);
-            Arc::new(LegacyOnly {
-                upstreams: upstreams.clone(),
-                replay,
-            })
-        }
-    }
-}
-
-/// Everybody whose requests speak for themselves, where only sessions are answered.
-struct LegacyOnly {
-    upstreams: Arc<Upstreams>,
-    replay: Arc<ReplayBuffer>,
-}
-
-impl Route for LegacyOnly {
-    fn hear(&self, channel: Channel, frame: Frame, _: &Arc<Arrival>) -> bool {
-        if let Some(refusal) = frame.message().and_then(switch::sessions_only) {
-            self.replay.send(channel, refusal);
-        }
-        self.replay.done(channel);
-        true
-    }
-
-    fn left(&self, _channel: Channel) {}
-
-    fn withdraw(&self, _channel: Channel) {}
-
-    fn is_busy(&self) -> bool {
-        false
-    }
-
-    fn end(&self) {}
-
-    fn shutdown(&self) {
-        self.upstreams.shutdown();
     }
 }
 

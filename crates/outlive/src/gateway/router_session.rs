@@ -1,4 +1,4 @@
-//! One router, its client, and its legs to servers.
+//! One router, its client or its modern clients, and its legs to servers.
 //!
 //! # Theory
 //!
@@ -28,37 +28,46 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use outlive_core::error::{Error, Limit, Outcome};
 use outlive_core::gateway::TargetId;
-use outlive_core::router::{Input, Output, Router};
+use outlive_core::router::Router;
+use outlive_core::router::modern::ModernRouter;
 use outlive_core::server::{Channel, RpcError};
 use outlive_core::session_table::Principal;
+use outlive_core::switch::{self, Client};
 use outlive_core::{Frame, Message, Time};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep_until, timeout};
 
 use super::catalogue::{Catalogue, Edition};
-use super::leg::{Heard, LegId, LegPort};
+use super::leg::{Heard, LegId, LegKind, LegPort};
 use super::outlet::Outlet;
 use super::route::LegacyClient;
+use super::router_rules::{Happened, Order, Rules};
 use super::strand::{Left, Strand};
 use super::upstreams::Upstreams;
-use crate::http_server::{Arrival, ReplayBuffer, Room, Route};
+use crate::http_server::{Arrival, Mirrored, ReplayBuffer, Room, Route, is_marked, of_schema};
 
 /// Something for a router to deal with.
 pub(super) enum Work {
     /// The client has sent this.
     Client(Channel, Frame),
+    /// The client of a modern request has closed its channel.
+    Left(Channel),
     /// The client is gone.
     Gone,
-    /// The token of the client was withdrawn.
-    Withdrawn,
+    /// The token was withdrawn that this channel was opened with; in a session, any of them.
+    Withdrawn(Channel),
     /// A leg has heard something.
     Leg(LegId, Heard),
+    /// A server for modern requests said this.
+    Pooled(TargetId, Channel, Message),
     /// There is room for a leg that waited, or there is none.
     Admission(LegId, Result<(), RpcError>),
     /// Servers offer something else.
     Edition(Edition),
     /// It is time.
     Tick,
+    /// The gateway ends.
+    Shutdown,
     /// All servers have ended, and none will be started.
     Over,
 }
@@ -99,13 +108,26 @@ struct Legs {
     numbers: u64,
 }
 
-/// One router and its client.
+/// Whom a router is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// One legacy client.
+    Session(Principal),
+    /// Everybody whose requests speak for themselves.
+    Requests,
+}
+
+/// One router and its client, or its clients.
 pub(super) struct RouterSession {
     this: Weak<RouterSession>,
     upstreams: Arc<Upstreams>,
     catalogue: Arc<Catalogue>,
     view: usize,
-    principal: Principal,
+    whose: Whose,
+    /// Who it is to servers for modern requests.
+    pooled: Client,
+    /// The ways from these, once there are any.
+    ports: Mutex<BTreeMap<TargetId, Outlet>>,
     /// What is sent to the client.
     replay: Arc<ReplayBuffer>,
     strand: Arc<Strand<Work>>,
@@ -117,35 +139,32 @@ pub(super) struct RouterSession {
     withdrawn: AtomicBool,
 }
 
-struct Rules {
-    router: Router,
-    /// The number of the roster that it has.
-    edition: u64,
-}
-
 impl RouterSession {
     /// A router for a client that is told things through this buffer. To be called inside the runtime.
     pub(super) fn new(
         upstreams: &Arc<Upstreams>,
         catalogue: &Arc<Catalogue>,
         view: usize,
-        principal: Principal,
+        whose: Whose,
         replay: Arc<ReplayBuffer>,
     ) -> Arc<RouterSession> {
-        let edition = catalogue.edition(view);
+        let Edition { number, roster } = catalogue.edition(view);
         let policy = upstreams.router_policy.clone();
+        let rules = match whose {
+            Whose::Session(_) => Rules::of_session(Router::new(policy, roster), number),
+            Whose::Requests => Rules::of_requests(ModernRouter::new(policy, roster), number),
+        };
         let session = Arc::new_cyclic(|this| RouterSession {
             this: this.clone(),
             upstreams: upstreams.clone(),
             catalogue: catalogue.clone(),
             view,
-            principal,
+            whose,
+            pooled: upstreams.fresh_client(),
+            ports: Mutex::default(),
             replay,
             strand: Arc::default(),
-            rules: Mutex::new(Rules {
-                router: Router::new(policy, edition.roster),
-                edition: edition.number,
-            }),
+            rules: Mutex::new(rules),
             legs: Mutex::default(),
             timer: Mutex::default(),
             in_flight: AtomicUsize::new(0),
@@ -216,35 +235,45 @@ impl RouterSession {
         let mut next = self.input(work);
         while let Some(input) = next.take() {
             let mut rules = self.rules();
-            rules.router.handle(self.upstreams.now(), input);
+            rules.handle(self.upstreams.now(), input);
             // Before anybody can have read an answer.
-            let in_flight = rules.router.in_flight();
+            let in_flight = rules.in_flight();
             self.in_flight.store(in_flight, Ordering::Release);
             drop(rules);
             loop {
-                let output = self.rules().router.poll();
-                let Some(output) = output else {
+                let order = self.rules().poll();
+                let Some(order) = order else {
                     break;
                 };
-                next = self.carry_out(output).or(next);
+                next = self.carry_out(order).or(next);
             }
         }
-        let deadline = self.rules().router.deadline();
+        let deadline = self.rules().deadline();
         self.set_timer(deadline);
+        if self.whose == Whose::Requests {
+            // One that does not read is one that has left.
+            for channel in self.replay.take_lost() {
+                self.strand.push(Work::Left(channel), 0);
+            }
+        }
     }
 
     /// What something means to the rules, if anything.
-    fn input(&self, work: Work) -> Option<Input> {
+    fn input(&self, work: Work) -> Option<Happened> {
         match work {
-            Work::Client(channel, frame) => Some(Input::Client(channel, frame)),
-            Work::Gone => Some(Input::Gone),
-            Work::Withdrawn => Some(Input::Withdrawn),
+            Work::Client(channel, frame) => Some(Happened::Client(channel, frame)),
+            Work::Left(channel) => Some(Happened::Left(channel)),
+            Work::Gone => Some(Happened::Gone),
+            Work::Withdrawn(channel) => Some(Happened::Withdrawn(channel)),
             Work::Leg(leg, Heard::Said(channel, message)) => self
                 .is_current(leg)
-                .then(|| Input::Server(leg.target, channel, message)),
+                .then(|| Happened::Server(leg.target, channel, message)),
             Work::Leg(leg, Heard::Ended) => {
                 self.remove(leg)?.end(false);
-                Some(Input::LegEnded(leg.target))
+                Some(Happened::LegEnded(leg.target))
+            }
+            Work::Pooled(target, channel, message) => {
+                Some(Happened::Pooled(target, channel, message))
             }
             Work::Admission(leg, Ok(())) => {
                 self.admitted(leg);
@@ -252,10 +281,11 @@ impl RouterSession {
             }
             Work::Admission(leg, Err(why)) => {
                 self.remove(leg)?.end(false);
-                Some(Input::Refused(leg.target, why))
+                Some(Happened::Refused(leg.target, why))
             }
             Work::Edition(edition) => self.newer(edition),
-            Work::Tick => Some(Input::Tick),
+            Work::Tick => Some(Happened::Tick),
+            Work::Shutdown => Some(Happened::Shutdown),
             Work::Over => {
                 self.replay.flush();
                 self.replay.seal();
@@ -265,24 +295,30 @@ impl RouterSession {
     }
 
     /// Does what the rules say. Tells what follows for them.
-    fn carry_out(&self, output: Output) -> Option<Input> {
-        match output {
-            Output::Open(target) => return self.open(target),
-            Output::Close(target) => {
+    fn carry_out(&self, order: Order) -> Option<Happened> {
+        match order {
+            Order::Open(target) => return self.open(target),
+            Order::Close(target) => {
                 let leg = self.legs().by_target.remove(&target);
                 if let Some(leg) = leg {
                     leg.end(self.withdrawn.load(Ordering::Acquire));
                 }
             }
-            Output::Hear(target, channel, message) => self.hear_leg(target, channel, message),
-            Output::Send(channel, message) => self.replay.send(channel, message),
-            Output::Offer(channel, message) => {
+            Order::Hear(target, channel, message) => self.hear_leg(target, channel, message),
+            Order::Request(target, channel, message) => self.request(target, channel, message),
+            Order::Leave(target, channel) => {
+                for upstream in self.upstreams.pooled(target) {
+                    upstream.left(self.pooled, channel);
+                }
+            }
+            Order::Send(channel, message) => self.replay.send(channel, message),
+            Order::Offer(channel, message) => {
                 let heard = self.replay.is_read(Channel::MAIN);
                 let channel = if heard { Channel::MAIN } else { channel };
                 self.replay.send(channel, message);
             }
-            Output::Done(channel) => self.replay.done(channel),
-            Output::Learned(target, offer) => {
+            Order::Done(channel) => self.replay.done(channel),
+            Order::Learned(target, offer) => {
                 self.catalogue.learn(target, *offer);
                 // At once: whatever waits for it is next.
                 return self.newer(self.catalogue.edition(self.view));
@@ -291,13 +327,13 @@ impl RouterSession {
         None
     }
 
-    fn newer(&self, edition: Edition) -> Option<Input> {
+    fn newer(&self, edition: Edition) -> Option<Happened> {
         let mut rules = self.rules();
         if edition.number <= rules.edition {
             return None;
         }
         rules.edition = edition.number;
-        Some(Input::Roster(edition.roster))
+        Some(Happened::Roster(edition.roster))
     }
 
     fn is_current(&self, leg: LegId) -> bool {
@@ -315,23 +351,21 @@ impl RouterSession {
     }
 
     /// Opens a leg. Tells why that cannot be done.
-    fn open(&self, target: TargetId) -> Option<Input> {
+    fn open(&self, target: TargetId) -> Option<Happened> {
         let mut legs = self.legs();
         legs.numbers += 1;
         let number = legs.numbers;
         drop(legs);
         let id = LegId { target, number };
-        let port = LegPort::new(
-            id,
-            self.strand.clone(),
-            self.this.clone(),
-            self.replay.clone(),
-        );
-        let port = Arc::new(port);
+        let port = self.port(LegKind::Session(id));
+        let principal = match self.whose {
+            Whose::Session(principal) => principal,
+            Whose::Requests => Principal::Anyone,
+        };
         let client = LegacyClient::new(
             self.upstreams.clone(),
             target,
-            self.principal,
+            principal,
             None,
             Outlet::Leg(port.clone()),
         );
@@ -339,8 +373,8 @@ impl RouterSession {
         let waiting = match client.room() {
             Room::Free => None,
             Room::Soon(_) | Room::GiveWay => Some(Vec::new()),
-            Room::Full => return Some(Input::Refused(target, self.full(target))),
-            Room::ShuttingDown => return Some(Input::Refused(target, shutting_down())),
+            Room::Full => return Some(Happened::Refused(target, self.full(target))),
+            Room::ShuttingDown => return Some(Happened::Refused(target, shutting_down())),
         };
         if waiting.is_some() {
             let (this, client) = (self.this.clone(), Arc::downgrade(&client));
@@ -354,6 +388,30 @@ impl RouterSession {
         };
         self.legs().by_target.insert(target, leg);
         None
+    }
+
+    fn port(&self, kind: LegKind) -> Arc<LegPort> {
+        let (strand, router) = (self.strand.clone(), self.this.clone());
+        Arc::new(LegPort::new(kind, strand, router, self.replay.clone()))
+    }
+
+    /// Hands a modern request to a server for such.
+    fn request(&self, target: TargetId, channel: Channel, message: Message) {
+        let Ok(upstream) = self.upstreams.request(target) else {
+            if let Some(error) = switch::shutting_down(&message) {
+                self.strand.push(Work::Pooled(target, channel, error), 0);
+            }
+            return;
+        };
+        let ports = self.ports.lock();
+        let mut ports = ports.unwrap_or_else(PoisonError::into_inner);
+        let outlet = ports
+            .entry(target)
+            .or_insert_with(|| Outlet::Leg(self.port(LegKind::Pooled(target))))
+            .clone();
+        drop(ports);
+        upstream.join_pool(self.pooled, &outlet);
+        upstream.hear_expected(self.pooled, channel, Frame::Message(message));
     }
 
     /// There is room for a leg that waited.
@@ -427,12 +485,6 @@ impl RouterSession {
         drop(timer.unwrap_or_else(PoisonError::into_inner).take());
         self.put(Work::Tick);
     }
-
-    /// Ends all legs, and the client with them.
-    fn close(&self, work: Work) {
-        self.put(work);
-        self.replay.seal();
-    }
 }
 
 impl Route for RouterSession {
@@ -452,14 +504,35 @@ impl Route for RouterSession {
     }
 
     /// A lost connection means nothing: the client may come back.
-    fn left(&self, _channel: Channel) {}
-
-    fn withdraw(&self, _channel: Channel) {
-        if !self.withdrawn.swap(true, Ordering::AcqRel) {
-            self.replay.withdraw(None);
-            self.put(Work::Withdrawn);
-            self.put(Work::Over);
+    fn left(&self, channel: Channel) {
+        if self.whose == Whose::Requests {
+            self.put(Work::Left(channel));
         }
+    }
+
+    fn withdraw(&self, channel: Channel) {
+        match self.whose {
+            Whose::Requests => {
+                self.replay.withdraw(Some(channel));
+                self.put(Work::Withdrawn(channel));
+            }
+            Whose::Session(_) if !self.withdrawn.swap(true, Ordering::AcqRel) => {
+                self.replay.withdraw(None);
+                self.put(Work::Withdrawn(channel));
+                self.put(Work::Over);
+            }
+            Whose::Session(_) => {}
+        }
+    }
+
+    fn mirrored(&self, call: &Message) -> Vec<Mirrored> {
+        let roster = self.catalogue.edition(self.view).roster;
+        let found = call.name().and_then(|name| roster.tool(&name));
+        let Some(tool) = found.filter(|it| is_marked(it.item.json())) else {
+            return Vec::new();
+        };
+        let tool: serde_json::Value = serde_json::from_slice(tool.item.json()).unwrap_or_default();
+        of_schema(&tool["inputSchema"])
     }
 
     fn is_busy(&self) -> bool {
@@ -478,11 +551,18 @@ impl Route for RouterSession {
     }
 
     fn end(&self) {
-        self.close(Work::Gone);
+        if let Whose::Session(_) = self.whose {
+            self.put(Work::Gone);
+            self.replay.seal();
+        }
     }
 
-    /// The gateway has told the servers, and tells routers when all of them have ended.
-    fn shutdown(&self) {}
+    /// The gateway tells servers, and routers when all of those have ended.
+    fn shutdown(&self) {
+        if self.whose == Whose::Requests {
+            self.upstreams.shutdown();
+        }
+    }
 }
 
 /// However it came to its end: no leg is left behind.

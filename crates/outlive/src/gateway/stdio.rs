@@ -26,7 +26,7 @@ use outlive_core::{Frame, Framer, Id, Message, State};
 use tokio::time::{Instant, Sleep};
 
 use super::Gateway;
-use super::router_session::{RouterSession, Work};
+use super::router_session::{RouterSession, Whose, Work};
 use crate::driver::{LAST_WRITE_TIMEOUT, READS};
 use crate::http_server::{Next, ReplayBuffer};
 use crate::io::host::Host;
@@ -112,8 +112,8 @@ impl StdioHost {
         // Before anything is said: nothing is kept for nobody.
         let lease = replay.listen();
         upstreams.keep_time();
-        let principal = Principal::Anyone;
-        let router = RouterSession::new(upstreams, catalogue, 0, principal, replay.clone());
+        let whose = Whose::Session(Principal::Anyone);
+        let router = RouterSession::new(upstreams, catalogue, 0, whose, replay.clone());
         let limits = upstreams.targets.iter().map(|it| it.policy.limits);
         let message = limits.clone().map(|it| it.message).max();
         let bytes = limits.map(|it| it.in_flight_bytes).min();

@@ -154,6 +154,15 @@ impl UpstreamSession {
         woken.run();
     }
 
+    /// A router comes with modern requests. It is told what becomes of them also if the session has ended.
+    pub(super) fn join_pool(&self, client: Client, outlet: &Outlet) {
+        let mut inside = self.lock();
+        inside
+            .outlets
+            .entry(client)
+            .or_insert_with(|| outlet.clone());
+    }
+
     /// The one client there is begins the handshake with these parameters.
     pub(super) fn name_client(&self, params: &[u8]) {
         let client = name_of(params);

@@ -45,8 +45,6 @@ pub(crate) struct Upstreams {
     reaper: Option<OrphanReaper>,
     machine: Mutex<Machine>,
     clients: AtomicU64,
-    /// What is said to modern clients of routers goes here.
-    routed: Mutex<Vec<Arc<ReplayBuffer>>>,
     /// Rings when the machine wants to be told the time sooner than before.
     alarm: Arc<Notify>,
     /// Rings when a client that waits for a server may ask again.
@@ -73,7 +71,6 @@ impl Upstreams {
             reaper,
             machine: Mutex::new(Gateway::new(limits)),
             clients: AtomicU64::new(0),
-            routed: Mutex::default(),
             alarm: Arc::default(),
             room: Arc::default(),
         }
@@ -185,26 +182,12 @@ impl Upstreams {
         tokio::spawn(keep_time(Arc::downgrade(self), self.alarm.clone()));
     }
 
-    /// Modern requests for a router are answered here.
-    pub(super) fn serve_routed(&self, replay: &Arc<ReplayBuffer>) {
-        let routed = self.routed.lock();
-        routed
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(replay.clone());
-        if self.is_over() {
-            replay.seal();
-        }
-    }
-
     /// Nobody is answered any more.
     fn seal(&self) {
         let routers = self.catalogue.iter().flat_map(|it| it.routers());
         routers.for_each(|router| router.put(Work::Over));
         let replays = self.targets.iter().filter_map(|it| it.modern.get());
         replays.for_each(|replay| replay.seal());
-        let routed = self.routed.lock();
-        let routed = routed.unwrap_or_else(PoisonError::into_inner).clone();
-        routed.iter().for_each(|replay| replay.seal());
     }
 
     /// Whether everything has ended.
@@ -222,13 +205,18 @@ impl Upstreams {
         self.room.clone()
     }
 
+    /// A client that there has not been before.
+    pub(super) fn fresh_client(&self) -> Client {
+        Client(self.clients.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
     /// A client comes that wants a session. How it begins is only asked if that matters.
     pub(super) fn arrive(
         self: &Arc<Upstreams>,
         target: TargetId,
         opening: impl FnOnce() -> Option<Opening>,
     ) -> Client {
-        let client = Client(self.clients.fetch_add(1, Ordering::Relaxed) + 1);
+        let client = self.fresh_client();
         let has_standby = self.lock().has_standby(target);
         let opening = has_standby.then(opening).flatten();
         self.change(|machine, now| machine.arrive(client, target, opening.as_ref(), now));
@@ -306,6 +294,8 @@ impl Upstreams {
 
     /// Ends everything: the first time gracefully, the second time at once.
     pub(super) fn shutdown(self: &Arc<Upstreams>) {
+        let routers = self.catalogue.iter().flat_map(|it| it.routers());
+        routers.for_each(|router| router.put(Work::Shutdown));
         self.change(Machine::shutdown);
         self.room.notify_waiters();
     }

@@ -62,6 +62,11 @@ impl Fleet {
         Client::builder().url(self.url("/mcp")).era(Era::Legacy)
     }
 
+    pub async fn client_of(&self, era: Era) -> Client {
+        let builder = self.client_builder().era(era);
+        in_time(builder.connect()).await.expect("a client")
+    }
+
     pub async fn client(&self) -> Client {
         in_time(self.client_builder().connect())
             .await
