@@ -1,7 +1,8 @@
 //! The settings file.
 //!
 //! Its keys are the names of the flags of the command it is given to, and `command`. What it says becomes the
-//! default of the flag, so that flags and variables win over it by clap's own rules.
+//! default of the flag, so that flags and variables win over it by clap's own rules. Its tables `[servers.NAME]` and
+//! `[views.NAME]` are about single servers (see [`crate::servers`]).
 
 use std::error::Error as _;
 use std::path::Path;
@@ -9,6 +10,8 @@ use std::path::Path;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command};
 use toml::{Table, Value};
+
+use crate::servers::TABLES;
 
 /// Keys of flags that make no sense in a file.
 const NOT_IN_A_FILE: [&str; 2] = ["config", "help"];
@@ -25,6 +28,10 @@ fn apply_text(mut command: Command, text: &str) -> Result<Command, String> {
         .parse()
         .map_err(|error: toml::de::Error| error.to_string())?;
     for (key, value) in &table {
+        // What is said about single servers is not the default of a flag.
+        if TABLES.contains(&key.as_str()) && (value.is_table() || key == "views") {
+            continue;
+        }
         let arg = command
             .get_arguments()
             .find(|arg| key_of(arg) == Some(key))
@@ -57,7 +64,7 @@ pub fn nearest<'a>(known: impl Iterator<Item = &'a str>, name: &str) -> Option<&
 }
 
 /// The value as the flag would take it, once the flag has taken it for a try.
-fn checked(arg: &Arg, key: &str, value: &Value) -> Result<Vec<String>, String> {
+pub fn checked(arg: &Arg, key: &str, value: &Value) -> Result<Vec<String>, String> {
     let values =
         spelled(arg, value).ok_or_else(|| format!("{key} = {value}: {}", expected(arg)))?;
     let line: Vec<String> = match arg.get_action() {

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::BoolishValueParser;
+use outlive::gateway::Builder;
 use outlive::server::Http;
 
 use crate::settings::Settings;
 use crate::units::{MaybeDuration, duration, duration_or_off, size};
 
 /// The usage of `outlive serve`.
-pub const USAGE: &str =
-    "outlive serve [OPTIONS] -- COMMAND [ARGS]...\n       outlive serve [OPTIONS] URL";
+pub const USAGE: &str = "outlive serve [OPTIONS] -- COMMAND [ARGS]...\n       outlive serve [OPTIONS] URL\n       \
+     outlive serve [OPTIONS] --servers FILE";
 
 /// What follows the help of `outlive serve`.
 pub const EXAMPLES: &str = "\
@@ -22,9 +23,12 @@ Examples:
   outlive serve --listen 127.0.0.1:9000 --share --idle-stop 10m -- python server.py
   outlive serve --listen 0.0.0.0:443 --tls-cert cert.pem --tls-key key.pem --token-file tokens -- ./server
   outlive serve --header 'Authorization: Bearer ${TOKEN}' https://example.com/mcp
+  outlive serve --servers ~/.cursor/mcp.json
+  outlive serve --config outlive.toml --servers .vscode/mcp.json --idle-stop 10m
 
 Addresses:
   /mcp                 Streamable HTTP, 2025-03-26 to 2026-07-28 (see --path)
+  /NAME/mcp            one server of --servers alone
   /sse, /messages      HTTP+SSE (2024-11-05)
   /                    what is going on, for people; needs the token, if there is one (as a password)
   /metrics             the same for Prometheus; needs the token, if there is one
@@ -289,6 +293,18 @@ impl ServeSettings {
             (Err(_), Some((_, number))) => {
                 port(number).map_or_else(wrong, |_| Ok(listen.to_owned()))
             }
+        }
+    }
+
+    /// How the servers of a target are shared.
+    pub fn share(&self, builder: Builder) -> Builder {
+        let builder = builder
+            .share(self.share)
+            .max_servers(self.max_servers)
+            .pool(self.pool);
+        match self.idle_stop.0 {
+            Some(after) => builder.idle_stop(after),
+            None => builder,
         }
     }
 

@@ -1,10 +1,11 @@
 //! Events as lines for people and programs, and for the [instance](crate::instance) that keeps them.
 
+use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -30,7 +31,8 @@ pub struct Log {
     lines: Arc<Lines>,
     /// `None`: the server's standard error is only kept for error messages.
     stderr: Option<LogWriter>,
-    eras: Eras,
+    /// The only server, if there is one.
+    eras: Option<Eras>,
 }
 
 /// Where lines of our own go, and which.
@@ -45,6 +47,8 @@ struct Lines {
     instance: Arc<Instance>,
     secrets: Secrets,
     rate_limit: RateLimit,
+    /// The servers by their numbers, where they have names.
+    names: Mutex<HashMap<u64, String>>,
     /// Whether a thread waits for the time to sum up.
     summing: AtomicBool,
 }
@@ -54,7 +58,7 @@ impl Log {
     pub fn open(
         settings: &Settings,
         secrets: Secrets,
-        eras: Eras,
+        eras: Option<Eras>,
         instance: Arc<Instance>,
     ) -> Result<Log, String> {
         let ours = LogWriter::new(io::stderr()).map_err(|error| error.to_string())?;
@@ -79,6 +83,7 @@ impl Log {
             instance,
             secrets,
             rate_limit: RateLimit::default(),
+            names: Mutex::default(),
             summing: AtomicBool::new(false),
         };
         lines.tell_obstacle();
@@ -91,8 +96,8 @@ impl Log {
 
     /// Writes an event of the only server there is, or of one of several.
     fn write(&self, upstream: Option<u64>, now: Time, event: &Event) {
-        if *event == Event::LegacyOnly {
-            self.eras.remember();
+        if let (Event::LegacyOnly, Some(eras)) = (event, &self.eras) {
+            eras.remember();
         }
         self.lines.instance.observe(upstream, event);
         if matches!(event, Event::Connected { .. }) {
@@ -100,6 +105,9 @@ impl Log {
             self.lines.tell(self.lines.rate_limit.settle("state"));
         }
         self.lines.write(upstream, now, event);
+        if let (Event::State(State::Closed), Some(upstream)) = (event, upstream) {
+            self.lines.names().remove(&upstream);
+        }
         if self.lines.rate_limit.next().is_some() {
             self.lines.sum_up_later();
         }
@@ -110,9 +118,13 @@ impl Log {
         self.lines.note(sentence, name, data);
     }
 
-    fn stderr_line(&self, line: &str) {
-        if let Some(stderr) = &self.stderr {
-            stderr.line(line);
+    /// Writes a line of a server's standard error, with its name where there are several.
+    fn stderr_line(&self, session: Option<u64>, line: &str) {
+        let Some(stderr) = &self.stderr else { return };
+        let names = self.lines.names();
+        match session.and_then(|session| names.get(&session)) {
+            Some(name) => stderr.line(&format!("[{name}] {line}")),
+            None => stderr.line(line),
         }
     }
 
@@ -127,6 +139,21 @@ impl Log {
 }
 
 impl Lines {
+    fn names(&self) -> MutexGuard<'_, HashMap<u64, String>> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of a server, and its name, if there are several.
+    fn whose(&self, upstream: Option<u64>) -> String {
+        let Some(number) = upstream else {
+            return String::new();
+        };
+        match self.names().get(&number) {
+            Some(name) => format!("[{number} {name}] "),
+            None => format!("[{number}] "),
+        }
+    }
+
     /// Whether somebody counts lines that are all alike: in a log of everything they are all written.
     fn limits(&self) -> bool {
         self.level != LogLevel::Debug || self.instance.keeps()
@@ -152,18 +179,21 @@ impl Lines {
             let mut data = event.to_json(now);
             if let Some(upstream) = upstream {
                 data["upstream"] = json!(upstream);
+                if let Some(name) = self.names().get(&upstream) {
+                    data["server_name"] = json!(name);
+                }
             }
             data
         };
         if shown {
             let line = match self.format {
-                LogFormat::Text => self.placed(text(event, upstream, self.colour)),
+                LogFormat::Text => self.placed(text(event, &self.whose(upstream), self.colour)),
                 LogFormat::Json => dated(&data(), SystemTime::now()),
             };
             self.events.line(&self.secrets.mask(&line));
         }
         if notable && self.instance.keeps() {
-            let sentence = format!("{}{event}", whose(upstream));
+            let sentence = format!("{}{event}", self.whose(upstream));
             self.instance.keep(data(), &sentence);
         }
     }
@@ -190,7 +220,7 @@ impl Lines {
         if let Some(session) = session {
             data["upstream"] = json!(session);
         }
-        let whose = whose(session);
+        let whose = self.whose(session);
         let sentence = format!("{whose}{} (id {id}): {sentence}", request.method);
         self.show(&sentence, "request", data);
     }
@@ -320,6 +350,13 @@ fn kind(event: &Event) -> Option<Kind> {
 }
 
 impl Observer for Log {
+    fn began(&self, session: u64, target: Option<&str>) {
+        if let Some(target) = target {
+            self.lines.names().insert(session, target.to_owned());
+            self.lines.instance.name_server(session, target);
+        }
+    }
+
     fn event(&self, session: Option<u64>, now: Time, event: &Event) {
         self.write(session, now, event);
     }
@@ -336,8 +373,8 @@ impl Observer for Log {
         self.lines.write_step(session, request, step);
     }
 
-    fn stderr(&self, _session: Option<u64>, line: &str) {
-        self.stderr_line(line);
+    fn stderr(&self, session: Option<u64>, line: &str) {
+        self.stderr_line(session, line);
     }
 }
 
@@ -355,10 +392,9 @@ fn log_writer(path: &Path) -> Result<LogWriter, String> {
         .map_err(|error| format!("cannot write to {}: {error}", path.display()))
 }
 
-/// `outlive: <sentence>`, with the number of the server if there are several; on a terminal what is bad
+/// `outlive: <sentence>`, with whose it is if there are several; on a terminal what is bad
 /// is red and what is good is green.
-fn text(event: &Event, upstream: Option<u64>, colour: bool) -> String {
-    let whose = whose(upstream);
+fn text(event: &Event, whose: &str, colour: bool) -> String {
     let code = match event {
         Event::State(State::Failed { .. }) | Event::Lost { .. } => 31,
         Event::State(State::Ready { .. }) | Event::Connected { .. } => 32,
@@ -368,11 +404,6 @@ fn text(event: &Event, upstream: Option<u64>, colour: bool) -> String {
         true => format!("\x1b[{code}moutlive: {whose}{event}\x1b[0m"),
         false => format!("outlive: {whose}{event}"),
     }
-}
-
-/// The number of the server, if there are several.
-fn whose(upstream: Option<u64>) -> String {
-    upstream.map_or(String::new(), |number| format!("[{number}] "))
 }
 
 /// The data of an event after the time.

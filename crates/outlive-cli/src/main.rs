@@ -21,6 +21,7 @@ mod remote;
 mod run;
 mod runtime;
 mod serve;
+mod servers;
 mod settings;
 mod status;
 mod terminal;
@@ -32,7 +33,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue};
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use listen::ServeSettings;
 use settings::Settings;
@@ -93,13 +94,14 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = match parse() {
-        Ok(cli) => cli,
+    let (cli, matches) = match parse() {
+        Ok(parsed) => parsed,
         Err(error) => return refuse(&error),
     };
+    let given = matches.subcommand().map_or(&matches, |(_, given)| given);
     match cli.command {
-        Command::Run(settings) => begun(run::run(&settings)),
-        Command::Serve(settings) => begun(serve::run(&settings)),
+        Command::Run(settings) => begun(run::run(&settings, given)),
+        Command::Serve(settings) => begun(serve::run(&settings, given)),
         Command::Wrap(args) => wrap::wrap(&args),
         Command::Unwrap(args) => wrap::unwrap(&args),
         Command::Status(args) => begun(status::run(&args)),
@@ -128,7 +130,7 @@ fn cli() -> clap::Command {
 }
 
 /// Reads the command line, and what it says about a settings file.
-fn parse() -> Result<Cli, clap::Error> {
+fn parse() -> Result<(Cli, ArgMatches), clap::Error> {
     let matches = cli().try_get_matches()?;
     let file = matches.subcommand().and_then(|(name, given)| {
         let path = given.try_get_one::<PathBuf>("config").ok()??;
@@ -138,7 +140,7 @@ fn parse() -> Result<Cli, clap::Error> {
         Some((name, path)) => configured(name, path)?.try_get_matches()?,
         None => matches,
     };
-    Cli::from_arg_matches(&matches)
+    Ok((Cli::from_arg_matches(&matches)?, matches))
 }
 
 fn configured(command: &str, path: &Path) -> Result<clap::Command, clap::Error> {

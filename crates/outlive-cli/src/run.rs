@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use clap::ArgMatches;
 use outlive::{Command, Ended, OrphanReaper, Remote, Run, Secrets};
 use outlive_core::Policy;
 
@@ -12,6 +13,7 @@ use crate::instance::Instance;
 use crate::log::Log;
 use crate::remote::EraSetting;
 use crate::runtime::runtime;
+use crate::servers::Servers;
 use crate::settings::{LogLevel, Settings};
 use crate::variables;
 
@@ -19,7 +21,10 @@ use crate::variables;
 pub const FAILED: u8 = 3;
 
 /// Runs until the host leaves; the reason if it could not even begin.
-pub fn run(settings: &Settings) -> Result<ExitCode, String> {
+pub fn run(settings: &Settings, given: &ArgMatches) -> Result<ExitCode, String> {
+    if let Some(servers) = Servers::given(settings, given, None)? {
+        return run_servers(settings, &servers);
+    }
     let command = command(settings, "run")?;
     let mut policy = settings.policy()?;
     let eras = Eras::of(&command);
@@ -31,7 +36,7 @@ pub fn run(settings: &Settings) -> Result<ExitCode, String> {
     let secrets = Secrets::of(&command);
     let instance = Instance::begin(settings, "run", command.label(&secrets), secrets.clone());
     let run = || {
-        let log = Log::open(settings, secrets, eras, instance.clone())?;
+        let log = Log::open(settings, secrets, Some(eras), instance.clone())?;
         tell_unknown_variables(&log);
         let mut run = Run::new(command, policy, log);
         run.exit_on_failed = settings.exit_on_failed;
@@ -40,6 +45,15 @@ pub fn run(settings: &Settings) -> Result<ExitCode, String> {
         driven(&instance, outlive::run(run))
     };
     instance.ended(run())
+}
+
+/// Runs all servers of a file as one.
+fn run_servers(_settings: &Settings, servers: &Servers) -> Result<ExitCode, String> {
+    let count = servers.servers.len();
+    Err(format!(
+        "{count} servers behind one stdio entry: not yet; `outlive serve --servers {}` serves each of them over HTTP",
+        servers.origin
+    ))
 }
 
 fn run_remote(
@@ -53,7 +67,7 @@ fn run_remote(
     let secrets = remote.secrets();
     let instance = Instance::begin(settings, "run", remote.label(), secrets.clone());
     let run = || {
-        let log = Log::open(settings, secrets, eras, instance.clone())?;
+        let log = Log::open(settings, secrets, Some(eras), instance.clone())?;
         tell_unknown_variables(&log);
         let exit_on_failed = settings.exit_on_failed;
         driven(
@@ -101,7 +115,7 @@ pub fn command(settings: &Settings, name: &str) -> Result<Command, String> {
     let (program, args) = settings.command.split_first().ok_or_else(|| {
         format!(
             "no server is given; for example: outlive {name} -- python server.py, \
-             or outlive {name} https://example.com/mcp"
+             or outlive {name} https://example.com/mcp, or outlive {name} --servers mcp.json"
         )
     })?;
     Ok(Command::new(program, args))

@@ -1,10 +1,11 @@
-//! `outlive serve`: the given command or address as a server over HTTP, made immortal.
+//! `outlive serve`: the given command or address, or all servers of a file, over HTTP and made immortal.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use clap::ArgMatches;
 use outlive::gateway::{self, Builder};
 use outlive::{Gateway, Observer, OrphanReaper, Secrets};
 use outlive_core::cause::StartFailure;
@@ -19,12 +20,17 @@ use crate::log::Log;
 use crate::remote::EraSetting;
 use crate::run::{self, FAILED};
 use crate::runtime::gateway_runtime;
+use crate::servers::Servers;
 
 /// Descriptors that we would like to have: a client takes one, a server of its own three.
 const DESCRIPTORS: u64 = 1 << 16;
 
 /// Serves until a signal stops it; the reason if it could not even begin.
-pub fn run(settings: &ServeSettings) -> Result<ExitCode, String> {
+pub fn run(settings: &ServeSettings, given: &ArgMatches) -> Result<ExitCode, String> {
+    let address = settings.address()?;
+    if let Some(servers) = Servers::given(&settings.run, given, Some(&address))? {
+        return serve_all(settings, &address, &servers);
+    }
     let command = run::command(&settings.run, "serve")?;
     let mut policy = settings.run.policy()?;
     let eras = Eras::of(&command);
@@ -40,18 +46,50 @@ pub fn run(settings: &ServeSettings) -> Result<ExitCode, String> {
             (guarded(Gateway::command(command)), serves, secrets)
         }
     };
-    let address = settings.address()?;
+    let builder = settings.share(builder.policy(policy));
+    let build = |watching| Ok(builder.observer(watching).build());
     let instance = Instance::begin(&settings.run, "serve", serves, secrets.clone());
-    let log = || Log::open(&settings.run, secrets, eras, instance.clone());
-    let builder = builder.policy(policy);
-    instance.ended(log().and_then(|log| served(settings, &address, builder, log, &instance)))
+    let log = Log::open(&settings.run, secrets, Some(eras), instance.clone());
+    instance.ended(log.and_then(|log| served(settings, &address, None, build, log, &instance)))
+}
+
+/// Serves all servers of a file, each at a path of its own.
+fn serve_all(
+    settings: &ServeSettings,
+    address: &str,
+    servers: &Servers,
+) -> Result<ExitCode, String> {
+    servers.check_without_router()?;
+    let several = Gateway::of(servers.targets()?);
+    let several = match OrphanReaper::start() {
+        Ok(orphan_reaper) => several.orphan_reaper(orphan_reaper),
+        Err(_) => several,
+    };
+    let build = |watching| {
+        let built = several.observer(watching).build();
+        built.map_err(|error| error.to_string())
+    };
+    let mut named = settings.run.clone();
+    named.name.get_or_insert_with(|| "servers".into());
+    let secrets = servers.secrets();
+    let serves = secrets.mask(&servers.label());
+    let instance = Instance::begin(&named, "serve", serves, secrets.clone());
+    let log = Log::open(&settings.run, secrets, None, instance.clone());
+    let serve = |log: Log| {
+        for note in &servers.notes {
+            log.note(&note.sentence, note.name, note.data.clone());
+        }
+        served(settings, address, Some(servers), build, log, &instance)
+    };
+    instance.ended(log.and_then(serve))
 }
 
 /// Serves until a signal stops it, and tells whoever asks how it stands. How it ended.
 fn served(
     settings: &ServeSettings,
     address: &str,
-    builder: Builder,
+    servers: Option<&Servers>,
+    build: impl FnOnce(Watching) -> Result<Gateway, String>,
     log: Log,
     instance: &Arc<Instance>,
 ) -> Result<(&'static str, ExitCode), String> {
@@ -62,9 +100,7 @@ fn served(
         failed: AtomicBool::new(false),
         gateway: OnceLock::new(),
     });
-    let gateway = shared(builder, settings)
-        .observer(Watching(watch.clone()))
-        .build();
+    let gateway = build(Watching(watch.clone()))?;
     // It is set once.
     let _ = watch.gateway.set(gateway.clone());
     instance.set_gateway(gateway.clone());
@@ -74,10 +110,22 @@ fn served(
         .notices(move |note| told.log.note(note, "files", json!({ "note": note })));
     http.check_files().map_err(|error| error.to_string())?;
     make_room();
-    let listening = |local| {
-        instance.set_address(&announce(&watch.log, settings, local));
-        if let Some(why) = gateway.obstacle() {
-            doubt(&watch.log, settings, &why);
+    let listening = |local| match servers {
+        Some(servers) => {
+            instance.set_address(&announce_all(&watch.log, settings, local, servers));
+            for (segment, why) in gateway.obstacles() {
+                let mut specs = servers.servers.iter();
+                let spec = specs.find(|spec| spec.segment == segment);
+                doubt(&watch.log, spec.map_or(&segment, |spec| &spec.name), &why);
+            }
+        }
+        None => {
+            instance.set_address(&announce(&watch.log, settings, local));
+            if let Some(why) = gateway.obstacle() {
+                let program = settings.run.command.first();
+                let program = program.map(|word| word.to_string_lossy());
+                doubt(&watch.log, &program.unwrap_or_default(), &why);
+            }
         }
     };
     let serving = gateway::run(&gateway, http, address, listening);
@@ -99,17 +147,6 @@ fn guarded(builder: Builder) -> Builder {
     }
 }
 
-fn shared(builder: Builder, settings: &ServeSettings) -> Builder {
-    let builder = builder
-        .share(settings.share)
-        .max_servers(settings.max_servers)
-        .pool(settings.pool);
-    match settings.idle_stop.0 {
-        Some(after) => builder.idle_stop(after),
-        None => builder,
-    }
-}
-
 /// Says where clients find us, and gives it back.
 fn announce(log: &Log, settings: &ServeSettings, local: SocketAddr) -> String {
     let scheme = match settings.tls_cert {
@@ -123,17 +160,33 @@ fn announce(log: &Log, settings: &ServeSettings, local: SocketAddr) -> String {
     url
 }
 
+/// Says where clients find each server, and gives back the address of them all.
+fn announce_all(
+    log: &Log,
+    settings: &ServeSettings,
+    local: SocketAddr,
+    servers: &Servers,
+) -> String {
+    let scheme = match settings.tls_cert {
+        Some(_) => "https",
+        None => "http",
+    };
+    let names: Vec<&str> = servers.servers.iter().map(|it| &*it.segment).collect();
+    let url = format!("{scheme}://{local}/NAME{}", settings.path);
+    let sentence = format!(
+        "listening: clients connect to {url}, where NAME is one of {}",
+        names.join(", ")
+    );
+    let data = json!({ "url": url, "servers": names });
+    log.note(&sentence, "listening", data);
+    url
+}
+
 /// Says that no call will be answered as things are: the server is only started when somebody needs it.
-fn doubt(log: &Log, settings: &ServeSettings, why: &StartFailure) {
-    let program = settings
-        .run
-        .command
-        .first()
-        .map(|word| word.to_string_lossy());
-    let program = program.unwrap_or_default();
+fn doubt(log: &Log, server: &str, why: &StartFailure) {
     let sentence =
-        format!("{program} cannot be started: {why}; every call fails until that changes");
-    let data = json!({ "program": program, "error": why.to_string() });
+        format!("{server} cannot be started: {why}; every call to it fails until that changes");
+    let data = json!({ "program": server, "error": why.to_string() });
     log.note(&sentence, "unstartable", data);
 }
 
@@ -162,6 +215,10 @@ struct Watch {
 struct Watching(Arc<Watch>);
 
 impl Observer for Watching {
+    fn began(&self, session: u64, target: Option<&str>) {
+        self.0.log.began(session, target);
+    }
+
     fn event(&self, session: Option<u64>, now: Time, event: &Event) {
         let watch = &self.0;
         watch.log.event(session, now, event);

@@ -14,6 +14,7 @@ use outlive_core::policy::{self, Policy};
 
 use crate::instance::name;
 use crate::remote::RemoteSettings;
+use crate::servers::ServersSettings;
 use crate::units::{MaybeDuration, duration, duration_or_off, size};
 
 /// What a flag's value is called in the help.
@@ -251,6 +252,9 @@ pub struct Settings {
     #[command(flatten)]
     pub remote: RemoteSettings,
 
+    #[command(flatten)]
+    pub several: ServersSettings,
+
     /// Longest message, in either direction.
     #[arg(
         long,
@@ -377,8 +381,8 @@ pub struct Settings {
 }
 
 /// The usage of `outlive run`.
-pub const USAGE: &str =
-    "outlive run [OPTIONS] -- COMMAND [ARGS]...\n       outlive run [OPTIONS] URL";
+pub const USAGE: &str = "outlive run [OPTIONS] -- COMMAND [ARGS]...\n       outlive run [OPTIONS] URL\n       \
+     outlive run [OPTIONS] --servers FILE";
 
 /// What follows the help of `outlive run`.
 pub const EXAMPLES: &str = "\
@@ -386,6 +390,7 @@ Examples:
   outlive run -- npx -y @modelcontextprotocol/server-everything
   outlive run --hold 10s --retry never -- python server.py
   outlive run --header 'Authorization: Bearer ${TOKEN}' https://example.com/mcp
+  outlive run --servers ~/.cursor/mcp.json
   outlive run --log-format json --log-file outlive.log -- ./server
   OUTLIVE_REQUEST_TIMEOUT=2m outlive run --config outlive.toml
 

@@ -300,8 +300,10 @@ fn described(instance: &Value, width: usize, paint: Paint) -> String {
         let whose = server["client"].as_str().or(server["for"].as_str());
         let state = server["state"].as_str().unwrap_or_default();
         let restarts = server["restarts"].as_u64().unwrap_or(0);
+        let name = server["name"].as_str();
+        let name = name.map_or(String::new(), |name| format!(" {}", plain(name)));
         let line = format!(
-            "[{}] {state}, for {}, {restarts} restarts, {} in flight",
+            "[{}{name}] {state}, for {}, {restarts} restarts, {} in flight",
             server["upstream"],
             plain(whose.unwrap_or("nobody")),
             server["in_flight"],

@@ -164,6 +164,8 @@ pub struct Cause {
     pub phase: Phase,
     /// The command or address, secrets masked.
     pub label: Arc<str>,
+    /// What the server is called, where it is one of several.
+    pub name: Option<Arc<str>>,
     /// What it wrote to its standard error shortly before, control characters escaped. These are the server's own
     /// words, whatever they say.
     pub stderr_tail: Arc<[String]>,
@@ -217,6 +219,7 @@ impl Cause {
             reason,
             phase,
             label: label.into(),
+            name: None,
             stderr_tail: Arc::default(),
         }
     }
@@ -254,7 +257,23 @@ impl Cause {
         self.label.starts_with("http://") || self.label.starts_with("https://")
     }
 
-    /// What happened, as the part of a sentence after "The server".
+    /// The server in a sentence: "the server", or `the server "github"` where it is one of several.
+    pub fn subject(&self) -> String {
+        match &self.name {
+            Some(name) => format!("the server \"{name}\""),
+            None => "the server".into(),
+        }
+    }
+
+    /// The server at the beginning of a sentence.
+    pub(crate) fn sentence_subject(&self) -> String {
+        match &self.name {
+            Some(name) => format!("The server \"{name}\""),
+            None => "The server".into(),
+        }
+    }
+
+    /// What happened, as the part of a sentence after the [subject](Cause::subject).
     pub fn predicate(&self) -> String {
         let during = match self.phase {
             Phase::Spawn => "",
@@ -337,6 +356,9 @@ impl Cause {
             "phase": self.phase.as_str(),
             "command": &*self.label,
         });
+        if let Some(name) = &self.name {
+            cause["server"] = json!(&**name);
+        }
         match &self.reason {
             Reason::Exited(Exit::Code(code)) => cause["exit_code"] = json!(code),
             Reason::Exited(Exit::Signal(signal)) => cause["signal"] = json!(signal),

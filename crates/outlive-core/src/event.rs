@@ -420,7 +420,8 @@ impl fmt::Display for Event {
                 match cause.phase {
                     Phase::Service => write!(
                         f,
-                        "lost generation {generation}: the server {}",
+                        "lost generation {generation}: {} {}",
+                        cause.subject(),
                         cause.predicate()
                     )?,
                     Phase::Spawn | Phase::Handshake => {
@@ -532,10 +533,10 @@ impl fmt::Display for Event {
 fn sentence(cause: &Cause) -> String {
     let predicate = cause.predicate();
     match cause.phase {
-        Phase::Spawn | Phase::Handshake if !cause.label.is_empty() => {
+        Phase::Spawn | Phase::Handshake if !cause.label.is_empty() && cause.name.is_none() => {
             format!("{} {predicate}", cause.label)
         }
-        _ => format!("the server {predicate}"),
+        _ => format!("{} {predicate}", cause.subject()),
     }
 }
 

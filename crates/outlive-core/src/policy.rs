@@ -126,6 +126,8 @@ pub struct Limits {
 pub struct Policy {
     /// The server's command or address for messages, secrets masked.
     pub label: Arc<str>,
+    /// What the server is called where it is one of several: sentences about it then say its name.
+    pub name: Option<Arc<str>>,
     /// How long a request waits for a server that is down.
     pub hold: Duration,
     /// When requests are repeated.
@@ -347,6 +349,7 @@ impl Default for Policy {
     fn default() -> Policy {
         Policy {
             label: "the server".into(),
+            name: None,
             hold: Duration::from_secs(30),
             retry: Retry::Safe,
             cancel: Cancel::Auto,

@@ -11,6 +11,10 @@ use outlive_core::{Event, Time};
 /// [`Gateway`](crate::Gateway). A gateway has several and tells them apart by number; elsewhere there is one, without
 /// a number. It is called from the threads that do the work, and waited for.
 pub trait Observer: Send + Sync + 'static {
+    /// A session of a [`Gateway`](crate::Gateway) begins. `target` is the name of what it is a session with, where the
+    /// gateway has several.
+    fn began(&self, _session: u64, _target: Option<&str>) {}
+
     /// A session did or noticed something. Its last event is that its state is
     /// [closed](outlive_core::State::Closed).
     fn event(&self, session: Option<u64>, now: Time, event: &Event);
@@ -28,6 +32,9 @@ pub trait Observer: Send + Sync + 'static {
     /// requests failed so far. Told after each turn, in which many messages may have passed. A
     /// [`Gateway`](crate::Gateway) has a [meter](crate::Gateway::meter) instead.
     fn load(&self, _load: Load, _failed: u64) {}
+
+    /// Something is to be said to whoever runs a [`Gateway`](crate::Gateway), in a sentence.
+    fn note(&self, _sentence: &str) {}
 
     /// The server wrote a line to its standard error; secrets are masked.
     fn stderr(&self, _session: Option<u64>, _line: &str) {}

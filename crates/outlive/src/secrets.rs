@@ -111,6 +111,16 @@ impl Secrets {
         self.reveal_nothing_of(value);
     }
 
+    /// These secrets and others.
+    #[must_use]
+    pub fn and(mut self, others: Secrets) -> Secrets {
+        self.values.extend(others.values);
+        self.values
+            .sort_by(|one, other| (other.len(), other).cmp(&(one.len(), one)));
+        self.values.dedup();
+        self
+    }
+
     /// The text with each secret replaced, and also the beginning of one at its end: long texts are cut.
     pub fn mask(&self, text: &str) -> String {
         let mut masked = text.to_owned();

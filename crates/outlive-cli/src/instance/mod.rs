@@ -83,6 +83,8 @@ struct Server {
     since: SystemTime,
     generation: Option<u64>,
     software: Option<String>,
+    /// Its name, where there are several.
+    name: Option<String>,
     restarts: u64,
     last_loss: Option<Value>,
 }
@@ -168,6 +170,11 @@ impl Instance {
             answers.abort();
         }
         result
+    }
+
+    /// A server is one of several, and this is its name.
+    pub fn name_server(&self, session: u64, name: &str) {
+        lock(&self.servers).server(Some(session)).name = Some(name.to_owned());
     }
 
     /// Takes note of what happened to a server.
@@ -280,6 +287,7 @@ impl Servers {
             since: SystemTime::now(),
             generation: None,
             software: None,
+            name: None,
             restarts: 0,
             last_loss: None,
         })
@@ -333,7 +341,7 @@ fn identity(name: &str, mode: &str, serves: &str, secrets: &Secrets) -> Value {
 
 /// A loss in a sentence. What was started stands beside it anyway.
 fn told(cause: &Cause, in_flight: usize) -> String {
-    let mut text = format!("the server {}", cause.predicate());
+    let mut text = format!("{} {}", cause.subject(), cause.predicate());
     if in_flight > 0 {
         text += &format!(", {in_flight} in flight");
     }
@@ -392,6 +400,7 @@ fn listed(gateway: &Gateway, servers: &Servers) -> Vec<Value> {
         });
         if let Some(server) = servers.each.get(&Some(upstream.number)) {
             server.describe(&mut data);
+            data["name"] = json!(server.name);
             data["restarts"] = json!(server.restarts);
             data["last_loss"] = json!(server.last_loss);
         }

@@ -39,14 +39,16 @@ impl Error {
             } => {
                 let mut text = match cause {
                     Some(cause) if cause.phase == Phase::Service => {
-                        format!("The server {} and is not back yet", cause.predicate())
+                        let server = cause.sentence_subject();
+                        format!("{server} {} and is not back yet", cause.predicate())
                     }
                     Some(cause) => {
                         let by = match cause.is_remote() {
                             true => "address",
                             false => "command",
                         };
-                        format!("The server {} ({by}: {})", cause.predicate(), cause.label)
+                        let (server, label) = (cause.sentence_subject(), &cause.label);
+                        format!("{server} {} ({by}: {label})", cause.predicate())
                     }
                     None => "The server is not running yet".to_string(),
                 };
@@ -171,22 +173,22 @@ impl Error {
 
 /// What became of a server, and of a request that was lost with it or, if not `sent`, never reached it.
 fn lost_with(cause: &Cause, what: &str, sent: bool) -> String {
-    let predicate = cause.predicate();
+    let (server, predicate) = (cause.sentence_subject(), cause.predicate());
     match &cause.reason {
-        _ if !sent => format!("The server {predicate} before {what} was sent to it"),
-        Reason::Unanswered(why) => format!("The server left {what} without an answer ({why})"),
+        _ if !sent => format!("{server} {predicate} before {what} was sent to it"),
+        Reason::Unanswered(why) => format!("{server} left {what} without an answer ({why})"),
         // Such a server has run nothing: the one before has.
         Reason::Unmade(_)
         | Reason::SlowHandshake(_)
         | Reason::HandshakeRefused(_)
         | Reason::VersionChanged { .. } => {
-            format!("The server was lost while running {what}, and the next one {predicate}")
+            format!("{server} was lost while running {what}, and the next one {predicate}")
         }
         // It may have been sent to this one, or to the one before.
         _ if cause.phase == Phase::Handshake => {
-            format!("The server {predicate}, with {what} in flight")
+            format!("{server} {predicate}, with {what} in flight")
         }
-        _ => format!("The server {predicate} while running {what}"),
+        _ => format!("{server} {predicate} while running {what}"),
     }
 }
 

@@ -49,7 +49,8 @@ pub(crate) fn text(json: &[u8]) -> Option<Cow<'_, str>> {
 }
 
 /// The value in one spelling: no white space, members sorted by name (those of one name in their order), strings with
-/// as few escapes as they need. Numbers stay as they are written. `None` if it is not JSON, or nested too deep.
+/// as few escapes as they need. Numbers stay as they are written. `None` if it is not JSON, is nested too deep, or has a member
+/// without a name: that is how a name is read whose escapes stand for nothing.
 pub(crate) fn canonical(json: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(json.len());
     let mut cursor = Cursor::new(json);
@@ -69,6 +70,9 @@ fn write(cursor: &mut Cursor<'_>, json: &[u8], out: &mut Vec<u8>) -> Result<(), 
             let mut members = Vec::new();
             cursor.object(|cursor, key| {
                 let name = key.told_by(|name| String::from_utf8_lossy(name).into_owned());
+                if name.is_empty() {
+                    return cursor.unexpected();
+                }
                 let mut value = Vec::new();
                 write(cursor, json, &mut value)?;
                 members.push((name, value));
@@ -144,7 +148,7 @@ mod tests {
     #[test]
     fn what_is_no_json_or_too_deep_has_no_canonical_form() {
         let deep = "[".repeat(100_000) + &"]".repeat(100_000);
-        for json in ["", "{", "[1", "{}x", "{\"a\"}", &deep] {
+        for json in [r#"{"\ud800":1}"#, "", "{", "[1", "{}x", "{\"a\"}", &deep] {
             assert_eq!(canonical(json.as_bytes()), None);
         }
     }

@@ -22,12 +22,15 @@
 //! | `pin`, `difference` | definitions that were accepted, and what differs from them |
 
 mod capabilities;
+mod difference;
+mod encoding;
 mod glob;
 mod instructions;
 mod listed;
 mod naming;
 mod offer;
 mod page;
+mod pin;
 mod resource;
 mod template;
 #[cfg(feature = "search")]
@@ -39,9 +42,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 pub use self::capabilities::Capabilities;
+pub use self::difference::{Change, Difference};
+pub use self::encoding::OfferError;
 pub use self::naming::{Naming, Prefix};
 pub use self::offer::{Item, MOST_BYTES, Offer, read_page};
 pub use self::page::{BadCursor, Page};
+pub use self::pin::{Pinned, pin};
 pub use self::resource::ResourceError;
 #[cfg(feature = "search")]
 pub use self::tool_search::{AUTO, CALL, Expose, FIND};

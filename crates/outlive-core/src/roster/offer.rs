@@ -16,8 +16,14 @@ use crate::protocol::List;
 /// An offer is kept up to this many bytes; what comes after is cut.
 pub const MOST_BYTES: usize = 32 << 20;
 
+/// A version is kept up to this many bytes.
+pub(super) const LONGEST_VERSION: usize = 64;
+
 /// The text of `instructions` is kept up to this many bytes. Nobody is shown as much.
 const LONGEST_INSTRUCTIONS: usize = 64 << 10;
+
+/// Entries nested deeper than this are not shown. Parsers take 128 levels at least, and an entry has a few around it.
+const DEEPEST: usize = 100;
 
 /// `serverInfo` and `capabilities` longer than this are taken for empty.
 const LONGEST_OBJECT: usize = 256 << 10;
@@ -40,11 +46,14 @@ impl Item {
     /// Reads an entry; `None` if it has no key, or is not JSON to the letter.
     ///
     /// Payloads are not judged elsewhere. Entries are, because those of many servers go out in one message: a `NaN` in
-    /// one of them would cost the client the tools of all servers.
+    /// one of them, or more nesting than a parser takes, would cost the client the tools of all servers.
     pub fn read(list: List, json: Bytes) -> Option<Item> {
         let json = on_one_line(json);
         simdutf8::basic::from_utf8(&json).ok()?;
         serde_json::from_slice::<IgnoredAny>(&json).ok()?;
+        if depth(&json) > DEEPEST {
+            return None;
+        }
         let at = value::member(&json, list.key())?;
         let key = value::text(&json[at.clone()])?.into();
         Some(Item { key, json, at })
@@ -121,7 +130,9 @@ impl Offer {
         let instructions = instructions.filter(|text| !text.is_empty());
         let kept = instructions.map(|text| &text[..text.floor_char_boundary(LONGEST_INSTRUCTIONS)]);
         Offer {
-            protocol_version: protocol_version[..protocol_version.floor_char_boundary(64)].into(),
+            protocol_version: protocol_version
+                [..protocol_version.floor_char_boundary(LONGEST_VERSION)]
+                .into(),
             server_info: object(server_info),
             capabilities: object(capabilities),
             cut: kept.map(str::len) < instructions.map(str::len),
@@ -282,11 +293,30 @@ pub(super) fn object(json: &[u8]) -> Bytes {
     let is_one = json.len() <= LONGEST_OBJECT
         && json.trim_ascii().starts_with(b"{")
         && simdutf8::basic::from_utf8(json).is_ok()
-        && serde_json::from_slice::<IgnoredAny>(json).is_ok();
+        && serde_json::from_slice::<IgnoredAny>(json).is_ok()
+        && depth(json) <= DEEPEST;
     match is_one {
         true => on_one_line(Bytes::copy_from_slice(json)),
         false => Bytes::from_static(b"{}"),
     }
+}
+
+/// How deep this JSON is nested.
+fn depth(json: &[u8]) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    let (mut quoted, mut escaped) = (false, false);
+    for byte in json {
+        match (quoted, byte) {
+            _ if escaped => escaped = false,
+            (true, b'\\') => escaped = true,
+            (_, b'"') => quoted = !quoted,
+            (false, b'{' | b'[') => depth += 1,
+            (false, b'}' | b']') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    deepest
 }
 
 fn on_one_line(json: Bytes) -> Bytes {

@@ -130,6 +130,7 @@ impl Session {
             reason: Reason::Closing,
             phase: Phase::Service,
             label: self.policy.label.clone(),
+            name: self.policy.name.clone(),
             stderr_tail: Default::default(),
         };
         for id in link.asks.keys().filter(|_| !self.host_gone) {

@@ -63,6 +63,7 @@ impl Session {
             reason,
             phase,
             label: self.policy.label.clone(),
+            name: self.policy.name.clone(),
             stderr_tail: last_words.unwrap_or_default().into(),
         }
     }
@@ -244,7 +245,11 @@ pub(super) fn is_own_doing(cause: &Cause) -> bool {
 
 /// Tells the host that nobody waits for its answer to a request of the server any more.
 pub(super) fn cancelled_by_us(id: &Id, cause: &Cause) -> Message {
-    let reason = serde_json::json!(format!("The server {}.", cause.predicate()));
+    let reason = serde_json::json!(format!(
+        "{} {}.",
+        cause.sentence_subject(),
+        cause.predicate()
+    ));
     let params = format!(r#"{{"requestId":{},"reason":{reason}}}"#, id.to_json());
     Message::notification("notifications/cancelled", params.as_bytes())
 }

@@ -84,7 +84,8 @@ impl Session {
         let entry = self.ledger.settle(id)?;
         if probe_killed {
             let why = format!(
-                "The server {} when it was asked; use `initialize`.{}",
+                "{} {} when it was asked; use `initialize`.{}",
+                cause.sentence_subject(),
                 cause.predicate(),
                 own_output(cause)
             );

@@ -233,6 +233,7 @@ impl Session {
     /// A session that has not begun. `seed` decides all that is random in it.
     pub fn new(mut policy: Policy, seed: u64) -> Session {
         policy.label = escape(&policy.label).into();
+        policy.name = policy.name.map(|name| escape(&name).into());
         let supervisor = Supervisor::new(policy.backoff, policy.breaker, seed);
         Session {
             policy,

@@ -132,6 +132,7 @@ impl Session {
             reason: Reason::Unanswered(why),
             phase: Phase::Service,
             label: self.policy.label.clone(),
+            name: self.policy.name.clone(),
             stderr_tail: Default::default(),
         }
     }
@@ -250,7 +251,8 @@ impl Session {
         let poison = deaths >= POISON;
         if poison && self.is_unproven_discover(entry) {
             // Not even an error: no modern server would (FM-42).
-            let why = format!("The server {} twice; use `initialize`.", cause.predicate());
+            let (server, predicate) = (cause.sentence_subject(), cause.predicate());
+            let why = format!("{server} {predicate} twice; use `initialize`.");
             return self.refuse_unexecuted(&host_id, Error::Unsupported { why });
         }
         if self.is_safe_here(entry) && !poison {

@@ -1,11 +1,13 @@
 //! How the parts of a snapshot are written: whole numbers in as few bytes as they take (LEB128), text and messages as
-//! they are behind their length, what may be missing behind a byte that says so.
+//! they are behind their length, what may be missing behind a byte that says so. Around all of it a frame: what it is,
+//! its version and its length, and at the end a fingerprint.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::ResumeError;
+use crate::fingerprint::fingerprint;
 use crate::message::{Id, Kind, Message};
 use crate::time::Time;
 
@@ -15,15 +17,75 @@ pub(crate) type Read<T> = Result<T, ResumeError>;
 /// No number that counts something is larger: there is always room to count on.
 const MOST: u64 = u64::MAX / 4;
 
+/// The length of what stands in the frame.
+type Len = u32;
+/// The fingerprint at its end.
+const SUM: usize = size_of::<u64>();
+
+/// What `write` writes, in a frame.
+pub(crate) fn seal(
+    magic: &[u8],
+    version: u8,
+    now: Time,
+    write: impl FnOnce(&mut Writer),
+) -> Vec<u8> {
+    let header = magic.len() + 1 + size_of::<Len>();
+    let mut out = Writer::new(now);
+    out.bytes.extend_from_slice(magic);
+    out.bytes.push(version);
+    out.bytes.extend_from_slice(&[0; size_of::<Len>()]);
+    write(&mut out);
+    let mut bytes = out.bytes;
+    // What is longer is refused by whoever reads it.
+    let len = Len::try_from(bytes.len() - header).unwrap_or(Len::MAX);
+    bytes[header - size_of::<Len>()..header].copy_from_slice(&len.to_le_bytes());
+    let sum = fingerprint(&bytes);
+    bytes.extend_from_slice(&sum.to_le_bytes());
+    bytes
+}
+
+/// What `read` makes of what stands in a frame, all of which it has to read.
+pub(crate) fn unseal<T>(
+    magic: &[u8],
+    version: u8,
+    bytes: &[u8],
+    read: impl FnOnce(&mut Reader) -> Read<T>,
+) -> Read<T> {
+    let known = bytes.iter().zip(magic).all(|(byte, magic)| byte == magic);
+    if !known {
+        return Err(ResumeError::NotASnapshot);
+    }
+    match bytes.get(magic.len()) {
+        Some(it) if *it == version => {}
+        Some(other) => return Err(ResumeError::UnknownVersion(*other)),
+        None => return Err(ResumeError::Truncated),
+    }
+    let header = magic.len() + 1 + size_of::<Len>();
+    let len = bytes.get(magic.len() + 1..header);
+    let len = len.and_then(|len| len.try_into().ok());
+    let len = len.map(Len::from_le_bytes).ok_or(ResumeError::Truncated)?;
+    let end = header + len as usize;
+    let sum = bytes.get(end..end + SUM).ok_or(ResumeError::Truncated)?;
+    if bytes.len() > end + SUM || sum != fingerprint(&bytes[..end]).to_le_bytes() {
+        return Err(ResumeError::Damaged);
+    }
+    let mut body = Reader::new(Bytes::copy_from_slice(&bytes[header..end]));
+    let it = read(&mut body)?;
+    match body.bytes.is_empty() {
+        true => Ok(it),
+        false => Err(ResumeError::Malformed("its end")),
+    }
+}
+
 /// Writes. Moments are written as the time from or to `now`.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    pub(super) bytes: Vec<u8>,
+    bytes: Vec<u8>,
     now: Time,
 }
 
 impl Writer {
-    pub(crate) fn new(now: Time) -> Writer {
+    fn new(now: Time) -> Writer {
         let bytes = Vec::new();
         Writer { bytes, now }
     }
@@ -103,13 +165,9 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn new(bytes: Bytes) -> Reader {
+    fn new(bytes: Bytes) -> Reader {
         let now = Time::ZERO;
         Reader { bytes, now }
-    }
-
-    pub(super) fn is_at_end(&self) -> bool {
-        self.bytes.is_empty()
     }
 
     fn byte(&mut self, what: &'static str) -> Read<u8> {

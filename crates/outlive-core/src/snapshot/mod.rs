@@ -48,7 +48,6 @@ use std::fmt;
 
 use bytes::Bytes;
 
-use crate::fingerprint::fingerprint;
 use crate::ledger::{Entry, Left};
 use crate::link::Generation;
 use crate::memory::Memory;
@@ -58,8 +57,6 @@ use codec::{Read, Reader, Writer};
 
 const MAGIC: &[u8] = b"outlive";
 const VERSION: u8 = 1;
-const HEADER: usize = MAGIC.len() + 1 + size_of::<u32>();
-const SUM: usize = size_of::<u64>();
 
 /// What is counted up for one request (deaths, refusals) is told apart up to this.
 pub(crate) const MANY: u32 = 1 << 20;
@@ -111,45 +108,12 @@ pub(crate) struct Habits {
 impl Snapshot {
     /// The snapshot as bytes, for a file or a store.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::new(self.now);
-        out.bytes.extend_from_slice(MAGIC);
-        out.bytes.push(VERSION);
-        out.bytes.extend_from_slice(&[0; size_of::<u32>()]);
-        self.write(&mut out);
-        let mut bytes = out.bytes;
-        // What is longer is refused by whoever reads it.
-        let len = u32::try_from(bytes.len() - HEADER).unwrap_or(u32::MAX);
-        bytes[HEADER - size_of::<u32>()..HEADER].copy_from_slice(&len.to_le_bytes());
-        let sum = fingerprint(&bytes);
-        bytes.extend_from_slice(&sum.to_le_bytes());
-        bytes
+        codec::seal(MAGIC, VERSION, self.now, |out| self.write(out))
     }
 
     /// Reads what [`encode`](Snapshot::encode) wrote.
     pub fn decode(bytes: &[u8]) -> Result<Snapshot, ResumeError> {
-        let known = bytes.iter().zip(MAGIC).all(|(byte, magic)| byte == magic);
-        if !known {
-            return Err(ResumeError::NotASnapshot);
-        }
-        match bytes.get(MAGIC.len()) {
-            Some(&VERSION) => {}
-            Some(version) => return Err(ResumeError::UnknownVersion(*version)),
-            None => return Err(ResumeError::Truncated),
-        }
-        let len = bytes.get(MAGIC.len() + 1..HEADER);
-        let len = len.and_then(|len| len.try_into().ok());
-        let len = len.map(u32::from_le_bytes).ok_or(ResumeError::Truncated)?;
-        let end = HEADER + len as usize;
-        let sum = bytes.get(end..end + SUM).ok_or(ResumeError::Truncated)?;
-        if bytes.len() > end + SUM || sum != fingerprint(&bytes[..end]).to_le_bytes() {
-            return Err(ResumeError::Damaged);
-        }
-        let mut body = Reader::new(Bytes::copy_from_slice(&bytes[HEADER..end]));
-        let snapshot = Snapshot::read(&mut body)?;
-        match body.is_at_end() {
-            true => Ok(snapshot),
-            false => Err(ResumeError::Malformed("its end")),
-        }
+        codec::unseal(MAGIC, VERSION, bytes, Snapshot::read)
     }
 
     fn write(&self, out: &mut Writer) {

@@ -26,18 +26,32 @@
 //! |---|---|
 //! | `route` | clients come in and leave |
 //! | `upstreams` | the machine is asked, told the time, and obeyed |
-//! | `target` | where servers come from |
+//! | `target`, `unstartable` | where servers come from |
+//! | `several` | several targets and their names |
 //! | `upstream_session`, `usage` | one server and its clients |
-//! | `process` | signals |
+//! | `router_session`, `router_rules`, `strand` | one client before all servers |
+//! | `outlet`, `leg` | the way from a server to a client, or to a router |
+//! | `catalogue`, `offer_files` | what servers offer, remembered |
+//! | `process`, `stdio` | a process of its own: signals, or one host on standard streams |
 //! | `pages`, `metrics` | what is told about it: `/ready`, `/metrics`, `/` |
 
+mod catalogue;
+mod leg;
 mod metrics;
+mod offer_files;
+mod outlet;
 mod pages;
 mod process;
 mod route;
+mod router_rules;
+mod router_session;
+mod several;
+mod stdio;
+mod strand;
 mod target;
 #[cfg(test)]
 mod tests;
+mod unstartable;
 mod upstream_session;
 mod upstreams;
 mod usage;
@@ -48,8 +62,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outlive_core::cause::StartFailure;
-use outlive_core::gateway::TargetLimits;
+use outlive_core::gateway::{TargetId, TargetLimits};
 use outlive_core::policy::Policy;
+use outlive_core::roster::Entry;
 use outlive_core::{Meter, State};
 
 use crate::http_client::Remote;
@@ -59,14 +74,18 @@ use crate::process::command::Command;
 use crate::process::orphan_reaper::OrphanReaper;
 use crate::run::misconfigured;
 use crate::secrets::Secrets;
-use crate::server::Http;
+use crate::server::{Http, Server};
 
 use route::Routes;
 use target::{Source, Target};
 use upstreams::Upstreams;
 
+pub use outlive_core::roster::{Filter, Naming, Prefix, View};
+pub use outlive_core::router::{RouterLimits, RouterPolicy};
 pub use outlive_core::switch::Sharing;
 pub use process::run;
+pub use several::{LONGEST_NAME, Several};
+pub use stdio::{run_stdio, run_streams};
 
 /// What is added to the time a server may take to stop before the end does without it.
 const LEEWAY: Duration = Duration::from_secs(2);
@@ -108,13 +127,46 @@ impl Gateway {
         Builder::new(Source::Remote(remote), label)
     }
 
-    fn over(
-        targets: Vec<Target>,
-        reaper: Option<OrphanReaper>,
-        observer: Arc<dyn Observer>,
-    ) -> Gateway {
+    /// Serves a server of this crate within this process. A client that has it to itself has it under a session of
+    /// its own, as over any other connection.
+    pub fn server(server: &Server) -> Builder {
+        Builder::new(
+            Source::Server(server.clone()),
+            "a server in this process".into(),
+        )
+    }
+
+    /// Serves nothing: each call is answered with an error that gives this reason. It stands for a server among
+    /// [several](Gateway::of) that cannot even be named, and must not keep the others from being served. `label` says
+    /// what was tried.
+    pub fn unstartable(label: impl Into<String>, why: impl Into<String>) -> Builder {
+        let why = StartFailure::Other(why.into());
+        Builder::new(Source::Nowhere(why), label.into())
+    }
+
+    /// Serves several targets behind one address. All of them are at `/mcp`, as if they were one server; each is at
+    /// `/NAME/mcp`, with a policy, limits and servers of its own. What concerns all of them, the orphan reaper and the
+    /// observer, is given once, here.
+    ///
+    /// ```no_run
+    /// use outlive::{Command, Gateway, Remote};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let time = Gateway::command(Command::new("uvx", ["mcp-server-time"])).share(true);
+    /// let docs = Gateway::remote(Remote::new("https://example.com/mcp"));
+    /// let gateway = Gateway::of([("time", time), ("docs", docs)]).build()?;
+    /// gateway.http().bind("127.0.0.1:8000").await?.serve().await
+    /// # }
+    /// ```
+    pub fn of(targets: impl IntoIterator<Item = (impl Into<String>, Builder)>) -> Several {
+        let targets = targets.into_iter();
+        Several::new(targets.map(|(name, it)| (name.into(), it)).collect())
+    }
+
+    fn over(upstreams: Upstreams) -> Gateway {
         Gateway {
-            upstreams: Arc::new(Upstreams::new(targets, reaper, observer)),
+            upstreams: Arc::new(upstreams),
         }
     }
 
@@ -155,10 +207,22 @@ impl Gateway {
         self.upstreams.all()
     }
 
-    /// Why none of its servers could be started, as far as that can be told before one is needed: there is no such
-    /// program, for instance.
+    /// Why servers could not be started, as far as that can be told before one is needed: there is no such program,
+    /// for instance. The first of [all](Gateway::obstacles).
     pub fn obstacle(&self) -> Option<StartFailure> {
         self.upstreams.targets.iter().find_map(Target::obstacle)
+    }
+
+    /// The targets whose servers could not be started, by name, and why.
+    pub fn obstacles(&self) -> Vec<(String, StartFailure)> {
+        let targets = self.upstreams.targets.iter();
+        let each = |target: &Target| Some((target.name.clone(), target.obstacle()?));
+        targets.filter_map(each).collect()
+    }
+
+    /// The names of its targets, in their order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.upstreams.targets.iter().map(|it| it.name.as_str())
     }
 
     /// Puts new servers under all sessions.
@@ -195,6 +259,8 @@ pub struct Builder {
     label: String,
     policy: Policy,
     limits: TargetLimits,
+    prefix: Option<String>,
+    tools: Filter,
     orphan_reaper: Option<OrphanReaper>,
     observer: Arc<dyn Observer>,
 }
@@ -206,6 +272,8 @@ impl Builder {
             label,
             policy: Policy::default(),
             limits: TargetLimits::default(),
+            prefix: None,
+            tools: Filter::default(),
             orphan_reaper: None,
             observer: Arc::new(()),
         }
@@ -250,6 +318,20 @@ impl Builder {
         self
     }
 
+    /// What the names of its tools and prompts begin with among those of [several](Gateway::of) (its name).
+    #[must_use]
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Builder {
+        self.prefix = Some(prefix.into());
+        self
+    }
+
+    /// Which of its tools there are among those of [several](Gateway::of), by the names it has for them (all).
+    #[must_use]
+    pub fn tools(mut self, tools: Filter) -> Builder {
+        self.tools = tools;
+        self
+    }
+
     /// Who ends what its servers have started if this process is ended with `SIGKILL` (nobody).
     #[must_use]
     pub fn orphan_reaper(mut self, orphan_reaper: OrphanReaper) -> Builder {
@@ -266,10 +348,32 @@ impl Builder {
 
     /// The gateway. Nothing is started yet.
     pub fn build(self) -> Gateway {
+        let (reaper, observer) = (self.orphan_reaper.clone(), self.observer.clone());
+        let (targets, policy) = (vec![self.target(NAME.into())], RouterPolicy::default());
+        Gateway::over(Upstreams::new(targets, None, policy, reaper, observer))
+    }
+
+    /// The target, with a name in all sentences about it: its policy's, if that has one.
+    fn named(mut self, name: String) -> Target {
+        self.policy.name.get_or_insert_with(|| name.as_str().into());
+        self.target(name)
+    }
+
+    /// What a roster is made from: nothing is known of it yet.
+    fn entry(&self, target: TargetId, name: &str) -> Entry {
+        Entry {
+            target,
+            name: name.into(),
+            prefix: self.prefix.as_deref().map(Box::from),
+            filter: self.tools.clone(),
+            offer: None,
+        }
+    }
+
+    fn target(self, name: String) -> Target {
         let mut policy = self.policy;
         policy.label = self.label.into();
-        let target = Target::new(NAME.into(), self.source, policy, self.limits);
-        Gateway::over(vec![target], self.orphan_reaper, self.observer)
+        Target::new(name, self.source, policy, self.limits)
     }
 }
 

@@ -11,28 +11,64 @@ use outlive_core::switch::{self, Client, Sharing};
 use outlive_core::{Frame, Message};
 use tokio::sync::Notify;
 
+use super::catalogue::Catalogue;
+use super::outlet::{Outlet, Woken};
+use super::router_session::{RouterSession, Whose};
 use super::target::Target;
 use super::upstream_session::{EVERYBODY, UpstreamSession};
 use super::upstreams::Upstreams;
 use crate::http_server::{Arrival, Backend, Kind, Mirrored, Pages, ReplayBuffer, Room, Route};
 
-/// A gateway as what stands behind an HTTP listener. Its endpoints are its targets.
+/// A gateway as what stands behind an HTTP listener. Its endpoints are its targets; with a catalogue a router before
+/// all of them comes first, and one for each view last.
 pub(super) struct Routes(pub(super) Arc<Upstreams>);
 
-impl Backend for Routes {
-    /// One target is at the path itself, several are each at a path of their own, which begins with their name.
-    fn paths(&self, path: &str) -> Vec<String> {
-        match &self.0.targets[..] {
-            [_] => vec![path.to_owned()],
-            targets => {
-                let path_of = |target: &Target| format!("/{}{path}", target.name);
-                targets.iter().map(path_of).collect()
-            }
+/// Who is at an endpoint.
+enum Place<'a> {
+    Target(TargetId),
+    Router(&'a Arc<Catalogue>, usize),
+}
+
+impl Routes {
+    fn place(&self, endpoint: usize) -> Place<'_> {
+        let targets = self.0.targets.len();
+        match &self.0.catalogue {
+            None => Place::Target(TargetId(endpoint)),
+            Some(catalogue) => match endpoint {
+                0 => Place::Router(catalogue, 0),
+                n if n <= targets => Place::Target(TargetId(n - 1)),
+                n => Place::Router(catalogue, n - targets),
+            },
         }
+    }
+}
+
+impl Backend for Routes {
+    /// A target without a name of its own is at the path itself; others are each at a path that begins with theirs.
+    fn paths(&self, path: &str) -> Vec<String> {
+        let Some(catalogue) = &self.0.catalogue else {
+            return vec![path.to_owned()];
+        };
+        let path_of = |target: &Target| format!("/{}{path}", target.name);
+        let view = |name: &str| format!("/view/{name}{path}");
+        std::iter::once(path.to_owned())
+            .chain(self.0.targets.iter().map(path_of))
+            .chain(catalogue.views().map(view))
+            .collect()
     }
 
     fn open(&self, endpoint: usize, replay: Arc<ReplayBuffer>, kind: Kind<'_>) -> Arc<dyn Route> {
-        let (upstreams, target) = (self.0.clone(), TargetId(endpoint));
+        let upstreams = self.0.clone();
+        let target = match self.place(endpoint) {
+            Place::Target(target) => target,
+            Place::Router(catalogue, view) => {
+                let whose = match kind {
+                    Kind::Session(principal, _) => Whose::Session(principal),
+                    Kind::Shared => Whose::Requests,
+                };
+                return RouterSession::new(&upstreams, catalogue, view, whose, replay);
+            }
+        };
         match kind {
             Kind::Shared => {
                 upstreams.serve_modern(target, &replay);
@@ -43,17 +79,10 @@ impl Backend for Routes {
                 })
             }
             Kind::Session(principal, first) => {
-                let opening = first.and_then(|first| opening_of(first, principal));
-                let client = upstreams.arrive(target, opening);
-                Arc::new(LegacyClient {
-                    upstreams,
-                    client,
-                    principal,
-                    replay,
-                    upstream: Mutex::default(),
-                    withdrawn: AtomicBool::new(false),
-                    unanswered: AtomicBool::new(false),
-                })
+                let outlet = Outlet::Buffer(replay);
+                Arc::new(LegacyClient::new(
+                    upstreams, target, principal, first, outlet,
+                ))
             }
         }
     }
@@ -72,12 +101,12 @@ impl Backend for Routes {
     }
 }
 
-/// One legacy client.
-struct LegacyClient {
+/// One legacy client, or one leg of a router.
+pub(super) struct LegacyClient {
     upstreams: Arc<Upstreams>,
     client: Client,
     principal: Principal,
-    replay: Arc<ReplayBuffer>,
+    outlet: Outlet,
     /// The server it uses, from its first message on.
     upstream: Mutex<Option<Arc<UpstreamSession>>>,
     /// Its token was withdrawn.
@@ -87,6 +116,38 @@ struct LegacyClient {
 }
 
 impl LegacyClient {
+    /// A client that begins with this message, if that is known, and has not sent anything yet.
+    pub(super) fn new(
+        upstreams: Arc<Upstreams>,
+        target: TargetId,
+        principal: Principal,
+        first: Option<&Message>,
+        outlet: Outlet,
+    ) -> LegacyClient {
+        let opening = first.and_then(|first| opening_of(first, principal));
+        let client = upstreams.arrive(target, opening);
+        LegacyClient {
+            upstreams,
+            client,
+            principal,
+            outlet,
+            upstream: Mutex::default(),
+            withdrawn: AtomicBool::new(false),
+            unanswered: AtomicBool::new(false),
+        }
+    }
+
+    /// It says something.
+    pub(super) fn say(&self, channel: Channel, frame: Frame) {
+        if self.outlet.is_sealed() {
+            return;
+        }
+        match self.upstream(&frame) {
+            Some(upstream) => upstream.hear(self.client, channel, frame),
+            None => self.seal(),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<Arc<UpstreamSession>>> {
         self.upstream.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -98,13 +159,20 @@ impl LegacyClient {
             let opening = frame.message();
             let opening = opening.and_then(|first| opening_of(first, self.principal));
             let joined = self.upstreams.join(self.client, opening.clone()).ok()?;
-            joined.join(self.client, &self.replay);
+            joined.join(self.client, &self.outlet);
             if let Some(opening) = opening {
                 joined.name_client(&opening.params);
             }
             *upstream = Some(joined);
         }
         upstream.clone()
+    }
+
+    /// Nothing more is said to it.
+    fn seal(&self) {
+        let mut woken = Woken::default();
+        self.outlet.seal(&mut woken);
+        woken.run();
     }
 }
 
@@ -114,15 +182,8 @@ impl Route for LegacyClient {
     }
 
     fn hear(&self, channel: Channel, frame: Frame, _: &Arc<Arrival>) -> bool {
-        if self.replay.is_sealed() {
-            return true;
-        }
-        let Some(upstream) = self.upstream(&frame) else {
-            self.replay.seal();
-            return true;
-        };
-        upstream.hear(self.client, channel, frame);
-        self.replay.is_done(channel)
+        self.say(channel, frame);
+        self.outlet.is_sealed() || self.outlet.is_done(channel)
     }
 
     fn left(&self, channel: Channel) {
@@ -138,12 +199,12 @@ impl Route for LegacyClient {
             .is_some_and(|upstream| upstream.in_flight_of(self.client) > 0)
     }
 
-    fn server(&self) -> Option<u64> {
+    fn servers(&self) -> Vec<u64> {
         let upstream = self.lock();
         let own = upstream
             .as_ref()
             .filter(|upstream| upstream.sharing == Sharing::Dedicated);
-        own.map(|upstream| upstream.id.0)
+        own.map(|upstream| upstream.id.0).into_iter().collect()
     }
 
     fn withdraw(&self, _channel: Channel) {
@@ -151,7 +212,7 @@ impl Route for LegacyClient {
             return;
         }
         let upstream = self.lock().clone();
-        self.replay.withdraw(None);
+        self.outlet.withdraw();
         if let Some(upstream) = upstream {
             upstream.withdraw(self.client, Channel::MAIN);
         }
@@ -169,13 +230,13 @@ impl Route for LegacyClient {
         }
         let unanswered = self.unanswered.load(Ordering::Acquire);
         self.upstreams.leave(self.client, unanswered);
-        self.replay.seal();
+        self.seal();
     }
 
     /// The gateway has told its servers; whoever has none yet gets none.
     fn shutdown(&self) {
         if self.lock().is_none() {
-            self.replay.seal();
+            self.seal();
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The targets of a gateway: where servers come from, and how they are shared.
 
 use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -10,15 +11,19 @@ use outlive_core::gateway::TargetLimits;
 use outlive_core::policy::Policy;
 use serde_json::Value;
 
+use super::offer_files;
+use super::unstartable::Unstartable;
 use super::upstream_session::GatewayDownstream;
-use crate::driver;
+use crate::driver::{self, connector::Connections};
 use crate::http_client::{Remote, Sessions};
 use crate::http_server::{Mirrored, ReplayBuffer, is_marked, of_schema};
+use crate::memory;
 use crate::process::children::Children;
 use crate::process::command::Command;
 use crate::process::orphan_reaper::OrphanReaper;
 use crate::process::os;
 use crate::secrets::Secrets;
+use crate::server::Server;
 
 /// What is added to the time a server may take to end, for clients that wait for that.
 const LEEWAY: Duration = Duration::from_secs(2);
@@ -34,6 +39,10 @@ const MOST_MIRRORED: usize = 4096;
 pub(super) enum Source {
     Command(Command, Secrets),
     Remote(Remote),
+    /// A server of this crate, in this process.
+    Server(Server),
+    /// None, for this reason.
+    Nowhere(StartFailure),
 }
 
 /// One of the servers that a gateway offers.
@@ -59,8 +68,8 @@ impl Target {
     ) -> Target {
         let end = policy.stop_grace + policy.term_grace + LEEWAY;
         limits.wait = end.min(LONGEST_WAIT);
-        if matches!(source, Source::Remote(_)) {
-            // What is elsewhere is no process of ours.
+        if !matches!(source, Source::Command(..)) {
+            // What is elsewhere is no process of ours to start and to stop.
             limits.servers = usize::MAX;
         }
         Target {
@@ -73,6 +82,28 @@ impl Target {
         }
     }
 
+    /// A name for what starts its servers, from which that cannot be read. Values of variables are left out: they are
+    /// secrets more often than not, and change when those do.
+    pub(super) fn key(&self) -> String {
+        match &self.source {
+            Source::Command(command, _) => {
+                let cwd = command.cwd.as_ref().map(|it| it.as_os_str());
+                let args = command.args.iter().map(OsString::as_os_str);
+                let names = command.env.iter().map(|(name, _)| name.as_os_str());
+                let parts = std::iter::once(OsStr::new("command"))
+                    .chain([command.program.as_os_str(), cwd.unwrap_or_default()])
+                    .chain(args)
+                    .chain([OsStr::new("env")])
+                    .chain(names);
+                offer_files::key(parts.map(OsStr::as_encoded_bytes))
+            }
+            Source::Remote(remote) => offer_files::key([&b"remote"[..], remote.label().as_bytes()]),
+            Source::Server(_) | Source::Nowhere(_) => {
+                offer_files::key([&b"name"[..], self.name.as_bytes()])
+            }
+        }
+    }
+
     /// Whether its servers say when they have taken `notifications/initialized`.
     pub(super) fn confirms(&self) -> bool {
         matches!(self.source, Source::Remote(_))
@@ -82,7 +113,8 @@ impl Target {
     pub(super) fn obstacle(&self) -> Option<StartFailure> {
         match &self.source {
             Source::Command(command, _) => os::obstacle(command),
-            Source::Remote(_) => None,
+            Source::Nowhere(why) => Some(why.clone()),
+            Source::Remote(_) | Source::Server(_) => None,
         }
     }
 
@@ -103,6 +135,21 @@ impl Target {
                     // it is dropped, which is not done here: whoever starts a server holds the lock of a client.
                     Err(_) => drop(tokio::spawn(async move { drop(downstream) })),
                 }
+            }
+            Source::Server(server) => {
+                let server = server.clone();
+                let connect = move || {
+                    let (ours, theirs) = memory::pair();
+                    let server = server.clone();
+                    tokio::spawn(async move { server.serve(theirs).await });
+                    async { Ok::<_, std::io::Error>(ours) }
+                };
+                let connections = Connections::new(connect, limit);
+                tokio::spawn(driver::drive(downstream, connections, policy, seed));
+            }
+            Source::Nowhere(why) => {
+                let unstartable = Unstartable(why.clone());
+                tokio::spawn(driver::drive(downstream, unstartable, policy, seed));
             }
             Source::Remote(remote) => {
                 let sessions = Sessions::new(remote.clone(), limit);

@@ -2,33 +2,23 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
-use outlive_core::gateway::TargetLimits;
 use outlive_core::policy::Policy;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::target::{Source, Target};
-use super::{Gateway, Sharing};
+use super::{Builder, Gateway, LONGEST_NAME, Sharing};
 use crate::process::command::Command;
-use crate::secrets::Secrets;
+use crate::server::Server;
 
 /// A server that answers every request as if it were an `initialize` with the id 1.
-fn target(name: &str) -> Target {
+fn builder(name: &str) -> Builder {
     let answer = format!(
         r#"{{"jsonrpc":"2.0","id":1,"result":{{"protocolVersion":"2025-06-18","capabilities":{{}},"serverInfo":{{"name":"{name}","version":"0"}}}}}}"#
     );
     let script = format!("while read -r line; do echo '{answer}'; done");
-    let command = Command::new("sh", ["-c", &script]);
-    let source = Source::Command(command, Secrets::default());
-    Target::new(
-        name.into(),
-        source,
-        Policy::default(),
-        TargetLimits::default(),
-    )
+    Gateway::command(Command::new("sh", ["-c", &script]))
 }
 
 /// Posts `initialize`, in this session if there is one; the whole response.
@@ -62,7 +52,8 @@ async fn initialize(to: SocketAddr, path: &str, session: Option<&str>) -> String
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_target_has_a_path_servers_and_sessions_of_its_own() {
-    let gateway = Gateway::over(vec![target("a"), target("b")], None, Arc::new(()));
+    let gateway = Gateway::of([("a", builder("a")), ("b", builder("b"))]);
+    let gateway = gateway.build().expect("a gateway");
     let server = gateway.http().bind("127.0.0.1:0").await.expect("a port");
     let to = server.local_addr();
     let serving = tokio::spawn(server.serve());
@@ -105,4 +96,75 @@ async fn settings_that_make_no_sense_fail_before_anything_is_served() {
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         assert!(error.to_string().contains(named), "{error}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_targets_of_every_kind_are_served_and_one_that_cannot_start_takes_none_with_it() {
+    let own = Server::builder("own", "1").build();
+    let quick = || {
+        let mut policy = Policy::default();
+        policy.hold = Duration::from_millis(10);
+        policy
+    };
+    let gateway = Gateway::of([
+        ("a", builder("a")),
+        ("own", Gateway::server(&own)),
+        (
+            "broken",
+            Gateway::unstartable("broken", "the entry makes no sense").policy(quick()),
+        ),
+        (
+            "none",
+            Gateway::command(Command::new("/no/such/program", [""; 0])).policy(quick()),
+        ),
+    ]);
+    let gateway = gateway.build().expect("a gateway");
+    assert_eq!(
+        gateway.names().collect::<Vec<_>>(),
+        ["a", "own", "broken", "none"]
+    );
+    let obstacles: Vec<String> = gateway.obstacles().into_iter().map(|it| it.0).collect();
+    assert_eq!(obstacles, ["broken", "none"]);
+    let server = gateway.http().bind("127.0.0.1:0").await.expect("a port");
+    let to = server.local_addr();
+    let serving = tokio::spawn(server.serve());
+    let a = initialize(to, "/a/mcp", None).await;
+    assert!(a.contains(r#""name":"a""#), "{a}");
+    let own = initialize(to, "/own/mcp", None).await;
+    assert!(own.contains(r#""name":"own""#), "{own}");
+    let broken = initialize(to, "/broken/mcp", None).await;
+    let words = r#"The server \"broken\" could not be started: the entry makes no sense"#;
+    assert!(broken.contains(words), "{broken}");
+    let none = initialize(to, "/none/mcp", None).await;
+    let words = r#"The server \"none\" could not be started: there is no such file"#;
+    assert!(none.contains(words), "{none}");
+    gateway.shutdown();
+    serving.await.expect("no panic").expect("it ends");
+}
+
+#[test]
+fn names_are_segments_of_a_path_and_differ() {
+    let long = "x".repeat(LONGEST_NAME + 1);
+    for (names, words) in [
+        (&["a", "b", "a"][..], "two servers are called \"a\""),
+        (&["a", ""], "an empty name"),
+        (&["a b"], "because of ' '"),
+        (&["a/b"], "because of '/'"),
+        (&["\u{e4}"], "because of '\u{e4}'"),
+        (&[".."], "can be called"),
+        (&[long.as_str()], "longer than 128"),
+        (&[], "there are no servers"),
+    ] {
+        let targets = names.iter().map(|name| (*name, builder("x")));
+        let error = Gateway::of(targets).build().expect_err("a wrong name");
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        assert!(error.to_string().contains(words), "{error}");
+    }
+}
+
+#[test]
+fn all_of_several_are_at_the_path_itself_and_each_at_its_own() {
+    let alone = Gateway::of([("a", builder("a"))]).build().expect("one");
+    assert_eq!(alone.backend(1).0.paths("/mcp"), ["/mcp", "/a/mcp"]);
+    assert_eq!(builder("a").build().backend(1).0.paths("/mcp"), ["/mcp"]);
 }

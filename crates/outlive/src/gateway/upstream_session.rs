@@ -2,7 +2,7 @@
 //!
 //! Clients come on the tasks of their connections, the server on the task of its driver. Both meet
 //! in the [`Switch`], under a lock that is held for as long as it takes to look up whose a message is: it was read
-//! before. What is for the session goes into a mailbox, what is for clients into their replay buffers.
+//! before. What is for the session goes into a mailbox, what is for clients into their [outlets](Outlet).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::pin::Pin;
@@ -23,11 +23,11 @@ use outlive_core::{
 };
 use tokio::time::Sleep;
 
+use super::outlet::{Outlet, Woken};
 use super::upstreams::Upstreams;
 use super::usage::LiveUsage;
 use crate::client::mailbox::{self, Mailbox, Rank};
 use crate::driver::downstream::Downstream;
-use crate::http_server::ReplayBuffer;
 use crate::io::spin::Look;
 use crate::observer::Numbered;
 
@@ -80,7 +80,7 @@ impl Used for UpstreamSession {
 
 struct Inside {
     switch: Switch,
-    replays: BTreeMap<Client, Arc<ReplayBuffer>>,
+    outlets: BTreeMap<Client, Outlet>,
     /// Clients whose readers are to be woken.
     dirty: BTreeSet<Client>,
     /// Streams that were cut off and that the session was not told of.
@@ -112,7 +112,7 @@ impl UpstreamSession {
                 true => Switch::new(sharing, bounds).confirming(),
                 false => Switch::new(sharing, bounds),
             },
-            replays: BTreeMap::new(),
+            outlets: BTreeMap::new(),
             dirty: BTreeSet::new(),
             cuts: Cuts::default(),
             state: State::Connecting { attempt: 1 },
@@ -137,18 +137,30 @@ impl UpstreamSession {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A client comes; it is told things through its replay buffer. A server that is its alone waits for it when it
-    /// reads slowly.
-    pub(super) fn join(&self, client: Client, replay: &Arc<ReplayBuffer>) {
+    /// A client comes; it is told things through its outlet. A server that is its alone waits for it when it reads
+    /// slowly.
+    pub(super) fn join(&self, client: Client, outlet: &Outlet) {
         self.live_usage.touch();
         if self.sharing == Sharing::Dedicated {
-            replay.pace();
+            outlet.pace();
         }
+        let mut woken = Woken::default();
         let mut inside = self.lock();
         match inside.ended {
-            true => replay.seal(),
-            false => drop(inside.replays.insert(client, replay.clone())),
+            true => outlet.seal(&mut woken),
+            false => drop(inside.outlets.insert(client, outlet.clone())),
         }
+        drop(inside);
+        woken.run();
+    }
+
+    /// A router comes with modern requests. It is told what becomes of them also if the session has ended.
+    pub(super) fn join_pool(&self, client: Client, outlet: &Outlet) {
+        let mut inside = self.lock();
+        inside
+            .outlets
+            .entry(client)
+            .or_insert_with(|| outlet.clone());
     }
 
     /// The one client there is begins the handshake with these parameters.
@@ -183,7 +195,9 @@ impl UpstreamSession {
         self.live_usage.touch();
         let mut inside = self.lock();
         self.feed(&mut inside, Input::Frame(client, channel, frame));
-        inside.flush();
+        let woken = inside.flush();
+        drop(inside);
+        woken.run();
     }
 
     /// A client closed a channel.
@@ -194,18 +208,23 @@ impl UpstreamSession {
     /// A client is gone for good, and reads nothing any more.
     pub(super) fn gone(&self, client: Client) {
         self.live_usage.touch();
+        let mut woken = Woken::default();
         let mut inside = self.lock();
         self.feed(&mut inside, Input::Gone(client));
-        if let Some(replay) = inside.replays.remove(&client) {
-            replay.seal();
+        if let Some(outlet) = inside.outlets.remove(&client) {
+            outlet.seal(&mut woken);
         }
+        drop(inside);
+        woken.run();
     }
 
     /// The token was withdrawn that this channel of a client was opened with.
     pub(super) fn withdraw(&self, client: Client, channel: Channel) {
         let mut inside = self.lock();
         self.feed(&mut inside, Input::Withdrawn(client, channel));
-        inside.flush();
+        let woken = inside.flush();
+        drop(inside);
+        woken.run();
     }
 
     /// Tells the session to stop. Being told the same again changes nothing.
@@ -249,15 +268,15 @@ impl UpstreamSession {
                     continue;
                 }
                 Output::Offer(client, channel, message) => {
-                    let replay = inside.replays.get(&client);
-                    let heard = replay.is_some_and(|replay| replay.is_read(Channel::MAIN));
+                    let outlet = inside.outlets.get(&client);
+                    let heard = outlet.is_some_and(|outlet| outlet.is_read(Channel::MAIN));
                     let channel = if heard { Channel::MAIN } else { channel };
                     inside.send(client, channel, message);
                     continue;
                 }
                 Output::Done(client, channel) => {
-                    if let Some(replay) = inside.replays.get(&client) {
-                        replay.done(channel);
+                    if let Some(outlet) = inside.outlets.get(&client) {
+                        outlet.done(channel);
                     }
                     continue;
                 }
@@ -290,34 +309,38 @@ impl UpstreamSession {
         inside.ended = true;
         inside.state = State::Closed;
         self.feed(&mut inside, Input::Ended);
-        inside.flush();
+        let mut woken = inside.flush();
         if self.sharing != Sharing::Pooled {
-            for replay in std::mem::take(&mut inside.replays).into_values() {
-                replay.seal();
+            for outlet in std::mem::take(&mut inside.outlets).into_values() {
+                outlet.seal(&mut woken);
             }
         }
+        drop(inside);
+        woken.run();
     }
 }
 
 impl Inside {
     fn send(&mut self, client: Client, channel: Channel, message: Message) {
-        if let Some(replay) = self.replays.get(&client) {
-            replay.send(channel, message);
+        if let Some(outlet) = self.outlets.get(&client) {
+            outlet.send(channel, message);
             self.dirty.insert(client);
         }
     }
 
     /// Wakes whoever has something to read.
-    fn flush(&mut self) {
+    fn flush(&mut self) -> Woken {
+        let mut woken = Woken::default();
         for client in std::mem::take(&mut self.dirty) {
-            if let Some(replay) = self.replays.get(&client) {
-                replay.flush();
-                if let Some(cuts) = replay.take_cuts() {
+            if let Some(outlet) = self.outlets.get(&client) {
+                outlet.flush(&mut woken);
+                if let Some(cuts) = outlet.take_cuts() {
                     self.cuts.streams += cuts.streams;
                     self.cuts.unread_bytes += cuts.unread_bytes;
                 }
             }
         }
+        woken
     }
 }
 
@@ -358,7 +381,8 @@ pub(super) struct GatewayDownstream {
     upstreams: Weak<Upstreams>,
     /// Commands that were taken out of the mailbox and not yet carried out.
     commands: VecDeque<Command>,
-    begun: Instant,
+    /// When there began to be a gateway: all servers of a client tell it the same time.
+    clock: Instant,
     /// Set while a slow client holds its server back: when it is asked again whether it does.
     held_back: Option<Pin<Box<Sleep>>>,
 }
@@ -374,7 +398,7 @@ impl GatewayDownstream {
             target,
             upstreams: Arc::downgrade(upstreams),
             commands: VecDeque::new(),
-            begun: Instant::now(),
+            clock: upstreams.clock,
             held_back: None,
         }
     }
@@ -385,14 +409,14 @@ impl GatewayDownstream {
         if self.upstream.sharing != Sharing::Dedicated {
             return None;
         }
-        let now = Time::after(self.begun.elapsed());
+        let now = Time::after(self.clock.elapsed());
         let inside = self.upstream.lock();
-        let replay = inside.replays.values().next();
-        let until = replay.and_then(|replay| replay.hold_back(now, cx.waker()));
+        let outlet = inside.outlets.values().next();
+        let until = outlet.and_then(|outlet| outlet.hold_back(now, cx.waker()));
         drop(inside);
         let was_held = self.held_back.is_some();
         self.held_back = until.map(|at| {
-            let at = self.begun + at.since_start();
+            let at = self.clock + at.since_start();
             let mut alarm = Box::pin(tokio::time::sleep_until(at.into()));
             if alarm.as_mut().poll(cx).is_ready() {
                 cx.waker().wake_by_ref();
@@ -516,11 +540,12 @@ impl Downstream for GatewayDownstream {
 
     fn flush(&mut self, cx: &mut Context<'_>) -> Option<SessionInput> {
         let mut inside = self.upstream.lock();
-        inside.flush();
-        let modern = inside.replays.get(&EVERYBODY);
-        let lost = modern.map_or(Vec::new(), |replay| replay.take_lost());
+        let woken = inside.flush();
+        let modern = inside.outlets.get(&EVERYBODY);
+        let lost = modern.map_or(Vec::new(), Outlet::take_lost);
         let cuts = std::mem::take(&mut inside.cuts);
         drop(inside);
+        woken.run();
         if !lost.is_empty()
             && let Some(upstreams) = self.upstreams.upgrade()
         {
@@ -571,7 +596,7 @@ mod tests {
     use outlive_core::policy::Policy;
     use outlive_core::replay_buffer::Delivery;
 
-    use crate::http_server::Beginning;
+    use crate::http_server::{Beginning, ReplayBuffer};
 
     /// What becomes of a notification on a channel of its own.
     fn notify(
@@ -594,7 +619,7 @@ mod tests {
             let upstream =
                 UpstreamSession::new(ServerId(1), sharing, &limits, false, Instant::now());
             let replay = Arc::new(ReplayBuffer::new(Delivery::Resumable));
-            upstream.join(Client(1), &replay);
+            upstream.join(Client(1), &Outlet::Buffer(replay.clone()));
             let room = switch::SwitchLimits::default().calls as u64;
             for channel in 1..=room {
                 assert_eq!(

@@ -10,12 +10,16 @@ use std::time::{Instant, SystemTime};
 use outlive_core::gateway::{
     Admission, Gateway, NoServer, Opening, Order, ServerId, TargetId, TargetLimits,
 };
+use outlive_core::router::RouterPolicy;
 use outlive_core::switch::{Client, Sharing};
 use outlive_core::{Event, Meter, Time};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::Upstream;
+use super::catalogue::Catalogue;
+use super::outlet::Outlet;
+use super::router_session::Work;
 use super::target::Target;
 use super::upstream_session::{EVERYBODY, GatewayDownstream, UpstreamSession};
 use crate::http_server::{ReplayBuffer, Room};
@@ -28,11 +32,16 @@ pub(super) type Machine = Gateway<Arc<UpstreamSession>>;
 /// All servers of a gateway.
 pub(crate) struct Upstreams {
     pub(super) targets: Vec<Target>,
+    /// What is known of the targets. There is one if clients can reach all of them through one endpoint; then each
+    /// target is at a path that begins with its name, also if it is the only one.
+    pub(super) catalogue: Option<Arc<Catalogue>>,
+    /// How routers behave.
+    pub(super) router_policy: RouterPolicy,
     pub(super) observer: Arc<dyn Observer>,
     /// What all sessions count.
     pub(super) meter: Arc<Meter>,
     pub(super) begun: SystemTime,
-    clock: Instant,
+    pub(super) clock: Instant,
     reaper: Option<OrphanReaper>,
     machine: Mutex<Machine>,
     clients: AtomicU64,
@@ -45,12 +54,16 @@ pub(crate) struct Upstreams {
 impl Upstreams {
     pub(super) fn new(
         targets: Vec<Target>,
+        catalogue: Option<Arc<Catalogue>>,
+        router_policy: RouterPolicy,
         reaper: Option<OrphanReaper>,
         observer: Arc<dyn Observer>,
     ) -> Upstreams {
         let limits: Vec<TargetLimits> = targets.iter().map(|target| target.limits).collect();
         Upstreams {
             targets,
+            catalogue,
+            router_policy,
             observer,
             meter: Arc::default(),
             begun: SystemTime::now(),
@@ -118,6 +131,11 @@ impl Upstreams {
         drop(machine);
         // Not before: a runtime that is being dropped ends a session in this very moment.
         for (target, upstream) in started {
+            let name = self
+                .catalogue
+                .is_some()
+                .then_some(&*self.targets[target.0].name);
+            self.observer.began(upstream.id.0, name);
             let downstream = GatewayDownstream::new(upstream, target, self);
             self.targets[target.0].drive(downstream, self.reaper.clone());
         }
@@ -138,7 +156,7 @@ impl Upstreams {
         if sharing == Sharing::Pooled
             && let Some(replay) = target.modern.get()
         {
-            upstream.join(EVERYBODY, replay);
+            upstream.join(EVERYBODY, &Outlet::Buffer(replay.clone()));
         }
         Arc::new(upstream)
     }
@@ -155,14 +173,26 @@ impl Upstreams {
             replay.seal();
         }
         if is_first && target == TargetId(0) {
-            tokio::spawn(keep_time(Arc::downgrade(self), self.alarm.clone()));
+            self.keep_time();
         }
+    }
+
+    /// Tells the machine the time from now on. To be called once, inside the runtime.
+    pub(super) fn keep_time(self: &Arc<Upstreams>) {
+        tokio::spawn(keep_time(Arc::downgrade(self), self.alarm.clone()));
     }
 
     /// Nobody is answered any more.
     fn seal(&self) {
+        let routers = self.catalogue.iter().flat_map(|it| it.routers());
+        routers.for_each(|router| router.put(Work::Over));
         let replays = self.targets.iter().filter_map(|it| it.modern.get());
         replays.for_each(|replay| replay.seal());
+    }
+
+    /// Whether everything has ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.lock().is_over()
     }
 
     /// Bounds the dedicated servers of each target: a session whose server has not ended yet counts for one, too.
@@ -175,13 +205,18 @@ impl Upstreams {
         self.room.clone()
     }
 
+    /// A client that there has not been before.
+    pub(super) fn fresh_client(&self) -> Client {
+        Client(self.clients.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
     /// A client comes that wants a session, and may have shown how it begins.
     pub(super) fn arrive(
         self: &Arc<Upstreams>,
         target: TargetId,
         opening: Option<Opening>,
     ) -> Client {
-        let client = Client(self.clients.fetch_add(1, Ordering::Relaxed) + 1);
+        let client = self.fresh_client();
         self.change(|machine, now| machine.arrive(client, target, opening, now));
         client
     }
@@ -260,6 +295,8 @@ impl Upstreams {
 
     /// Ends everything: the first time gracefully, the second time at once.
     pub(super) fn shutdown(self: &Arc<Upstreams>) {
+        let routers = self.catalogue.iter().flat_map(|it| it.routers());
+        routers.for_each(|router| router.put(Work::Shutdown));
         self.change(Machine::shutdown);
         self.room.notify_waiters();
     }

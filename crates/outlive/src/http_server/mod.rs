@@ -76,6 +76,8 @@ pub(crate) use mirrored::{is_marked, of_schema};
 pub(crate) use pages::{ListenerStats, Pages, Readiness, ServerUse};
 #[cfg(all(test, feature = "gateway"))]
 pub(crate) use replay_buffer::Beginning;
+#[cfg(feature = "gateway")]
+pub(crate) use replay_buffer::Next;
 pub(crate) use replay_buffer::ReplayBuffer;
 #[cfg(feature = "tower")]
 pub(crate) use reply::Content;
@@ -111,9 +113,9 @@ pub(crate) trait Route: Send + Sync {
     /// Whether the client waits for something.
     fn is_busy(&self) -> bool;
 
-    /// The number of the server that it has to itself, if it has one.
-    fn server(&self) -> Option<u64> {
-        None
+    /// The numbers of the servers that it has to itself.
+    fn servers(&self) -> Vec<u64> {
+        Vec::new()
     }
 
     /// The client has left before it was told how its handshake ended. Its end follows.

@@ -42,6 +42,7 @@ pub(crate) struct Readiness {
 }
 
 /// Whose a server is that one session has to itself.
+#[derive(Clone)]
 #[cfg_attr(
     not(feature = "gateway"),
     expect(dead_code, reason = "only a gateway shows it")

@@ -34,17 +34,15 @@ struct Inner {
     buffer: core::ReplayBuffer<Message>,
     /// Of readers that wait.
     wakers: BTreeMap<ReaderId, Waker>,
-    /// Of the sender, while it is held back.
-    sender: Option<Waker>,
+    /// Of senders that are held back. There are several if a client uses several servers.
+    senders: Vec<Waker>,
 }
 
 impl Inner {
-    /// Wakes the sender if it was held back and may go on.
+    /// Wakes senders that were held back and may go on.
     fn release(&mut self) {
-        if self.buffer.is_released()
-            && let Some(sender) = self.sender.take()
-        {
-            sender.wake();
+        if !self.senders.is_empty() && self.buffer.is_released() {
+            self.senders.drain(..).for_each(Waker::wake);
         }
     }
 }
@@ -54,7 +52,7 @@ impl ReplayBuffer {
         let inner = Inner {
             buffer: core::ReplayBuffer::new(delivery, ReplayLimits::default()),
             wakers: BTreeMap::new(),
-            sender: None,
+            senders: Vec::new(),
         };
         ReplayBuffer {
             inner: Mutex::new(inner),
@@ -206,18 +204,19 @@ impl ReplayBuffer {
         self.lock().buffer.take_lost()
     }
 
-    /// Lets slow readers hold the one sender back instead of cutting them off.
+    /// Lets slow readers hold the senders back instead of cutting them off.
     #[cfg(feature = "gateway")]
     pub(crate) fn pace(&self) {
         self.lock().buffer.pace();
     }
 
-    /// Whether the sender is to pause, and until when at the latest; its waker is called when it may go on.
+    /// Whether a sender is to pause, and until when at the latest; its waker is called when it may go on.
     #[cfg(feature = "gateway")]
     pub(crate) fn hold_back(&self, now: Time, waker: &Waker) -> Option<Time> {
         let mut inner = self.lock();
         let until = inner.buffer.hold_back(now);
-        inner.sender = until.map(|_| waker.clone());
+        inner.senders.retain(|it| !it.will_wake(waker));
+        inner.senders.extend(until.map(|_| waker.clone()));
         until
     }
 

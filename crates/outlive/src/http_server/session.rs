@@ -224,7 +224,7 @@ impl Sessions {
         let mut table = self.lock();
         let server_uses = table
             .iter(now)
-            .filter_map(|(principal, session, used, ends)| {
+            .flat_map(|(principal, session, used, ends)| {
                 let server_use = ServerUse {
                     token: tokens.and_then(|tokens| tokens.place(principal)),
                     unused: now - used,
@@ -233,7 +233,8 @@ impl Sessions {
                         Ends::At(at) => Some(at - now),
                     },
                 };
-                Some((session.route.server()?, server_use))
+                let servers = session.route.servers().into_iter();
+                servers.map(move |server| (server, server_use.clone()))
             });
         server_uses.collect()
     }

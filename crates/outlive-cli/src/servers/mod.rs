@@ -1,0 +1,308 @@
+//! Several servers from a host's own file: `outlive serve --servers FILE` and `outlive run --servers FILE`.
+//!
+//! # Theory
+//!
+//! The file is read as hosts write it (`outlive_hosts`). What is wrong with the file as a whole keeps outlive from
+//! starting; what is wrong with one server, such as a variable that is not set, keeps only that server from starting,
+//! and whoever calls it is told the reason. Each server has settings of its own, which are the flags of `run` and
+//! `serve` that make sense for one server; what it does not say holds as it does for all.
+//!
+//! ```text
+//!  default < settings file < variable < flag < [servers.NAME] of the settings file < "outlive" in the entry
+//! ```
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `settings` | the flags |
+//! | `general` | the settings of one server |
+//! | `entry` | from an entry of a file to a server |
+//! | `own` | what our own settings file says about servers |
+//! | `views` | parts of all servers under names of their own |
+//! | `filter` | which tools, prompts and resources are shown |
+//! | `names` | the names in addresses |
+//! | `here` | addresses that lead back to us |
+
+mod entry;
+mod filter;
+mod general;
+mod here;
+mod names;
+mod own;
+mod settings;
+mod views;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::ArgMatches;
+use outlive::gateway::Builder;
+use outlive::{Command, Gateway, Remote, Secrets};
+use outlive_hosts::Format;
+use serde_json::{Value, json};
+
+use crate::config::nearest;
+use crate::listen::ServeSettings;
+use crate::remote::EraSetting;
+use crate::settings::Settings;
+
+pub use filter::Filter;
+pub use settings::{Expose, Prefix, ServersSettings};
+pub use views::View;
+
+use entry::Entry;
+use general::General;
+use own::Own;
+
+pub use own::TABLES;
+
+/// Several servers, and how they are shown as one. This is everything that the file and the settings say; nothing of
+/// it is started yet.
+#[derive(Debug)]
+#[expect(dead_code, reason = "the router is set up with the rest")]
+pub struct Servers {
+    /// Where they come from, for sentences.
+    pub origin: String,
+    /// The servers that are switched on, in the order of the file.
+    pub servers: Vec<ServerSpec>,
+    /// The names of those that are switched off.
+    pub off: Vec<String>,
+    /// How names of tools are made.
+    pub naming: Naming,
+    /// How tools are shown.
+    pub expose: Expose,
+    /// How long a list waits for servers that were never seen before.
+    pub list_wait: Duration,
+    /// Where is kept what servers offer.
+    pub catalogue: Catalogue,
+    /// Whether a tool is only shown as it was first seen.
+    pub pin: bool,
+    /// Parts of it under names of their own.
+    pub views: Vec<View>,
+    /// What a person should know about the file.
+    pub notes: Vec<Note>,
+}
+
+/// How the names of tools are made from those of their servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Naming {
+    /// Which names get a prefix.
+    pub prefix: Prefix,
+    /// What stands behind the prefix.
+    pub separator: String,
+}
+
+/// Where is kept what servers offer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Catalogue {
+    /// In the user's cache.
+    Cache,
+    /// In this directory.
+    Directory(PathBuf),
+    /// Nowhere.
+    Nowhere,
+}
+
+/// Something that a person should know, and the same as data with its name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Note {
+    /// A sentence.
+    pub sentence: String,
+    /// The name of the event.
+    pub name: &'static str,
+    /// The data.
+    pub data: Value,
+}
+
+/// One server.
+#[derive(Debug)]
+pub struct ServerSpec {
+    /// Its name in the file.
+    pub name: String,
+    /// Its name in addresses.
+    pub segment: String,
+    /// Where it is.
+    pub source: Source,
+    /// Its settings: the general ones, but for those of its own.
+    pub settings: ServeSettings,
+    /// What stands in front of its tools' names instead of its own name.
+    pub prefix: Option<String>,
+    /// Which of its tools are shown.
+    pub tools: Filter,
+}
+
+/// Where a server is.
+#[derive(Debug)]
+pub enum Source {
+    /// A program.
+    Command(Command),
+    /// An address.
+    Remote(Box<Remote>),
+    /// Nowhere, for this reason.
+    Nowhere(String),
+}
+
+impl Servers {
+    /// Those that the settings name, if they name several: with `--servers`, or in the settings file. `given` is the
+    /// command line; `listen` is where clients will connect, if they do.
+    pub fn given(
+        settings: &Settings,
+        given: &ArgMatches,
+        listen: Option<&str>,
+    ) -> Result<Option<Servers>, String> {
+        let own = match &settings.config {
+            Some(path) => Own::read(path)?,
+            None => Own::default(),
+        };
+        let file = settings.several.servers.as_deref();
+        if file.is_none() && own.is_empty() {
+            return Ok(None);
+        }
+        if !settings.command.is_empty() {
+            return Err(match file {
+                Some(_) => "a file of servers and a command or an address are given: give one of them",
+                None => "the settings file has [servers] and a command or an address is given: give one of them",
+            }
+            .into());
+        }
+        let reader = Reader {
+            settings,
+            general: &General::of(given),
+            listen,
+        };
+        reader.read(file, own).map(Some)
+    }
+
+    /// The secrets of all of them.
+    pub fn secrets(&self) -> Secrets {
+        let each = self.servers.iter().map(|server| match &server.source {
+            Source::Command(command) => Secrets::of(command),
+            Source::Remote(remote) => remote.secrets(),
+            Source::Nowhere(_) => Secrets::default(),
+        });
+        each.fold(Secrets::default(), Secrets::and)
+    }
+
+    /// Refuses what only a router in front of all servers can do: what somebody wants hidden must not be shown.
+    pub fn check_without_router(&self) -> Result<(), String> {
+        let filtered = self.servers.iter().find(|it| it.tools != Filter::default());
+        match (filtered, self.views.first()) {
+            (Some(server), _) => Err(format!(
+                "{:?} says which tools it shows: not yet",
+                server.name
+            )),
+            (None, Some(view)) => Err(format!("[views.{}]: not yet", view.name)),
+            (None, None) => Ok(()),
+        }
+    }
+
+    /// What is served, for a person.
+    pub fn label(&self) -> String {
+        let names: Vec<&str> = self.servers.iter().map(|it| it.name.as_str()).collect();
+        format!("{} ({})", self.origin, names.join(", "))
+    }
+
+    /// The targets of a gateway, by their names in addresses.
+    pub fn targets(&self) -> Result<Vec<(String, Builder)>, String> {
+        let each = self.servers.iter();
+        each.map(|server| Ok((server.segment.clone(), server.target()?)))
+            .collect()
+    }
+}
+
+impl ServerSpec {
+    /// The target of a gateway that it becomes.
+    fn target(&self) -> Result<Builder, String> {
+        let mut policy = self.settings.run.policy()?;
+        policy.name = Some(self.name.as_str().into());
+        let builder = match &self.source {
+            Source::Command(command) => Gateway::command(command.clone()),
+            Source::Remote(remote) => {
+                policy.refuse_discover = self.settings.run.remote.era == EraSetting::Legacy;
+                Gateway::remote((**remote).clone())
+            }
+            Source::Nowhere(why) => Gateway::unstartable(&self.name, why),
+        };
+        Ok(self.settings.share(builder.policy(policy)))
+    }
+}
+
+/// Reads files of servers.
+struct Reader<'a> {
+    settings: &'a Settings,
+    general: &'a General,
+    listen: Option<&'a str>,
+}
+
+impl Reader<'_> {
+    fn read(&self, file: Option<&Path>, mut own: Own) -> Result<Servers, String> {
+        let mut entries = Vec::new();
+        let mut notes = Vec::new();
+        if let Some(file) = file {
+            entries = Entry::in_file(file, &mut notes)?;
+        }
+        let origin = file.or(self.settings.config.as_deref());
+        let origin = origin.map_or(String::new(), |path| path.display().to_string());
+        own.join(&mut entries, &origin)?;
+        let views = own.views(&entries)?;
+        let (on, off): (Vec<Entry>, Vec<Entry>) =
+            entries.into_iter().partition(|entry| entry.enabled);
+        let off: Vec<String> = off.into_iter().map(|entry| entry.name).collect();
+        if !off.is_empty() {
+            notes.push(Note {
+                sentence: format!("switched off in {origin}: {}", off.join(", ")),
+                name: "servers_off",
+                data: json!({ "servers": off }),
+            });
+        }
+        if on.is_empty() {
+            return Err(format!("{origin} has no server that is switched on"));
+        }
+        let segments = names::segments(&on, &views)?;
+        let specs = on.into_iter().zip(segments);
+        let specs: Result<Vec<ServerSpec>, String> = specs
+            .map(|(entry, segment)| entry.spec(segment, self.general, self.listen))
+            .collect();
+        let several = &self.settings.several;
+        let servers = Servers {
+            origin,
+            servers: specs?,
+            off,
+            naming: Naming {
+                prefix: several.prefix,
+                separator: several.separator.clone(),
+            },
+            expose: several.expose,
+            list_wait: several.list_wait,
+            catalogue: match (&several.catalogue, several.no_catalogue) {
+                (Some(_), true) => {
+                    return Err(
+                        "catalogue and no-catalogue are both given: give one of them".into(),
+                    );
+                }
+                (Some(directory), false) => Catalogue::Directory(directory.clone()),
+                (None, true) => Catalogue::Nowhere,
+                (None, false) => Catalogue::Cache,
+            },
+            pin: several.pin,
+            views,
+            notes,
+        };
+        names::check_prefixes(&servers.servers)?;
+        Ok(servers)
+    }
+}
+
+/// The servers of a host's file as they stand; the file's name is in the error.
+pub fn read_file(file: &Path) -> Result<outlive_hosts::HostFile, String> {
+    let text = outlive_hosts::load(file).map_err(|error| error.to_string())?;
+    let value = |name: &str| std::env::var(name).ok();
+    let read = outlive_hosts::read(&text, Format::of(file), value);
+    read.map_err(|error| error.in_file(file).to_string())
+}
+
+/// "; did you mean …?" where one of these names is like the one that is not known.
+fn suggestion<'n>(known: impl Iterator<Item = &'n str>, name: &str) -> String {
+    nearest(known, name).map_or(String::new(), |nearest| {
+        format!("; did you mean {nearest:?}?")
+    })
+}

@@ -1,0 +1,4 @@
+//! Many servers behind one address.
+
+mod calls;
+mod rig;
