@@ -111,7 +111,7 @@ async fn several_targets_of_every_kind_are_served_and_one_that_cannot_start_take
         ("own", Gateway::server(&own)),
         (
             "broken",
-            Gateway::unstartable("broken", "the entry makes no sense").policy(quick()),
+            Gateway::unstartable("the entry makes no sense").policy(quick()),
         ),
         (
             "none",
@@ -133,7 +133,7 @@ async fn several_targets_of_every_kind_are_served_and_one_that_cannot_start_take
     let own = initialize(to, "/own/mcp", None).await;
     assert!(own.contains(r#""name":"own""#), "{own}");
     let broken = initialize(to, "/broken/mcp", None).await;
-    let words = r#"The server \"broken\" could not be started: the entry makes no sense"#;
+    let words = r#"The server \"broken\" could not be started: the entry makes no sense, so"#;
     assert!(broken.contains(words), "{broken}");
     let none = initialize(to, "/none/mcp", None).await;
     let words = r#"The server \"none\" could not be started: there is no such file"#;
