@@ -125,7 +125,7 @@ impl Pages for Upstreams {
 
 impl Upstreams {
     /// Why each target is not ready, if it is not.
-    fn readiness(&self, now: Time) -> Vec<Result<(), Unready>> {
+    pub(super) fn readiness(&self, now: Time) -> Vec<Result<(), Unready>> {
         let startable: Vec<bool> = self
             .targets
             .iter()

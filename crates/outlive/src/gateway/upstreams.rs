@@ -16,11 +16,14 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::Upstream;
-use super::target::Target;
+use super::target::{Source, Target};
 use super::upstream_session::{EVERYBODY, GatewayDownstream, UpstreamSession};
 use crate::http_server::{ReplayBuffer, Room};
 use crate::observer::Observer;
 use crate::process::orphan_reaper::OrphanReaper;
+
+/// The header by which a gateway knows its own requests again, should the address of one of its servers lead back to it.
+pub(super) const VIA: &str = "outlive-via";
 
 /// The rules, and the sessions they are about.
 pub(super) type Machine = Gateway<Arc<UpstreamSession>>;
@@ -30,6 +33,8 @@ pub(crate) struct Upstreams {
     pub(super) targets: Vec<Target>,
     /// Each target is at a path that begins with its name, also if it is the only one.
     pub(super) by_name: bool,
+    /// Tells the requests of this gateway from those of others.
+    pub(super) via: String,
     pub(super) observer: Arc<dyn Observer>,
     /// What all sessions count.
     pub(super) meter: Arc<Meter>,
@@ -46,15 +51,22 @@ pub(crate) struct Upstreams {
 
 impl Upstreams {
     pub(super) fn new(
-        targets: Vec<Target>,
+        mut targets: Vec<Target>,
         by_name: bool,
         reaper: Option<OrphanReaper>,
         observer: Arc<dyn Observer>,
     ) -> Upstreams {
+        let via = format!("{:016x}", crate::run::seed());
+        for target in &mut targets {
+            if let Source::Remote(remote) = &mut target.source {
+                *remote = remote.clone().header(format!("{VIA}: {via}"));
+            }
+        }
         let limits: Vec<TargetLimits> = targets.iter().map(|target| target.limits).collect();
         Upstreams {
             targets,
             by_name,
+            via,
             observer,
             meter: Arc::default(),
             begun: SystemTime::now(),

@@ -103,6 +103,11 @@ impl HttpListener {
         }
         let identity = self.access.authenticate(request.headers())?;
         let identity = identity.or(request.extensions().get().copied());
+        if self.backend.is_own(request.headers()) {
+            let sentence = "This gateway has sent this request to itself: the address of one of its servers leads \
+                            back here (cyclic).";
+            return Ok(reply::refusal(StatusCode::LOOP_DETECTED, sentence));
+        }
         let first = &self.endpoints[0];
         let named = self.endpoint_at(request.uri().path());
         let caller = &Caller {

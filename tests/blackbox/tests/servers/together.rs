@@ -42,6 +42,11 @@ fn a_server_that_cannot_start_takes_no_other_down_and_says_why() {
         assert_eq!(target["ready"], target["name"] == "good", "{ready}");
     }
     assert_eq!(ready["targets"].as_array().map(Vec::len), Some(5));
+    let metrics = fleet.get("/metrics").text();
+    for sample in ["{target=\"good\"} 1", "{target=\"asks\"} 0"] {
+        let sample = format!("outlive_target_ready{sample}");
+        assert!(metrics.contains(&sample), "{metrics}");
+    }
 }
 
 #[test]
