@@ -20,11 +20,14 @@ use super::Upstream;
 use super::catalogue::Catalogue;
 use super::outlet::Outlet;
 use super::router_session::Work;
-use super::target::Target;
+use super::target::{Source, Target};
 use super::upstream_session::{EVERYBODY, GatewayDownstream, UpstreamSession};
 use crate::http_server::{ReplayBuffer, Room};
 use crate::observer::Observer;
 use crate::process::orphan_reaper::OrphanReaper;
+
+/// The header by which a gateway knows its own requests again, should the address of one of its servers lead back to it.
+pub(super) const VIA: &str = "outlive-via";
 
 /// The rules, and the sessions they are about.
 pub(super) type Machine = Gateway<Arc<UpstreamSession>>;
@@ -37,6 +40,8 @@ pub(crate) struct Upstreams {
     pub(super) catalogue: Option<Arc<Catalogue>>,
     /// How routers behave.
     pub(super) router_policy: RouterPolicy,
+    /// Tells the requests of this gateway from those of others.
+    pub(super) via: String,
     pub(super) observer: Arc<dyn Observer>,
     /// What all sessions count.
     pub(super) meter: Arc<Meter>,
@@ -53,17 +58,24 @@ pub(crate) struct Upstreams {
 
 impl Upstreams {
     pub(super) fn new(
-        targets: Vec<Target>,
+        mut targets: Vec<Target>,
         catalogue: Option<Arc<Catalogue>>,
         router_policy: RouterPolicy,
         reaper: Option<OrphanReaper>,
         observer: Arc<dyn Observer>,
     ) -> Upstreams {
+        let via = format!("{:016x}", crate::run::seed());
+        for target in &mut targets {
+            if let Source::Remote(remote) = &mut target.source {
+                *remote = remote.clone().header(format!("{VIA}: {via}"));
+            }
+        }
         let limits: Vec<TargetLimits> = targets.iter().map(|target| target.limits).collect();
         Upstreams {
             targets,
             catalogue,
             router_policy,
+            via,
             observer,
             meter: Arc::default(),
             begun: SystemTime::now(),
@@ -78,6 +90,11 @@ impl Upstreams {
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Machine> {
         self.machine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether each target is at a path that begins with its name.
+    pub(super) fn by_name(&self) -> bool {
+        self.catalogue.is_some()
     }
 
     /// The time since there has been a gateway.
