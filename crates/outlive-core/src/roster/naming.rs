@@ -25,6 +25,10 @@ const HASH: usize = 6;
 const LEAST: usize = 24;
 
 /// When names carry the prefix of their server.
+///
+/// Servers that a [view](super::View) does not contain are not counted among those that have a name; tools that it
+/// hides are. So under `Always` a tool has the same name in every view, and under the others in every view with the
+/// same servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Prefix {
     /// Always. Names do not depend on other servers.
@@ -97,7 +101,7 @@ impl Prefixes {
             let clashes = |choice: &str, taken: &[String]| {
                 let whole = format!("{choice}{separator}");
                 let clash = |other: &String| other.starts_with(&whole) || whole.starts_with(other);
-                taken.iter().any(|other| clash(other))
+                taken.iter().any(clash)
             };
             let mut salt = 0;
             while clashes(&choice, &taken) {
