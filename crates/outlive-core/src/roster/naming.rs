@@ -183,18 +183,10 @@ fn cut(text: &str, longest: usize, mark: &str) -> String {
 /// A short hash of a name of a server; another one for each salt.
 fn hash(server: &str, name: &str, salt: u64) -> String {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-    let text = format!(
-        "{}:{server}{name}{}",
-        server.len(),
-        if salt > 0 {
-            salt.to_string()
-        } else {
-            String::new()
-        }
-    );
-    let mut bits = fingerprint(text.as_bytes());
-    // The lower bits of the last step depend on few of the upper ones.
-    bits ^= bits >> 32;
+    let text = format!("{}:{server}{name}:{salt}", server.len());
+    let print = fingerprint(text.as_bytes());
+    // Folded, as the authors of the algorithm advise where fewer bits are wanted.
+    let bits = print ^ print >> 32;
     let letter = |at: usize| char::from(LETTERS[(bits >> (5 * at)) as usize % LETTERS.len()]);
     (0..HASH).map(letter).collect()
 }

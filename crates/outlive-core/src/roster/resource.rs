@@ -2,8 +2,8 @@
 //!
 //! URIs are shown as the servers write them. Where that does not tell the server, the explicit form does:
 //! `outlive:SERVER:URI`, with every character of the server's name but letters, digits, `.`, `_` and `-`
-//! percent-encoded. A URI that a server itself writes in this form is always shown in the explicit form, so that no server can pass for
-//! another.
+//! percent-encoded. A URI that a server itself writes in this form is always shown in the explicit form, so that no
+//! server can pass for another.
 
 use std::borrow::Cow;
 use std::fmt;
