@@ -32,6 +32,8 @@ mod postings;
 mod schema;
 mod synonym;
 mod term;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
