@@ -103,6 +103,15 @@ fn an_entry_that_is_there_twice_is_refused() {
     );
 }
 
+#[test]
+fn an_entry_on_two_lines_is_refused() {
+    let mut bytes = body(&offer(&[(List::Tools, &[r#"{"name": "a"}"#])]));
+    let at = bytes.windows(2).position(|two| two == b": ");
+    bytes[at.expect("a blank") + 1] = b'\n';
+    let refused = Err(OfferError::Malformed("an entry"));
+    assert_eq!(Offer::decode(&sealed(&bytes)), refused);
+}
+
 proptest! {
     #[test]
     fn no_bytes_make_it_panic_and_what_is_read_is_written_alike(
