@@ -192,6 +192,7 @@ impl Servers {
                 server.name
             )),
             (None, Some(view)) => Err(format!("[views.{}]: not yet", view.name)),
+            (None, None) if self.pin => Err("pin: not yet".into()),
             (None, None) => Ok(()),
         }
     }
@@ -236,6 +237,8 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn read(&self, file: Option<&Path>, mut own: Own) -> Result<Servers, String> {
+        // What is wrong in general is no fault of a server.
+        self.general.settings(&[])?;
         let mut entries = Vec::new();
         let mut notes = Vec::new();
         if let Some(file) = file {
