@@ -74,6 +74,8 @@ pub mod request;
 mod rng;
 pub mod roster;
 pub mod router;
+#[cfg(feature = "search")]
+pub mod search;
 pub mod server;
 pub mod session;
 pub mod session_table;

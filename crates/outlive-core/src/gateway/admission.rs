@@ -48,34 +48,36 @@ impl Queue {
 impl<S: Used> Gateway<S> {
     /// A client comes to open a session with a target. It has not been seen before. Next it
     /// [asks](Gateway::admit) whether it may have a server. If one is on standby for clients that begin like this one,
-    /// it is this client's.
+    /// or would be before this client has one, it is this client's.
     pub fn arrive(
         &mut self,
         client: Client,
         target: TargetId,
-        opening: Option<&Opening>,
+        opening: Option<Opening>,
         now: Time,
     ) {
-        let standby = opening.and_then(|opening| self.take_standby(target, opening));
-        let stage = match standby {
-            Some(server) => {
-                self.enter(client, server, now);
-                Stage::Joined(server)
-            }
-            None => {
-                self.queue.push(client, target);
-                Stage::Waiting(now)
-            }
+        let opening = opening.filter(Opening::is_short);
+        let standby = opening.as_ref();
+        let standby = standby.and_then(|opening| self.take_standby(target, opening));
+        let member = Member {
+            target,
+            stage: Stage::Waiting(now),
+            opening,
         };
-        self.members.insert(client, Member { target, stage });
+        self.members.insert(client, member);
+        match standby {
+            Some(server) => self.enter(client, server, now),
+            None => self.queue.push(client, target),
+        }
     }
 
     /// Whether a client that has arrived may have a server. May stop one that is on standby.
     pub fn admit(&mut self, client: Client, now: Time) -> Admission {
-        let Some(Member { target, stage }) = self.members.get(&client).copied() else {
+        let Some(member) = self.members.get(&client) else {
             return Admission::Refused(NoServer::Gone);
         };
-        let Stage::Waiting(since) = stage else {
+        let target = member.target;
+        let Stage::Waiting(since) = member.stage else {
             return Admission::Admitted;
         };
         if self.is_shutting_down() {
@@ -86,8 +88,9 @@ impl<S: Used> Gateway<S> {
         let free = self.free(target);
         if ahead < free {
             self.queue.remove(client);
-            let stage = Stage::Admitted;
-            self.members.insert(client, Member { target, stage });
+            if let Some(member) = self.members.get_mut(&client) {
+                member.stage = Stage::Admitted;
+            }
             return Admission::Admitted;
         }
         let until = since + self.targets[target.0].limits.wait;

@@ -12,7 +12,7 @@ use super::{Gateway, ServerId, TargetId, Urgency, Used};
 /// Servers on standby at once, over all targets.
 pub const MOST_STANDBY: usize = 64;
 
-/// Longer openings are not remembered: a server that was begun with one is not kept on standby.
+/// Longer openings are not remembered: a server that was begun with one is not kept for anybody.
 const LONGEST_OPENING: usize = 64 << 10;
 
 /// How a client begins the handshake: who it is, and the parameters of its `initialize`.
@@ -22,6 +22,12 @@ pub struct Opening {
     pub principal: Principal,
     /// A JSON object.
     pub params: Bytes,
+}
+
+impl Opening {
+    pub(super) fn is_short(&self) -> bool {
+        self.params.len() <= LONGEST_OPENING
+    }
 }
 
 /// Why somebody gets no server.
@@ -36,10 +42,12 @@ pub enum NoServer {
 }
 
 /// A client with a session, or one that wants to open one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Member {
     pub(super) target: TargetId,
     pub(super) stage: Stage,
+    /// How it begins, as far as it has shown that, until it has a server.
+    pub(super) opening: Option<Opening>,
 }
 
 /// How far a client has come.
@@ -62,10 +70,11 @@ impl<S: Used> Gateway<S> {
         opening: Option<Opening>,
         now: Time,
     ) -> Result<ServerId, NoServer> {
-        let Some(Member { target, stage }) = self.members.get(&client).copied() else {
+        let Some(member) = self.members.get(&client) else {
             return Err(NoServer::Gone);
         };
-        let server = match stage {
+        let target = member.target;
+        let server = match member.stage {
             Stage::Joined(server) => server,
             Stage::Waiting(_) => return Err(NoServer::Full),
             Stage::Admitted if self.is_shutting_down() => {
@@ -74,8 +83,6 @@ impl<S: Used> Gateway<S> {
             }
             Stage::Admitted => {
                 let server = self.server_for(target, opening.as_ref(), now);
-                let stage = Stage::Joined(server);
-                self.members.insert(client, Member { target, stage });
                 self.enter(client, server, now);
                 server
             }
@@ -83,13 +90,23 @@ impl<S: Used> Gateway<S> {
         if let Some(joined) = self.servers.get_mut(&server)
             && joined.sharing == Sharing::Dedicated
         {
-            joined.opening = opening.filter(|it| it.params.len() <= LONGEST_OPENING);
+            joined.opening = opening.filter(Opening::is_short);
         }
         Ok(server)
     }
 
     /// A client has left for good, however far it had come. Its session has left the server before.
     pub fn leave(&mut self, client: Client, now: Time) {
+        self.depart(client, false, now);
+    }
+
+    /// The same, of a client that has left before it was told how its handshake ended. Nobody knows its session, so its
+    /// server is kept also if the handshake is over by now.
+    pub fn leave_unanswered(&mut self, client: Client, now: Time) {
+        self.depart(client, true, now);
+    }
+
+    fn depart(&mut self, client: Client, unanswered: bool, now: Time) {
         self.queue.remove(client);
         let Some(member) = self.members.remove(&client) else {
             return;
@@ -106,13 +123,8 @@ impl<S: Used> Gateway<S> {
             return;
         }
         let handshaking = server.usage().handshaking;
-        let known = server.opening.is_some();
-        let standby = self.servers.values().filter(|it| it.is_standby()).count();
-        if handshaking && known && standby < MOST_STANDBY && !self.is_shutting_down() {
-            if let Some(server) = self.servers.get_mut(&id) {
-                server.phase = Phase::Standby(now);
-            }
-            return self.arm(id, now);
+        if (handshaking || unanswered) && !self.is_shutting_down() && self.keep(id, now) {
+            return;
         }
         // Nobody waits for the answer to a handshake, so there is nothing to finish.
         let urgency = match handshaking {
@@ -151,10 +163,33 @@ impl<S: Used> Gateway<S> {
         Ok(server)
     }
 
-    /// Whether a server of this target is on standby. If none is, it need not be known how a client begins.
-    pub fn has_standby(&self, target: TargetId) -> bool {
-        let mut servers = self.servers.values();
-        servers.any(|it| it.target == target && it.is_standby())
+    /// Keeps a server that its client has left during the handshake, for the next attempt of the same client. That one
+    /// may be here already: a client is often back before it was noticed that it had gone. False if it is not known how
+    /// the client began, or there are as many on standby as there may be.
+    fn keep(&mut self, id: ServerId, now: Time) -> bool {
+        let Some(server) = self.servers.get(&id) else {
+            return false;
+        };
+        let Some(opening) = &server.opening else {
+            return false;
+        };
+        let begins_alike =
+            |it: &Member| it.target == server.target && it.opening.as_ref() == Some(opening);
+        let mut members = self.members.iter();
+        if let Some((next, _)) = members.find(|(_, it)| begins_alike(it)) {
+            let next = *next;
+            self.queue.remove(next);
+            self.enter(next, id, now);
+            return true;
+        }
+        if self.servers.values().filter(|it| it.is_standby()).count() >= MOST_STANDBY {
+            return false;
+        }
+        if let Some(server) = self.servers.get_mut(&id) {
+            server.phase = Phase::Standby(now);
+        }
+        self.arm(id, now);
+        true
     }
 
     /// A server for a client that was admitted.
@@ -168,8 +203,13 @@ impl<S: Used> Gateway<S> {
         standby.unwrap_or_else(|| self.start(target, Sharing::Dedicated, now))
     }
 
-    pub(super) fn enter(&mut self, client: Client, server: ServerId, now: Time) {
-        if let Some(server) = self.servers.get_mut(&server) {
+    /// A client that has come uses this server from now on.
+    pub(super) fn enter(&mut self, client: Client, id: ServerId, now: Time) {
+        if let Some(member) = self.members.get_mut(&client) {
+            member.stage = Stage::Joined(id);
+            member.opening = None;
+        }
+        if let Some(server) = self.servers.get_mut(&id) {
             server.clients.insert(client);
             server.used = now;
         }

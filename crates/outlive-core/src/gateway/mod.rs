@@ -24,7 +24,8 @@
 //!   as there may be, to the one with the fewest requests in flight.
 //! - **Standby.** A client that is less patient than its server is slow leaves during the handshake, and comes again.
 //!   Its server is kept on standby, for a client that begins with the same words and the same credentials and for
-//!   nobody else: if each attempt started another server, none would ever be ready (FM-12).
+//!   nobody else: if each attempt started another server, none would ever be ready (FM-12). If the next attempt has come
+//!   before the last one was seen to leave, it gets the server at that moment, and waits no longer.
 //! - **Idle stop.** A shared server, or one of a pool, that nobody has used for [`TargetLimits::idle_stop`] is stopped.
 //! - **Legacy memory.** That a pooled server speaks legacy revisions only is known as long as the server is there. It
 //!   is kept for a minute, so that not every request starts a server to learn the same, and no longer, because the

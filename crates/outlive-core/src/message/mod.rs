@@ -21,6 +21,7 @@
 
 #[cfg(test)]
 pub(crate) mod arbitrary;
+mod arguments;
 mod block;
 mod compose;
 mod envelope;

@@ -18,6 +18,7 @@
 //! | `listed`, `page` | the lists of all servers, and pages of them |
 //! | `resource`, `template` | whose a resource is |
 //! | `capabilities`, `instructions` | what all servers declare and say |
+//! | `tool_search` | two tools in place of all |
 //! | `pin`, `difference` | definitions that were accepted, and what differs from them |
 
 mod capabilities;
@@ -32,6 +33,8 @@ mod page;
 mod pin;
 mod resource;
 mod template;
+#[cfg(feature = "search")]
+mod tool_search;
 mod view;
 
 use std::sync::Arc;
@@ -46,6 +49,8 @@ pub use self::offer::{Item, MOST_BYTES, Offer, read_page};
 pub use self::page::{BadCursor, Page};
 pub use self::pin::{Pinned, pin};
 pub use self::resource::ResourceError;
+#[cfg(feature = "search")]
+pub use self::tool_search::{AUTO, CALL, Expose, FIND};
 pub use self::view::{Filter, ToolFilter, View};
 
 use self::listed::Listed;
@@ -112,6 +117,8 @@ pub struct Roster {
     lists: [Listed; 4],
     capabilities: Capabilities,
     instructions: Option<Box<str>>,
+    #[cfg(feature = "search")]
+    search: Option<tool_search::ToolSearch>,
 }
 
 impl Roster {
@@ -153,6 +160,8 @@ impl Roster {
             view: view.clone(),
             servers: seen,
             lists,
+            #[cfg(feature = "search")]
+            search: None,
         }
     }
 
@@ -190,11 +199,19 @@ impl Roster {
 
     /// The entries of a list, as clients see them: those of the first server first, each server's in its own order.
     pub fn items(&self, list: List) -> &[Bytes] {
+        #[cfg(feature = "search")]
+        if let Some(search) = self.search.as_ref().filter(|_| list == List::Tools) {
+            return &search.items;
+        }
         self.lists[list as usize].items()
     }
 
     /// A number that is another one whenever what is listed is. It is the same in every build.
     pub fn digest(&self, list: List) -> u64 {
+        #[cfg(feature = "search")]
+        if let Some(search) = self.search.as_ref().filter(|_| list == List::Tools) {
+            return search.digest;
+        }
         self.lists[list as usize].digest
     }
 

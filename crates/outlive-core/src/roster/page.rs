@@ -77,6 +77,10 @@ impl Roster {
     }
 
     fn print(&self, list: List, at: usize) -> u64 {
+        #[cfg(feature = "search")]
+        if self.is_searchable() && list == List::Tools {
+            return at as u64;
+        }
         let key = self.lists[list as usize].key(&self.servers, at);
         fingerprint(key.as_bytes())
     }

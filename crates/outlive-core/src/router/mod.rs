@@ -39,6 +39,7 @@
 //! |---|---|
 //! | `client` | a message from the client |
 //! | `resolve` | whose a request is, and under which name |
+//! | `search` | calls of the two tools that stand for all |
 //! | `server` | a message from a server |
 //! | `leg` | a leg is opened, used and closed |
 //! | [`modern`] | the same for clients without sessions |
@@ -52,6 +53,8 @@ mod leg;
 mod listing;
 pub mod modern;
 mod resolve;
+#[cfg(feature = "search")]
+mod search;
 mod server;
 mod table;
 

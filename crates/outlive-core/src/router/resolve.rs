@@ -22,6 +22,10 @@ impl Router {
     /// Passes a request to the server it is about. If none is known to have what it names, a server that was never seen
     /// may be waited for.
     pub(super) fn route(&mut self, channel: Channel, message: &Message, may_wait: bool) {
+        #[cfg(feature = "search")]
+        if self.find_tools(channel, message) {
+            return;
+        }
         match self.resolve(message) {
             Ok(resolved) => {
                 if let What::Subscribe(uri) = &resolved.what
@@ -45,6 +49,10 @@ impl Router {
         let method = message.method();
         match method {
             "tools/call" => {
+                #[cfg(feature = "search")]
+                let called = self.called_tool(message);
+                #[cfg(feature = "search")]
+                let message = called.as_ref().unwrap_or(message);
                 let name = message.name().unwrap_or_default();
                 let found = self.roster.tool(&name);
                 let found = found.ok_or_else(|| self.nobody_has("tool", &name))?;

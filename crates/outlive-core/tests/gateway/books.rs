@@ -83,6 +83,8 @@ pub enum Stage {
 pub struct ClientBook {
     pub target: TargetId,
     pub opening: Opening,
+    /// It has shown how it begins when it came.
+    pub shown: bool,
     pub stage: Stage,
     /// It has sent its first message.
     pub spoken: bool,
@@ -120,6 +122,9 @@ seen!(
     standby,
     standby_taken_at_arrival,
     standby_taken_at_join,
+    taken_over_by_waiting,
+    taken_over_by_admitted,
+    kept_after_handshake,
     standby_retired,
     standby_expired,
     shared_by_several,
@@ -188,6 +193,19 @@ impl Books {
         let found =
             standby.find(|(_, it)| !it.is_stopping() && it.opening.as_ref() == Some(opening));
         found.map(|(id, _)| *id)
+    }
+
+    /// The first client that has no server yet and has shown that it begins like the one that this server was started for.
+    pub fn heir(&self, server: ServerId) -> Option<Client> {
+        let it = self.servers.get(&server)?;
+        let mut clients = self.clients.iter();
+        let heir = clients.find(|(_, client)| {
+            client.target == it.target
+                && client.shown
+                && !matches!(client.stage, Stage::Joined(_))
+                && it.opening.as_ref() == Some(&client.opening)
+        });
+        heir.map(|(client, _)| *client)
     }
 
     pub fn users(&self, server: ServerId) -> usize {

@@ -108,6 +108,14 @@ impl World {
         if it.is_stopping() {
             return Ok(());
         }
+        if it.standby.is_some()
+            && let Some(client) = self.books.heir(id)
+        {
+            return broken(
+                5,
+                format!("{id:?} is on standby, and {client:?} goes without"),
+            );
+        }
         let second = Duration::from_secs(1);
         if let Some(since) = it.standby
             && !it.session.0.get().handshaking
@@ -159,7 +167,7 @@ impl World {
     pub fn end(&mut self) -> Result<(), Broken> {
         let clients: Vec<Client> = self.books.clients.keys().copied().collect();
         for client in clients {
-            self.leave(client)?;
+            self.leave(client, false)?;
         }
         while self.books.servers.values().any(|it| it.in_flight() > 0) {
             self.answer(0);

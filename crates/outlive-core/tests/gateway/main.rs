@@ -6,6 +6,7 @@
 
 mod books;
 mod checks;
+mod departure;
 #[path = "../support/random.rs"]
 mod random;
 mod rules;
@@ -137,7 +138,7 @@ fn invariant_10_a_request_goes_where_it_waits_least() {
 #[test]
 fn the_schedules_come_across_everything() {
     let mut seen = Seen::default();
-    for seed in 0..1000 {
+    for seed in 0..4000 {
         let (mut world, steps) = begin(seed);
         run(&mut world, &steps).unwrap_or_else(|broken| panic!("{broken:?}"));
         seen.add(&world.seen);

@@ -261,16 +261,20 @@ fn a_client_that_was_admitted_counts_although_it_has_no_server_yet() {
     assert_eq!(rig.arrive(T, at(0)).1, Admission::GiveWay);
 }
 
-/// A client that leaves during the handshake.
-fn leave_early(rig: &mut Rig, words: Opening, now: Time) -> ServerId {
+/// A client that has begun the handshake, which goes on.
+fn begin(rig: &mut Rig, words: Opening, now: Time) -> (Client, ServerId) {
     let (client, admission) = rig.arrive(T, now);
     assert_eq!(admission, Admission::Admitted);
-    let server = rig
-        .gateway
-        .join(client, Some(words), now)
-        .expect("a server");
+    let server = rig.gateway.join(client, Some(words), now);
+    let server = server.expect("a server");
     rig.orders();
     rig.session(server).change(|usage| usage.handshaking = true);
+    (client, server)
+}
+
+/// A client that leaves during the handshake.
+fn leave_early(rig: &mut Rig, words: Opening, now: Time) -> ServerId {
+    let (client, server) = begin(rig, words, now);
     rig.gateway.leave(client, now);
     server
 }
@@ -280,16 +284,93 @@ fn fm_12_a_server_whose_client_left_during_the_handshake_is_kept_for_it() {
     let mut rig = Rig::new(few(1));
     let server = leave_early(&mut rig, opening(1, "{}"), at(0));
     assert_eq!(rig.orders(), []);
-    assert!(rig.gateway.has_standby(T) && !rig.gateway.has_standby(U));
+    assert_eq!(rig.gateway.sizes().standby, 1);
     // It has a server already, so it needs no room for one.
     rig.gateway
-        .arrive(Client(9), T, Some(&opening(1, "{}")), at(1));
+        .arrive(Client(9), T, Some(opening(1, "{}")), at(1));
     assert_eq!(rig.gateway.admit(Client(9), at(1)), Admission::Admitted);
     assert_eq!(
         rig.gateway.join(Client(9), Some(opening(1, "{}")), at(1)),
         Ok(server)
     );
-    assert_eq!((rig.orders(), rig.gateway.has_standby(T)), (vec![], false));
+    assert_eq!((rig.orders(), rig.gateway.sizes().standby), (vec![], 0));
+}
+
+#[test]
+fn fm_12_a_client_that_is_back_before_it_was_seen_to_leave_gets_its_server() {
+    let mut rig = Rig::new(few(1));
+    let (last, server) = begin(&mut rig, opening(1, "{}"), at(0));
+    let (another, next) = (Client(8), Client(9));
+    rig.gateway
+        .arrive(another, T, Some(opening(2, "{}")), at(1));
+    rig.gateway.arrive(next, T, Some(opening(1, "{}")), at(1));
+    assert_eq!(rig.gateway.admit(next, at(1)), Admission::GiveWay);
+    rig.gateway.leave(last, at(2));
+    // Also if somebody else asks first, who would have had it stopped.
+    assert_eq!(rig.gateway.admit(another, at(2)), Admission::GiveWay);
+    assert_eq!(rig.gateway.admit(next, at(2)), Admission::Admitted);
+    assert_eq!(
+        rig.gateway.join(next, Some(opening(1, "{}")), at(2)),
+        Ok(server)
+    );
+    assert_eq!(rig.orders(), [], "nothing is stopped, and nothing started");
+    // And so on, until one of them has the patience.
+    rig.gateway.leave(next, at(3));
+    assert_eq!((rig.orders(), rig.gateway.sizes().standby), (vec![], 1));
+}
+
+#[test]
+fn fm_12_a_client_that_was_admitted_and_has_no_server_yet_gets_the_one_it_left() {
+    let mut rig = Rig::new(few(2));
+    let (last, server) = begin(&mut rig, opening(1, "{}"), at(0));
+    let next = Client(9);
+    rig.gateway.arrive(next, T, Some(opening(1, "{}")), at(1));
+    assert_eq!(rig.gateway.admit(next, at(1)), Admission::Admitted);
+    rig.gateway.leave(last, at(1));
+    // It has given back what it was admitted for.
+    assert_eq!(rig.arrive(T, at(1)).1, Admission::Admitted);
+    let joined = rig.gateway.join(next, Some(opening(1, "{}")), at(1));
+    assert_eq!((joined, rig.orders()), (Ok(server), vec![]));
+}
+
+#[test]
+fn fm_12_a_server_whose_client_left_before_it_heard_the_answer_is_kept_for_it() {
+    let mut rig = Rig::new(few(1));
+    let (last, server) = begin(&mut rig, opening(1, "{}"), at(0));
+    rig.session(server)
+        .change(|usage| usage.handshaking = false);
+    rig.gateway.leave_unanswered(last, at(1));
+    assert_eq!((rig.orders(), rig.gateway.sizes().standby), (vec![], 1));
+    let next = Client(9);
+    rig.gateway.arrive(next, T, Some(opening(1, "{}")), at(1));
+    let joined = rig.gateway.join(next, Some(opening(1, "{}")), at(1));
+    assert_eq!((joined, rig.orders()), (Ok(server), vec![]));
+    // This one was told, and is done with it.
+    rig.gateway.leave(next, at(2));
+    assert_eq!(rig.orders(), graceful(server));
+}
+
+#[test]
+fn fm_12_a_client_that_waits_is_given_no_server_of_another_one() {
+    let long = Opening {
+        principal: Principal::Token(1),
+        params: vec![b' '; (64 << 10) + 1].into(),
+    };
+    for (words, other) in [
+        (opening(1, "{}"), opening(2, "{}")),
+        (opening(1, "{}"), opening(1, "{ }")),
+        (long.clone(), long),
+    ] {
+        let mut rig = Rig::new(few(1));
+        let (last, server) = begin(&mut rig, words, at(0));
+        rig.gateway.arrive(Client(9), T, Some(other), at(1));
+        rig.gateway.leave(last, at(1));
+        let waits = rig.gateway.admit(Client(9), at(1));
+        assert_eq!(
+            (waits, rig.orders()),
+            (Admission::Wait(at(11)), immediate(server))
+        );
+    }
 }
 
 #[test]
@@ -301,7 +382,8 @@ fn invariant_05_it_is_kept_for_nobody_else() {
     ] {
         let mut rig = Rig::new(TargetLimits::default());
         let server = leave_early(&mut rig, opening(1, "{}"), at(0));
-        rig.gateway.arrive(Client(9), target, Some(&other), at(1));
+        rig.gateway
+            .arrive(Client(9), target, Some(other.clone()), at(1));
         assert_eq!(rig.gateway.admit(Client(9), at(1)), Admission::Admitted);
         let own = rig
             .gateway
@@ -678,7 +760,7 @@ fn a_shutdown_stops_everything_and_lets_nobody_in() {
     rig.session(ServerId(1))
         .change(|usage| usage.handshaking = true);
     rig.gateway.leave(early, at(1));
-    assert!(!rig.gateway.has_standby(T));
+    assert_eq!(rig.gateway.sizes().standby, 0);
     rig.gateway.shutdown(at(2));
     assert_eq!(rig.orders(), immediate(ServerId(1)));
     rig.gateway.shutdown(at(2));

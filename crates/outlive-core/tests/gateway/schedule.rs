@@ -11,8 +11,8 @@ pub enum Step {
     Ask(u8, bool),
     /// The n-th client that was admitted sends its first message.
     Join(u8),
-    /// The n-th client leaves.
-    Leave(u8),
+    /// The n-th client leaves, and may not have been told how its handshake ended.
+    Leave(u8, bool),
     /// A request without a session comes to the n-th target.
     Request(u8),
     /// The n-th client with a server sends a request.
@@ -54,8 +54,8 @@ pub fn draw(dice: &mut Dice, steps: usize) -> Vec<Step> {
             0..=11 => Step::Arrive(n, dice.below(3) as u8, flag),
             12..=23 => Step::Ask(n, flag),
             24..=33 => Step::Join(n),
-            34..=38 => Step::Leave(n),
-            39..=43 if impatient => Step::Leave(n),
+            34..=38 => Step::Leave(n, !flag),
+            39..=43 if impatient => Step::Leave(n, !flag),
             39..=43 | 48..=50 if requests => Step::Request(n),
             39..=43 => Step::Request(n),
             44..=50 => Step::Call(n),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outlive_core::Time;
 use outlive_core::gateway::{
-    Admission, Gateway, MOST_STANDBY, NoServer, Opening, ServerId, TargetId, TargetLimits,
+    Admission, Gateway, NoServer, Opening, ServerId, TargetId, TargetLimits,
 };
 use outlive_core::session_table::Principal;
 use outlive_core::switch::{Client, Sharing};
@@ -70,9 +70,9 @@ impl World {
             Step::Arrive(n, who, shown) => self.arrive(self.target(n), who, shown)?,
             Step::Ask(n, yields) => self.ask(n, yields)?,
             Step::Join(n) => self.join(n)?,
-            Step::Leave(n) => {
+            Step::Leave(n, unanswered) => {
                 let client = nth(self.books.clients.keys(), n);
-                client.map_or(Ok(()), |client| self.leave(client))?;
+                client.map_or(Ok(()), |client| self.leave(client, unanswered))?;
             }
             Step::Request(n) => self.request(self.target(n))?,
             Step::Call(n) => self.call(n),
@@ -151,11 +151,12 @@ impl World {
             }
             None => Stage::Waiting(self.now),
         };
-        self.gateway
-            .arrive(client, target, shown.then_some(&opening), self.now);
+        let said = shown.then(|| opening.clone());
+        self.gateway.arrive(client, target, said, self.now);
         let book = ClientBook {
             target,
             opening,
+            shown,
             stage,
             spoken: false,
             calls: 0,
@@ -236,9 +237,13 @@ impl World {
                     match self.idle_client(target).filter(|_| yields) {
                         Some(idle) => {
                             self.seen.gave_way += 1;
-                            self.leave(idle)?;
+                            self.leave(idle, false)?;
+                            if let Stage::Joined(_) = self.books.clients[&client].stage {
+                                // It was given the server of the one that left.
+                                return Ok(());
+                            }
                         }
-                        None => return self.leave(client),
+                        None => return self.leave(client, false),
                     }
                 }
                 Admission::Refused(why) => {
@@ -346,45 +351,6 @@ impl World {
         match self.books.servers.get(&server) {
             Some(it) if !it.is_stopping() => Ok(()),
             it => broken(2, format!("{server:?} is handed out: {it:?}")),
-        }
-    }
-
-    pub(super) fn leave(&mut self, client: Client) -> Result<(), Broken> {
-        self.say(format!("{client:?} leaves"));
-        let book = self.books.clients.remove(&client).expect("a client");
-        let Stage::Joined(server) = book.stage else {
-            self.gateway.leave(client, self.now);
-            return self.carry_out(Doing::Leave);
-        };
-        let known = self
-            .books
-            .servers
-            .values()
-            .filter(|it| it.standby.is_some());
-        let room = known.count() < MOST_STANDBY;
-        let mut expected = false;
-        if let Some(it) = self.books.servers.get_mut(&server) {
-            it.used = self.now;
-            it.session.change(|usage| {
-                usage.in_flight -= book.calls;
-                usage.last = self.now;
-            });
-            let known = it.opening.is_some() && it.session.0.get().handshaking;
-            let dedicated = it.sharing == Sharing::Dedicated && !it.is_stopping();
-            if dedicated && known && room && self.shutdowns == 0 {
-                self.seen.standby += 1;
-                it.standby = Some(self.now);
-                expected = true;
-            }
-        }
-        self.gateway.leave(client, self.now);
-        self.carry_out(Doing::Leave)?;
-        match self.books.servers.get(&server) {
-            Some(it) if expected && it.is_stopping() => broken(
-                5,
-                format!("{server:?} is stopped although its client may come back"),
-            ),
-            _ => Ok(()),
         }
     }
 

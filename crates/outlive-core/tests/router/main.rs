@@ -5,3 +5,5 @@ mod lists;
 mod modern;
 mod rig;
 mod routes;
+#[cfg(feature = "search")]
+mod search;

@@ -111,6 +111,8 @@ pub(super) struct LegacyClient {
     upstream: Mutex<Option<Arc<UpstreamSession>>>,
     /// Its token was withdrawn.
     withdrawn: AtomicBool,
+    /// It has left before it was told how its handshake ended.
+    unanswered: AtomicBool,
 }
 
 impl LegacyClient {
@@ -122,7 +124,8 @@ impl LegacyClient {
         first: Option<&Message>,
         outlet: Outlet,
     ) -> LegacyClient {
-        let client = upstreams.arrive(target, || opening_of(first?, principal));
+        let opening = first.and_then(|first| opening_of(first, principal));
+        let client = upstreams.arrive(target, opening);
         LegacyClient {
             upstreams,
             client,
@@ -130,6 +133,7 @@ impl LegacyClient {
             outlet,
             upstream: Mutex::default(),
             withdrawn: AtomicBool::new(false),
+            unanswered: AtomicBool::new(false),
         }
     }
 
@@ -215,12 +219,17 @@ impl Route for LegacyClient {
         self.end();
     }
 
+    fn unanswered(&self) {
+        self.unanswered.store(true, Ordering::Release);
+    }
+
     fn end(&self) {
         let upstream = self.lock().clone();
         if let Some(upstream) = &upstream {
             upstream.gone(self.client);
         }
-        self.upstreams.leave(self.client);
+        let unanswered = self.unanswered.load(Ordering::Acquire);
+        self.upstreams.leave(self.client, unanswered);
         self.seal();
     }
 

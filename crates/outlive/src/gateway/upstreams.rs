@@ -210,16 +210,14 @@ impl Upstreams {
         Client(self.clients.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    /// A client comes that wants a session. How it begins is only asked if that matters.
+    /// A client comes that wants a session, and may have shown how it begins.
     pub(super) fn arrive(
         self: &Arc<Upstreams>,
         target: TargetId,
-        opening: impl FnOnce() -> Option<Opening>,
+        opening: Option<Opening>,
     ) -> Client {
         let client = self.fresh_client();
-        let has_standby = self.lock().has_standby(target);
-        let opening = has_standby.then(opening).flatten();
-        self.change(|machine, now| machine.arrive(client, target, opening.as_ref(), now));
+        self.change(|machine, now| machine.arrive(client, target, opening, now));
         client
     }
 
@@ -246,9 +244,12 @@ impl Upstreams {
         )
     }
 
-    /// A client is gone, and its server knows that.
-    pub(super) fn leave(self: &Arc<Upstreams>, client: Client) {
-        self.change(|machine, now| machine.leave(client, now));
+    /// A client is gone, and its server knows that. `unanswered`: it was not told how its handshake ended.
+    pub(super) fn leave(self: &Arc<Upstreams>, client: Client, unanswered: bool) {
+        self.change(|machine, now| match unanswered {
+            true => machine.leave_unanswered(client, now),
+            false => machine.leave(client, now),
+        });
         self.room.notify_waiters();
     }
 

@@ -350,11 +350,17 @@ impl HttpListener {
             caller,
         };
         // If the client goes away now, nobody knows the id.
-        let unknown = Unknown(Some((self, &session.id)));
+        let mut unknown = Unknown {
+            http_listener: self,
+            session: &session,
+            is_answered: false,
+            is_known: false,
+        };
         let (mut reply, shaken) = exchange.handshake(opening).await;
+        unknown.is_answered = true;
         if shaken && let Ok(id) = HeaderValue::from_str(&session.id) {
             reply.headers_mut().insert(SESSION_ID, id);
-            unknown.forget();
+            unknown.is_known = true;
         }
         Ok(reply)
     }
@@ -557,18 +563,22 @@ impl Drop for Newcomer {
 }
 
 /// A session whose id nobody has been told; dropped, it is ended.
-struct Unknown<'a>(Option<(&'a HttpListener, &'a str)>);
-
-impl Unknown<'_> {
-    fn forget(mut self) {
-        self.0 = None;
-    }
+struct Unknown<'a> {
+    http_listener: &'a HttpListener,
+    session: &'a ClientSession,
+    /// The handshake has ended, and the client is told how.
+    is_answered: bool,
+    /// The client is told the id.
+    is_known: bool,
 }
 
 impl Drop for Unknown<'_> {
     fn drop(&mut self) {
-        if let Some((http_listener, id)) = self.0 {
-            http_listener.sessions.end(id);
+        if !self.is_answered {
+            self.session.route.unanswered();
+        }
+        if !self.is_known {
+            self.http_listener.sessions.end(&self.session.id);
         }
     }
 }

@@ -118,6 +118,9 @@ pub(crate) trait Route: Send + Sync {
         Vec::new()
     }
 
+    /// The client has left before it was told how its handshake ended. Its end follows.
+    fn unanswered(&self) {}
+
     /// The client is gone for good.
     fn end(&self);
 

@@ -1,0 +1,29 @@
+//! Calls of the two tools that stand for all, where tools are searched and not listed.
+
+use crate::message::Message;
+use crate::roster::{CALL, FIND};
+use crate::server::Channel;
+
+use super::Router;
+
+impl Router {
+    /// Answers a call of the tool that finds tools. False if this is none.
+    pub(super) fn find_tools(&mut self, channel: Channel, message: &Message) -> bool {
+        let is_it = self.roster.is_searchable()
+            && message.is("tools/call")
+            && message.name().is_some_and(|name| name == FIND);
+        if is_it {
+            let result = self.roster.find_tools(message.arguments().unwrap_or(b"{}"));
+            self.send(channel, Message::response(message.id_json(), &result));
+        }
+        is_it
+    }
+
+    /// The call that a call of the tool that calls tools stands for.
+    pub(super) fn called_tool(&self, message: &Message) -> Option<Message> {
+        let is_it = self.roster.is_searchable() && message.name().is_some_and(|it| it == CALL);
+        let name = message.argument("name").filter(|_| is_it)?;
+        let arguments = message.argument("arguments").unwrap_or(b"{}");
+        Some(message.clone().with_arguments(arguments).with_name(name))
+    }
+}
