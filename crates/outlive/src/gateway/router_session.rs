@@ -24,7 +24,7 @@
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use outlive_core::error::{Error, Limit, Outcome};
 use outlive_core::gateway::TargetId;
@@ -137,6 +137,8 @@ pub(super) struct RouterSession {
     timer: Mutex<Option<(Time, AbortHandle)>>,
     in_flight: AtomicUsize,
     withdrawn: AtomicBool,
+    /// What the client has begun with, and so its legs do.
+    opening: OnceLock<Message>,
 }
 
 impl RouterSession {
@@ -169,6 +171,7 @@ impl RouterSession {
             timer: Mutex::default(),
             in_flight: AtomicUsize::new(0),
             withdrawn: AtomicBool::new(false),
+            opening: OnceLock::new(),
         });
         catalogue.register(session.this.clone());
         // It may have missed one meanwhile.
@@ -261,7 +264,12 @@ impl RouterSession {
     /// What something means to the rules, if anything.
     fn input(&self, work: Work) -> Option<Happened> {
         match work {
-            Work::Client(channel, frame) => Some(Happened::Client(channel, frame)),
+            Work::Client(channel, frame) => {
+                if let Some(message) = frame.message().filter(|it| it.is("initialize")) {
+                    let _ = self.opening.set(message.clone());
+                }
+                Some(Happened::Client(channel, frame))
+            }
             Work::Left(channel) => Some(Happened::Left(channel)),
             Work::Gone => Some(Happened::Gone),
             Work::Withdrawn(channel) => Some(Happened::Withdrawn(channel)),
@@ -366,7 +374,7 @@ impl RouterSession {
             self.upstreams.clone(),
             target,
             principal,
-            None,
+            self.opening.get(),
             Outlet::Leg(port.clone()),
         );
         let client = Arc::new(client);

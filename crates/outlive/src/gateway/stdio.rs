@@ -6,6 +6,9 @@
 //! a [router](super::router_session), whose client is the host: what it says is put in here, and what it is told comes
 //! out of a replay buffer that this task reads.
 //!
+//! A host may speak either era on the same pipe, or both. Requests that speak for themselves have a router of their own,
+//! which tells them apart by channels: here each has one, and cancelling it closes that.
+//!
 //! Both directions push back. A host that does not read leaves the buffer full, and its servers wait for that; a host
 //! that sends more than may be in flight is not read.
 
@@ -35,6 +38,9 @@ use crate::io::spin::Look;
 use crate::process::cleanup;
 use crate::process::signals::{Signal, Signals};
 use crate::run::misconfigured;
+
+/// How often it is looked whether everything has ended after the host was lost.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// With more bytes for the host than this, neither side is read.
 const HIGH: usize = 1 << 20;
@@ -79,6 +85,7 @@ pub async fn run_streams(
 struct StdioHost {
     gateway: Gateway,
     router: Arc<RouterSession>,
+    modern: Option<ModernHost>,
     replay: Arc<ReplayBuffer>,
     lease: Lease,
     host: Host,
@@ -120,6 +127,7 @@ impl StdioHost {
         Ok(StdioHost {
             gateway: gateway.clone(),
             router,
+            modern: None,
             replay,
             lease,
             host,
@@ -193,13 +201,21 @@ impl StdioHost {
             match self.replay.next(self.lease, cx.waker()) {
                 Next::Event(_, message) => {
                     self.in_flight.answered(&message);
+                    if let Some(modern) = &mut self.modern {
+                        modern.answered(&message);
+                    }
                     if !self.gone {
                         self.outbox.push(message.into_bytes());
                     }
                     more = true;
                 }
                 Next::Pending => break,
-                Next::Complete | Next::CutShort | Next::Cut => self.finish(),
+                Next::Complete | Next::CutShort => self.finish(),
+                // More than can be kept is waiting for it: it will not read again.
+                Next::Cut => {
+                    self.lose();
+                    break;
+                }
             }
         }
         if self.gone {
@@ -208,13 +224,18 @@ impl StdioHost {
         let output = &mut self.host.output;
         if output.poll_gone(cx).is_ready() || output.flush(cx, &mut self.outbox).is_err() {
             // FM-10: nobody will ever read what we write, so nobody is there to be served.
-            self.gone = true;
-            self.outbox.clear();
-            if !self.stopped {
-                self.stop();
-            }
+            self.lose();
         }
         more && self.outbox.len() <= HIGH
+    }
+
+    /// The host reads nothing any more.
+    fn lose(&mut self) {
+        self.gone = true;
+        self.outbox.clear();
+        if !self.stopped {
+            self.stop();
+        }
     }
 
     /// Nothing more will be said.
@@ -254,7 +275,39 @@ impl StdioHost {
 
     fn take(&mut self, frame: Frame) {
         self.in_flight.sent(&frame);
+        if let Some(message) = frame.message() {
+            if message.is_modern() {
+                return self.take_modern(frame);
+            }
+            let modern = self.modern.as_mut();
+            if modern.is_some_and(|modern| modern.cancelled(message)) {
+                return;
+            }
+        }
         self.router.put(Work::Client(Channel::MAIN, frame));
+    }
+
+    /// The host says something that speaks for itself.
+    fn take_modern(&mut self, frame: Frame) {
+        let upstreams = &self.gateway.upstreams;
+        let Some(catalogue) = &upstreams.catalogue else {
+            return;
+        };
+        let modern = self.modern.get_or_insert_with(|| {
+            let (whose, replay) = (Whose::Requests, self.replay.clone());
+            ModernHost {
+                router: RouterSession::new(upstreams, catalogue, 0, whose, replay),
+                channels: HashMap::new(),
+                last: 0,
+            }
+        });
+        modern.take(frame);
+    }
+
+    /// Requests that the host waits for.
+    fn unanswered(&self) -> usize {
+        let modern = self.modern.as_ref();
+        self.router.in_flight() + modern.map_or(0, |modern| modern.router.in_flight())
     }
 
     /// The host has said everything: what it has sent may finish, if that does not take too long. One that waits for a
@@ -275,6 +328,17 @@ impl StdioHost {
         self.alarm = Some(Box::pin(tokio::time::sleep_until(until)));
     }
 
+    /// Has this task polled again soon.
+    fn look_again(&mut self, cx: &mut Context<'_>) {
+        let alarm = self
+            .alarm
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(LOOK_AGAIN)));
+        if alarm.as_mut().poll(cx).is_ready() {
+            self.alarm = None;
+            cx.waker().wake_by_ref();
+        }
+    }
+
     /// Ends when what the host has sent is finished, or has had its time.
     fn poll_end(&mut self, cx: &mut Context<'_>) {
         let rung = match &mut self.alarm {
@@ -284,8 +348,55 @@ impl StdioHost {
         if rung {
             self.alarm = None;
         }
-        if self.ended && !self.stopped && (rung || self.router.in_flight() == 0) {
+        if self.ended && !self.stopped && (rung || self.unanswered() == 0) {
             self.stop();
+        }
+        if self.gone && !self.over {
+            // The buffer may not say so any more.
+            match self.gateway.upstreams.is_over() {
+                true => self.finish(),
+                false => self.look_again(cx),
+            }
+        }
+    }
+}
+
+/// The host, as far as its requests speak for themselves.
+struct ModernHost {
+    router: Arc<RouterSession>,
+    /// Those of requests that are not answered.
+    channels: HashMap<Id, Channel>,
+    /// The last one.
+    last: u64,
+}
+
+impl ModernHost {
+    fn take(&mut self, frame: Frame) {
+        self.last += 1;
+        let channel = Channel(self.last);
+        if let Some(message) = frame.message()
+            && let (Kind::Request, Some(id)) = (message.kind(), message.id())
+        {
+            self.channels.insert(id.clone(), channel);
+        }
+        self.router.put(Work::Client(channel, frame));
+    }
+
+    /// Whether this cancels one of its requests, which is then done.
+    fn cancelled(&mut self, message: &Message) -> bool {
+        let id = message
+            .is("notifications/cancelled")
+            .then(|| message.request_id());
+        let channel = id.flatten().and_then(|id| self.channels.remove(&id));
+        if let Some(channel) = channel {
+            self.router.put(Work::Left(channel));
+        }
+        channel.is_some()
+    }
+
+    fn answered(&mut self, message: &Message) {
+        if let (Kind::Response, Some(id)) = (message.kind(), message.id()) {
+            self.channels.remove(id);
         }
     }
 }
