@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::ArgMatches;
+use outlive::gateway;
 use outlive::{Command, Ended, OrphanReaper, Remote, Run, Secrets};
 use outlive_core::Policy;
 
@@ -16,6 +17,7 @@ use crate::runtime::runtime;
 use crate::servers::Servers;
 use crate::settings::{LogLevel, Settings};
 use crate::variables;
+use crate::watch::{Watch, Watching};
 
 /// The breaker opened, and `--exit-on-failed` was given.
 pub const FAILED: u8 = 3;
@@ -48,12 +50,35 @@ pub fn run(settings: &Settings, given: &ArgMatches) -> Result<ExitCode, String> 
 }
 
 /// Runs all servers of a file as one.
-fn run_servers(_settings: &Settings, servers: &Servers) -> Result<ExitCode, String> {
-    let count = servers.servers.len();
-    Err(format!(
-        "{count} servers behind one stdio entry: not yet; `outlive serve --servers {}` serves each of them over HTTP",
-        servers.origin
-    ))
+fn run_servers(settings: &Settings, servers: &Servers) -> Result<ExitCode, String> {
+    let several = servers.gateway(None)?;
+    greet(settings);
+    let mut named = settings.clone();
+    named.name.get_or_insert_with(|| "servers".into());
+    let secrets = servers.secrets();
+    let serves = secrets.mask(&servers.label());
+    let instance = Instance::begin(&named, "run", serves, secrets.clone());
+    let run = || {
+        let log = Log::open(settings, secrets, None, instance.clone())?;
+        tell_unknown_variables(&log);
+        for note in &servers.notes {
+            log.note(&note.sentence, note.name, note.data.clone());
+        }
+        let watch = Watch::new(log, settings.exit_on_failed);
+        let gateway = several.observer(Watching(watch.clone())).build();
+        let gateway = gateway.map_err(|error| error.to_string())?;
+        watch.set_gateway(gateway.clone());
+        instance.set_gateway(gateway.clone());
+        let running = async {
+            gateway::run_stdio(&gateway).await?;
+            Ok(match watch.has_failed() {
+                true => Ended::Failed,
+                false => Ended::Closed,
+            })
+        };
+        driven(&instance, running)
+    };
+    instance.ended(run())
 }
 
 fn run_remote(

@@ -2,15 +2,12 @@
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use clap::ArgMatches;
 use outlive::gateway::{self, Builder};
-use outlive::{Gateway, Observer, OrphanReaper, Secrets};
+use outlive::{Gateway, OrphanReaper, Secrets};
 use outlive_core::cause::StartFailure;
-use outlive_core::request::{Request, Step};
-use outlive_core::{Event, State, Time};
 use serde_json::json;
 
 use crate::eras::Eras;
@@ -21,6 +18,7 @@ use crate::remote::EraSetting;
 use crate::run::{self, FAILED};
 use crate::runtime::gateway_runtime;
 use crate::servers::Servers;
+use crate::watch::{Watch, Watching};
 
 /// Descriptors that we would like to have: a client takes one, a server of its own three.
 const DESCRIPTORS: u64 = 1 << 16;
@@ -53,18 +51,13 @@ pub fn run(settings: &ServeSettings, given: &ArgMatches) -> Result<ExitCode, Str
     instance.ended(log.and_then(|log| served(settings, &address, None, build, log, &instance)))
 }
 
-/// Serves all servers of a file, each at a path of its own.
+/// Serves all servers of a file at one address, and each at a path of its own.
 fn serve_all(
     settings: &ServeSettings,
     address: &str,
     servers: &Servers,
 ) -> Result<ExitCode, String> {
-    servers.check_without_router()?;
-    let several = Gateway::of(servers.targets()?);
-    let several = match OrphanReaper::start() {
-        Ok(orphan_reaper) => several.orphan_reaper(orphan_reaper),
-        Err(_) => several,
-    };
+    let several = servers.gateway(settings.idle_stop.0)?;
     let build = |watching| {
         let built = several.observer(watching).build();
         built.map_err(|error| error.to_string())
@@ -94,15 +87,9 @@ fn served(
     instance: &Arc<Instance>,
 ) -> Result<(&'static str, ExitCode), String> {
     run::tell_unknown_variables(&log);
-    let watch = Arc::new(Watch {
-        log,
-        exit_on_failed: settings.run.exit_on_failed,
-        failed: AtomicBool::new(false),
-        gateway: OnceLock::new(),
-    });
+    let watch = Watch::new(log, settings.run.exit_on_failed);
     let gateway = build(Watching(watch.clone()))?;
-    // It is set once.
-    let _ = watch.gateway.set(gateway.clone());
+    watch.set_gateway(gateway.clone());
     instance.set_gateway(gateway.clone());
     let told = watch.clone();
     let http = settings
@@ -133,7 +120,7 @@ fn served(
         .and_then(|runtime| runtime.block_on(instance.answering(serving)))
         .map_err(|error| format!("cannot listen at {address}: {error}"))?;
     watch.log.finish();
-    Ok(match watch.failed.load(Ordering::Acquire) {
+    Ok(match watch.has_failed() {
         true => ("a server kept failing", ExitCode::from(FAILED)),
         false => ("it was stopped by a signal", ExitCode::SUCCESS),
     })
@@ -160,25 +147,26 @@ fn announce(log: &Log, settings: &ServeSettings, local: SocketAddr) -> String {
     url
 }
 
-/// Says where clients find each server, and gives back the address of them all.
+/// Says where clients find the servers, and gives back the address of them all.
 fn announce_all(
     log: &Log,
     settings: &ServeSettings,
     local: SocketAddr,
     servers: &Servers,
 ) -> String {
-    let scheme = match settings.tls_cert {
-        Some(_) => "https",
-        None => "http",
-    };
+    let url = announce(log, settings, local);
     let names: Vec<&str> = servers.servers.iter().map(|it| &*it.segment).collect();
-    let url = format!("{scheme}://{local}/NAME{}", settings.path);
+    let each = url.replacen(&settings.path, &format!("/NAME{}", settings.path), 1);
     let sentence = format!(
-        "listening: clients connect to {url}, where NAME is one of {}",
+        "there are {} servers; each alone is at {each}, where NAME is one of {}",
+        names.len(),
         names.join(", ")
     );
-    let data = json!({ "url": url, "servers": names });
-    log.note(&sentence, "listening", data);
+    log.note(
+        &sentence,
+        "servers",
+        json!({ "url": each, "servers": names }),
+    );
     url
 }
 
@@ -200,46 +188,5 @@ fn make_room() {
         limit.current = Some(most);
         // It may fail: then there is room for fewer clients.
         let _ = setrlimit(Resource::Nofile, limit);
-    }
-}
-
-/// Writes down what happens to the servers, and ends everything if one of them has failed and that was wanted.
-struct Watch {
-    log: Log,
-    exit_on_failed: bool,
-    failed: AtomicBool,
-    gateway: OnceLock<Gateway>,
-}
-
-/// The gateway's part of it.
-struct Watching(Arc<Watch>);
-
-impl Observer for Watching {
-    fn began(&self, session: u64, target: Option<&str>) {
-        self.0.log.began(session, target);
-    }
-
-    fn event(&self, session: Option<u64>, now: Time, event: &Event) {
-        let watch = &self.0;
-        watch.log.event(session, now, event);
-        if watch.exit_on_failed
-            && matches!(event, Event::State(State::Failed { .. }))
-            && !watch.failed.swap(true, Ordering::AcqRel)
-            && let Some(gateway) = watch.gateway.get()
-        {
-            gateway.shutdown();
-        }
-    }
-
-    fn watches_requests(&self) -> bool {
-        self.0.log.watches_requests()
-    }
-
-    fn request(&self, session: Option<u64>, now: Time, request: Request<'_>, step: Step<'_>) {
-        self.0.log.request(session, now, request, step);
-    }
-
-    fn stderr(&self, session: Option<u64>, line: &str) {
-        self.0.log.stderr(session, line);
     }
 }

@@ -35,19 +35,20 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ArgMatches;
-use outlive::gateway::Builder;
-use outlive::{Command, Gateway, Remote, Secrets};
+use outlive::gateway::{self, Builder, RouterPolicy, Several};
+use outlive::{Command, Gateway, OrphanReaper, Remote, Secrets};
 use outlive_hosts::Format;
 use serde_json::{Value, json};
 
 use crate::config::nearest;
 use crate::listen::ServeSettings;
+use crate::places;
 use crate::remote::EraSetting;
 use crate::settings::Settings;
 
 pub use entry::source;
 pub use filter::Filter;
-pub use settings::{Expose, Prefix, ServersSettings};
+pub use settings::{Expose, Prefix, ServersSettings, Start};
 pub use views::View;
 
 use entry::Entry;
@@ -59,14 +60,11 @@ pub use own::TABLES;
 /// Several servers, and how they are shown as one. This is everything that the file and the settings say; nothing of
 /// it is started yet.
 #[derive(Debug)]
-#[expect(dead_code, reason = "the router is set up with the rest")]
 pub struct Servers {
     /// Where they come from, for sentences.
     pub origin: String,
     /// The servers that are switched on, in the order of the file.
     pub servers: Vec<ServerSpec>,
-    /// The names of those that are switched off.
-    pub off: Vec<String>,
     /// How names of tools are made.
     pub naming: Naming,
     /// How tools are shown.
@@ -90,6 +88,20 @@ pub struct Naming {
     pub prefix: Prefix,
     /// What stands behind the prefix.
     pub separator: String,
+}
+
+impl Naming {
+    fn for_gateway(&self) -> gateway::Naming {
+        gateway::Naming {
+            prefix: match self.prefix {
+                Prefix::Always => gateway::Prefix::Always,
+                Prefix::Conflict => gateway::Prefix::Conflict,
+                Prefix::Never => gateway::Prefix::Never,
+            },
+            separator: self.separator.as_str().into(),
+            ..gateway::Naming::default()
+        }
+    }
 }
 
 /// Where is kept what servers offer.
@@ -183,18 +195,34 @@ impl Servers {
         each.fold(Secrets::default(), Secrets::and)
     }
 
-    /// Refuses what only a router in front of all servers can do: what somebody wants hidden must not be shown.
-    pub fn check_without_router(&self) -> Result<(), String> {
-        let filtered = self.servers.iter().find(|it| it.tools != Filter::default());
-        match (filtered, self.views.first()) {
-            (Some(server), _) => Err(format!(
-                "{:?} says which tools it shows: not yet",
-                server.name
-            )),
-            (None, Some(view)) => Err(format!("[views.{}]: not yet", view.name)),
-            (None, None) if self.pin => Err("pin: not yet".into()),
-            (None, None) => Ok(()),
+    /// The gateway that has all of them, and shows them as one.
+    pub fn gateway(&self, idle_stop: Option<Duration>) -> Result<Several, String> {
+        if self.pin {
+            return Err("pin: not yet".into());
         }
+        let mut router = RouterPolicy::default();
+        router.list_wait = self.list_wait;
+        router.idle_stop = idle_stop;
+        let mut several = Gateway::of(self.targets()?)
+            .naming(self.naming.for_gateway())
+            .expose(self.expose.for_gateway())
+            .router(router);
+        for view in &self.views {
+            several = several.view(view.name.as_str(), view.for_gateway()?);
+        }
+        let folder = match &self.catalogue {
+            Catalogue::Cache => places::catalogue_folder(),
+            Catalogue::Directory(folder) => Some(folder.clone()),
+            Catalogue::Nowhere => None,
+        };
+        if let Some(folder) = folder {
+            several = several.catalogue(folder);
+        }
+        Ok(match OrphanReaper::start() {
+            Ok(orphan_reaper) => several.orphan_reaper(orphan_reaper),
+            // Without one we go on as well as we can: it is only needed if we are killed.
+            Err(_) => several,
+        })
     }
 
     /// What is served, for a person.
@@ -224,7 +252,14 @@ impl ServerSpec {
             }
             Source::Nowhere(why) => Gateway::unstartable(why),
         };
-        Ok(self.settings.share(builder.policy(policy)))
+        let mut builder = self.settings.share(builder.policy(policy));
+        builder = builder
+            .tools(self.tools.for_gateway())
+            .eager(self.settings.run.several.start == Start::Eager);
+        Ok(match &self.prefix {
+            Some(prefix) => builder.prefix(prefix.as_str()),
+            None => builder,
+        })
     }
 }
 
@@ -270,7 +305,6 @@ impl Reader<'_> {
         let servers = Servers {
             origin,
             servers: specs?,
-            off,
             naming: Naming {
                 prefix: several.prefix,
                 separator: several.separator.clone(),

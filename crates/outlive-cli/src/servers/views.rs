@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use outlive::gateway;
 use toml::{Table, Value};
 
 use super::filter::{matches, strings};
@@ -63,6 +64,21 @@ impl View {
             }
         }
         Ok(view)
+    }
+}
+
+impl View {
+    pub(super) fn for_gateway(&self) -> Result<gateway::View, String> {
+        if self.token_file.is_some() {
+            return Err(format!("[views.{}]: token-file: not yet", self.name));
+        }
+        let servers = self.servers.iter().flatten().map(String::as_str);
+        Ok(gateway::View {
+            servers: gateway::Filter::new(servers, []),
+            tools: self.tools.for_gateway(),
+            prompts: self.prompts.for_gateway(),
+            resources: self.resources.for_gateway(),
+        })
     }
 }
 

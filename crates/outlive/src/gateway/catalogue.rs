@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use outlive_core::gateway::TargetId;
-use outlive_core::roster::{Entry, Naming, Offer, Roster, View};
+use outlive_core::roster::{Entry, Expose, Naming, Offer, Roster, View};
 
 use super::offer_files::OfferFiles;
 use super::router_session::RouterSession;
@@ -31,6 +31,8 @@ pub(super) struct Edition {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Showing {
     pub(super) naming: Naming,
+    /// How tools are shown.
+    pub(super) expose: Expose,
     /// The views beside the one that contains everything, by name.
     pub(super) views: Vec<(String, View)>,
 }
@@ -169,7 +171,8 @@ fn rosters(entries: &[Entry], showing: &Showing) -> Vec<Arc<Roster>> {
     let everything = View::default();
     let views = showing.views.iter().map(|(_, view)| view);
     let all = std::iter::once(&everything).chain(views);
-    all.map(|view| Arc::new(Roster::new(entries, &showing.naming, view)))
+    let roster = |view| Roster::new(entries, &showing.naming, view);
+    all.map(|view| Arc::new(showing.expose.apply(roster(view))))
         .collect()
 }
 
