@@ -208,7 +208,7 @@ impl Servers {
             .expose(self.expose.for_gateway())
             .router(router);
         for view in &self.views {
-            several = several.view(view.name.as_str(), view.for_gateway()?);
+            several = several.view(view.name.as_str(), view.for_gateway());
         }
         let folder = match &self.catalogue {
             Catalogue::Cache => places::catalogue_folder(),

@@ -1,7 +1,5 @@
 //! Views: parts of all servers, each under a name of its own.
 
-use std::path::PathBuf;
-
 use outlive::gateway;
 use toml::{Table, Value};
 
@@ -9,7 +7,7 @@ use super::filter::{matches, strings};
 use super::{Filter, suggestion};
 
 /// The keys of a view.
-const KEYS: [&str; 5] = ["servers", "tools", "prompts", "resources", "token-file"];
+const KEYS: [&str; 4] = ["servers", "tools", "prompts", "resources"];
 
 /// A part of all servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,8 +22,6 @@ pub struct View {
     pub prompts: Filter,
     /// Which resources it shows.
     pub resources: Filter,
-    /// The tokens that open it.
-    pub token_file: Option<PathBuf>,
 }
 
 impl View {
@@ -51,12 +47,6 @@ impl View {
                 "tools" => view.tools = Filter::of(key, value)?,
                 "prompts" => view.prompts = Filter::of(key, value)?,
                 "resources" => view.resources = Filter::of(key, value)?,
-                "token-file" => {
-                    let file = value.as_str();
-                    let file =
-                        file.ok_or_else(|| format!("token-file = {value}: expected a string"))?;
-                    view.token_file = Some(file.into());
-                }
                 _ => {
                     let suggestion = suggestion(KEYS.into_iter(), key);
                     return Err(format!("a view has no {key:?}{suggestion}"));
@@ -68,17 +58,14 @@ impl View {
 }
 
 impl View {
-    pub(super) fn for_gateway(&self) -> Result<gateway::View, String> {
-        if self.token_file.is_some() {
-            return Err(format!("[views.{}]: token-file: not yet", self.name));
-        }
+    pub(super) fn for_gateway(&self) -> gateway::View {
         let servers = self.servers.iter().flatten().map(String::as_str);
-        Ok(gateway::View {
+        gateway::View {
             servers: gateway::Filter::new(servers, []),
             tools: self.tools.for_gateway(),
             prompts: self.prompts.for_gateway(),
             resources: self.resources.for_gateway(),
-        })
+        }
     }
 }
 
@@ -102,11 +89,10 @@ mod tests {
 
     #[test]
     fn a_view_names_servers_and_what_they_show() {
-        let text = "[v]\nservers = ['git*', 'time']\ntools = { deny = ['x'] }\ntoken-file = 't'";
+        let text = "[v]\nservers = ['git*', 'time']\ntools = { deny = ['x'] }";
         let view = view(text).unwrap();
         assert_eq!(view.servers.unwrap(), ["git*", "time"]);
         assert_eq!(view.tools.deny, ["x"]);
-        assert_eq!(view.token_file, Some("t".into()));
         assert_eq!(view.prompts, Filter::default());
     }
 
@@ -122,7 +108,7 @@ mod tests {
             ("[v]\ntool = {}", "did you mean \"tools\"?"),
             ("[v]\ntools = { a = [] }", "tools has no \"a\""),
             ("v = 1", "expected a table"),
-            ("[v]\ntoken-file = 1", "expected a string"),
+            ("[v]\ntoken-file = 't'", "a view has no \"token-file\""),
         ] {
             let why = view(text).unwrap_err();
             assert!(why.contains(words), "{why}");

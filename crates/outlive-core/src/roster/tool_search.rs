@@ -200,14 +200,14 @@ impl Roster {
             let Some(json) = all.get(found.position) else {
                 continue;
             };
+            let json = for_model(json);
             bytes += json.len();
             if bytes > MOST_BYTES && !tools.is_empty() {
                 break;
             }
-            tools.push(&json[..]);
+            tools.push(json);
         }
-        let tools = [b"[", &tools.join(&b',')[..], b"]"].concat();
-        let tools = String::from_utf8_lossy(&tools);
+        let tools = format!("[{}]", tools.join(","));
         let words = match found.is_empty() {
             true => format!(
                 "No tool fits. There are {} tools; say it in other words, or name the server.",
@@ -221,6 +221,20 @@ impl Roster {
         )
         .into_bytes()
     }
+}
+
+/// A tool without what nobody needs to call it: some describe their results at great length.
+fn for_model(json: &[u8]) -> String {
+    let mut tool: Value = serde_json::from_slice(json).unwrap_or_default();
+    if let Some(members) = tool.as_object_mut() {
+        members.retain(|name, _| {
+            matches!(
+                &**name,
+                "name" | "title" | "description" | "inputSchema" | "annotations"
+            )
+        });
+    }
+    tool.to_string()
 }
 
 /// A result that tells a model what it did wrong.

@@ -180,6 +180,12 @@ impl Gateway {
         Ok(())
     }
 
+    /// Whether there is a view of this name.
+    pub(crate) fn has_view(&self, name: &str) -> bool {
+        let catalogue = self.upstreams.catalogue.as_ref();
+        catalogue.is_some_and(|catalogue| catalogue.views().any(|view| view == name))
+    }
+
     /// Settings for serving it over HTTP.
     pub fn http(&self) -> Http {
         Http::of_gateway(self.clone())

@@ -145,18 +145,36 @@ impl AccessRules {
             let pair = BASE64_STANDARD.decode(coded.trim()).ok();
             let pair = pair.filter(|_| scheme.eq_ignore_ascii_case("basic"))?;
             let (_, password) = std::str::from_utf8(&pair).ok()?.split_once(':')?;
-            Some(tokens.admit(password).is_some())
+            tokens.admit(password).map(Identity::from)
         };
-        match password() {
-            Some(true) => Ok(()),
-            _ => self.authenticate(headers).map(drop).map_err(|mut reply| {
+        let identity = match password() {
+            Some(identity) => Ok(identity),
+            None => self.authenticate(headers).map_err(|mut reply| {
                 let how = HeaderValue::from_static(
                     "Basic realm=\"outlive: any name, the token as password\"",
                 );
                 reply.headers_mut().insert(WWW_AUTHENTICATE, how);
                 reply
             }),
+        };
+        match identity?.view() {
+            None => Ok(()),
+            Some(view) => {
+                let sentence = format!("This token is good for the view {view:?} only.");
+                Err(reply::refusal(StatusCode::FORBIDDEN, sentence).into())
+            }
         }
+    }
+
+    /// The views that tokens are good for, as far as their file was read.
+    pub(crate) fn token_views(&self) -> Vec<Box<str>> {
+        self.tokens.as_ref().map(Tokens::views).unwrap_or_default()
+    }
+
+    /// Whether this request may be told everything that there is to know about the servers.
+    pub(crate) fn may_see_all(&self, headers: &HeaderMap) -> bool {
+        let identity = self.authenticate(headers);
+        identity.is_ok_and(|identity| identity.view().is_none())
     }
 
     fn forbidden(&self, what: &str, value: &str) -> Box<Reply> {

@@ -108,15 +108,19 @@ impl HttpListener {
                             back here (cyclic).";
             return Ok(reply::refusal(StatusCode::LOOP_DETECTED, sentence));
         }
-        let first = &self.endpoints[0];
-        let named = self.endpoint_at(request.uri().path());
+        let (first, path) = (&self.endpoints[0], request.uri().path());
+        let named = self.endpoint_at(path);
+        let (first, named) = match identity.view() {
+            None => (first, named),
+            Some(view) => self.within_view(view, path, named)?,
+        };
         let caller = &Caller {
             deadline,
             identity,
             // The paths of HTTP+SSE are those of the first.
             endpoint: named.unwrap_or(first),
         };
-        match request.uri().path() {
+        match path {
             _ if named.is_some() => self.endpoint(request, caller).await,
             sse::STREAM => self.sse_stream(&request, caller).await,
             sse::MESSAGES => self.sse_message(request, caller).await,
@@ -126,6 +130,33 @@ impl HttpListener {
                     several => format!("There is nothing here. {}.", places(several)),
                 };
                 Ok(reply::refusal(StatusCode::NOT_FOUND, sentence))
+            }
+        }
+    }
+
+    /// The endpoints that a client finds who may see a view only: that of everything, and the one at a path.
+    fn within_view<'a>(
+        &'a self,
+        view: &str,
+        path: &str,
+        named: Option<&'a Endpoint>,
+    ) -> Refused<(&'a Endpoint, Option<&'a Endpoint>)> {
+        let everything = &self.endpoints[0];
+        let own = self.endpoint_at(&format!("/view/{view}{}", everything.path));
+        let Some(own) = own else {
+            let sentence = format!("This token is good for the view {view:?}, which there is not.");
+            return Err(reply::refusal(StatusCode::FORBIDDEN, sentence).into());
+        };
+        match named {
+            Some(named) if named.number == own.number => Ok((own, Some(own))),
+            Some(named) if named.number == everything.number => Ok((own, Some(own))),
+            None if matches!(path, sse::STREAM | sse::MESSAGES) => Ok((own, None)),
+            _ => {
+                let (path, own) = (&everything.path, &own.path);
+                let sentence = format!(
+                    "This token is good for the view {view:?} only, which is at {path} and at {own}."
+                );
+                Err(reply::refusal(StatusCode::NOT_FOUND, sentence).into())
             }
         }
     }

@@ -4,6 +4,9 @@
 //! so that a token can be replaced without a moment in which nobody has the right one. The file is
 //! read again when it has changed; one that cannot be read, or holds none, changes nothing.
 //!
+//! A token may be good for a view of a gateway only: its line then ends with ` view=NAME`. Whoever shows it finds that
+//! view where others find everything, and nothing else.
+//!
 //! A token names a [`Principal`]: what was opened with it belongs to whoever shows the same token again, wherever it
 //! stands in the file by then. When it is no longer in the file it is withdrawn, and with it all that was opened.
 
@@ -42,6 +45,8 @@ struct Token {
 #[derive(Debug)]
 pub(crate) struct Credential {
     principal: Principal,
+    /// The view that it is good for, if not for everything.
+    view: Option<Box<str>>,
     withdrawn: AtomicBool,
     bell: Notify,
 }
@@ -49,6 +54,11 @@ pub(crate) struct Credential {
 impl Credential {
     pub(crate) fn principal(&self) -> Principal {
         self.principal
+    }
+
+    /// The view that it is good for, if not for everything.
+    pub(crate) fn view(&self) -> Option<&str> {
+        self.view.as_deref()
     }
 
     pub(crate) fn is_good(&self) -> bool {
@@ -96,6 +106,11 @@ impl Identity {
         self
     }
 
+    /// The view that it may see, if not everything.
+    pub(crate) fn view(&self) -> Option<&str> {
+        self.credential.as_deref()?.view()
+    }
+
     /// Whether it may still do what it does.
     pub(crate) fn is_good(&self) -> bool {
         self.credential.as_deref().is_none_or(Credential::is_good)
@@ -123,7 +138,7 @@ impl Tokens {
             file: None,
             inner: Arc::default(),
         };
-        tokens.replace(vec![token]);
+        tokens.replace(vec![Line::of_everything(token)]);
         tokens
     }
 
@@ -151,36 +166,38 @@ impl Tokens {
         };
         let text = fs::read_to_string(path)
             .map_err(|error| format!("cannot read the tokens in {}: {error}", path.display()))?;
-        let words = words(&text).map_err(|line| {
+        let lines = lines(&text).map_err(|line| {
             format!(
                 "the token in line {line} of {} has characters that no client can send: use visible ASCII",
                 path.display()
             )
         })?;
-        if words.is_empty() {
+        if lines.is_empty() {
             let path = path.display();
             return Err(format!(
                 "there is no token in {path}: one in a line is expected"
             ));
         }
-        self.replace(words);
+        self.replace(lines);
         Ok(())
     }
 
     /// These are good from now on. One that was good before is the same as before.
-    fn replace(&self, words: Vec<String>) {
+    fn replace(&self, lines: Vec<Line>) {
         let inner = &self.inner;
         let mut good = inner.good.write().unwrap_or_else(PoisonError::into_inner);
         let mut old = std::mem::take(&mut *good);
-        for word in words {
-            let known = old.iter().position(|token| token.word == word);
-            match known {
+        for Line { word, view } in lines {
+            // With another view it is another token.
+            let same = |token: &Token| token.word == word && token.credential.view == view;
+            match old.iter().position(same) {
                 Some(at) => good.push(old.swap_remove(at)),
                 None if good.iter().any(|token| token.word == word) => {}
                 None => {
                     let number = inner.count.fetch_add(1, Ordering::Relaxed) + 1;
                     let credential = Arc::new(Credential {
                         principal: Principal::Token(number),
+                        view,
                         withdrawn: AtomicBool::new(false),
                         bell: Notify::new(),
                     });
@@ -223,28 +240,60 @@ impl Tokens {
         at.map(|at| at + 1)
     }
 
+    /// The views that tokens are good for.
+    pub(crate) fn views(&self) -> Vec<Box<str>> {
+        let good = self.good();
+        let views = good.iter().filter_map(|it| it.credential.view.clone());
+        views.collect()
+    }
+
     /// Waits until one has been withdrawn. One waits at a time.
     pub(crate) async fn withdrawn(&self) {
         self.inner.withdrawn.notified().await;
     }
 }
 
+/// A line of a file of tokens.
+#[derive(Debug, PartialEq, Eq)]
+struct Line {
+    word: String,
+    /// The view that it is good for, if not for everything.
+    view: Option<Box<str>>,
+}
+
+impl Line {
+    fn of_everything(word: String) -> Line {
+        Line { word, view: None }
+    }
+
+    fn read(line: &str) -> Line {
+        match line.rsplit_once(char::is_whitespace) {
+            Some((word, last)) if last.starts_with("view=") => Line {
+                word: word.trim_end().to_owned(),
+                view: Some(last["view=".len()..].into()),
+            },
+            _ => Line::of_everything(line.to_owned()),
+        }
+    }
+}
+
 /// The tokens in a file, or the number of the line with one that no client could ever show.
-fn words(text: &str) -> Result<Vec<String>, usize> {
+fn lines(text: &str) -> Result<Vec<Line>, usize> {
     // Some editors begin a file with a byte order mark, which is no part of the first token.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut words = Vec::new();
+    let mut lines = Vec::new();
     for (n, line) in text.lines().enumerate() {
-        let word = line.trim();
-        if word.is_empty() || word.starts_with('#') {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        if !can_be_shown(word) {
+        let line = Line::read(line);
+        if !can_be_shown(&line.word) || line.word.is_empty() {
             return Err(n + 1);
         }
-        words.push(word.to_owned());
+        lines.push(line);
     }
-    Ok(words)
+    Ok(lines)
 }
 
 /// Whether a header can carry this as it is.
@@ -270,6 +319,27 @@ mod tests {
 
     fn is_good(tokens: &Tokens, shown: &str) -> bool {
         tokens.admit(shown).is_some()
+    }
+
+    fn everything(words: &[&str]) -> Vec<Line> {
+        let line = |word: &&str| Line::of_everything((*word).to_owned());
+        words.iter().map(line).collect()
+    }
+
+    #[test]
+    fn a_token_may_be_good_for_a_view_only() {
+        let tokens = Tokens::word("one".into());
+        let before = tokens.admit("one").expect("good");
+        assert_eq!(before.view(), None);
+        tokens.replace(lines("one view=dev\ntwo words\nthree\tview=x").expect("read"));
+        assert!(!before.is_good(), "with a view it is another token");
+        let one = tokens.admit("one").expect("good");
+        assert_eq!(one.view(), Some("dev"));
+        assert!(!is_good(&tokens, "one view=dev"));
+        assert_eq!(tokens.admit("two words").expect("good").view(), None);
+        assert_eq!(tokens.admit("three").expect("good").view(), Some("x"));
+        assert_eq!(tokens.views(), ["dev".into(), "x".into()]);
+        assert_eq!(lines(" view=dev"), Ok(everything(&["view=dev"])));
     }
 
     #[test]
@@ -306,27 +376,25 @@ mod tests {
 
     #[test]
     fn a_byte_order_mark_is_no_part_of_a_token() {
-        assert_eq!(
-            words("\u{feff}one\r\ntwo"),
-            Ok(vec!["one".into(), "two".into()])
-        );
-        assert_eq!(words("one\n\u{feff}two"), Err(2));
+        let read = lines("\u{feff}one\r\ntwo").expect("read");
+        assert_eq!(read, everything(&["one", "two"]));
+        assert_eq!(lines("one\n\u{feff}two"), Err(2));
     }
 
     #[test]
     fn a_token_is_the_same_wherever_it_stands() {
         let tokens = Tokens::word("one".into());
         let one = tokens.admit("one").expect("good");
-        tokens.replace(vec!["two".into(), "one".into(), "one".into()]);
+        tokens.replace(everything(&["two", "one", "one"]));
         let again = tokens.admit("one").expect("good");
         assert_eq!(one.principal(), again.principal());
         assert_eq!(tokens.place(one.principal()), Some(2));
         let two = tokens.admit("two").expect("good");
         assert_ne!(one.principal(), two.principal());
-        tokens.replace(vec!["two".into()]);
+        tokens.replace(everything(&["two"]));
         assert!(!one.is_good() && two.is_good() && !tokens.knows(one.principal()));
         // One that comes back is another.
-        tokens.replace(vec!["one".into()]);
+        tokens.replace(everything(&["one"]));
         let later = tokens.admit("one").expect("good");
         assert_ne!(one.principal(), later.principal());
     }
@@ -340,7 +408,7 @@ mod tests {
         let known = Identity::from(tokens.admit("hunter22").expect("good"));
         assert_eq!(known.principal().to_string(), "token-1");
         assert!(!format!("{known:?}").contains("hunter22"));
-        tokens.replace(vec!["other".into()]);
+        tokens.replace(everything(&["other"]));
         assert!(!known.is_good() && known.withdrawal().is_some());
     }
 }

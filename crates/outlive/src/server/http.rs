@@ -183,6 +183,16 @@ impl Http {
     pub(super) fn check(&self) -> io::Result<()> {
         let wrong = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         self.check_files().map_err(wrong)?;
+        let has_view = |name: &str| match &self.served {
+            Served::Server(_) => false,
+            #[cfg(feature = "gateway")]
+            Served::Gateway(gateway) => gateway.has_view(name),
+        };
+        let views = self.access.token_views();
+        if let Some(view) = views.iter().find(|view| !has_view(view)) {
+            let sentence = format!("a token is good for the view {view:?}, which there is not");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, sentence));
+        }
         match &self.served {
             Served::Server(_) => Ok(()),
             #[cfg(feature = "gateway")]
