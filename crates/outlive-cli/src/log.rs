@@ -13,7 +13,7 @@ use outlive::{Observer, Secrets};
 use outlive_core::cause::Phase;
 use outlive_core::request::{Request, Step};
 use outlive_core::session::Load;
-use outlive_core::{Event, State, Time};
+use outlive_core::{Cause, Event, State, Time};
 use serde_json::{Value, json};
 
 use crate::eras::Eras;
@@ -330,11 +330,11 @@ fn kind(event: &Event) -> Option<Kind> {
             (String::new(), sentence, 20, 10)
         }
         Event::Lost { cause, .. } if cause.phase != Phase::Service => {
-            let why = format!("{} {}", cause.label, cause.predicate());
+            let why = told(cause);
             (why.clone(), why, 1, 60)
         }
         Event::State(State::Failed { cause, .. }) => {
-            let why = format!("{} {}", cause.label, cause.predicate());
+            let why = told(cause);
             let sentence = format!("failed, {why}");
             (why, sentence, 1, 60)
         }
@@ -347,6 +347,14 @@ fn kind(event: &Event) -> Option<Kind> {
         most,
         interval: Duration::from_secs(seconds),
     })
+}
+
+/// What happened to a server, by its name if it has one, or else by what was started.
+fn told(cause: &Cause) -> String {
+    match cause.label.name() {
+        Some(_) => format!("{} {}", cause.subject(), cause.predicate()),
+        None => format!("{} {}", cause.label, cause.predicate()),
+    }
 }
 
 impl Observer for Log {
@@ -470,16 +478,13 @@ mod tests {
             generation: Generation::FIRST,
             server: None,
         };
+        assert_eq!(text(&event, "", false), "outlive: connected (generation 1)");
         assert_eq!(
-            text(&event, None, false),
-            "outlive: connected (generation 1)"
-        );
-        assert_eq!(
-            text(&event, Some(7), false),
+            text(&event, "[7] ", false),
             "outlive: [7] connected (generation 1)"
         );
         assert_eq!(
-            text(&event, None, true),
+            text(&event, "", true),
             "\x1b[32moutlive: connected (generation 1)\x1b[0m"
         );
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::error::Names;
+pub use crate::label::Label;
 use crate::words::words;
 
 /// How a process ended.
@@ -162,10 +163,8 @@ pub struct Cause {
     pub reason: Reason,
     /// How far it had come.
     pub phase: Phase,
-    /// The command or address, secrets masked.
-    pub label: Arc<str>,
-    /// What the server is called, where it is one of several.
-    pub name: Option<Arc<str>>,
+    /// The command or address, secrets masked, and the name of a server that is one of several.
+    pub label: Label,
     /// What it wrote to its standard error shortly before, control characters escaped. These are the server's own
     /// words, whatever they say.
     pub stderr_tail: Arc<[String]>,
@@ -214,12 +213,11 @@ words! {
 
 impl Cause {
     /// This reason, without last words.
-    pub fn new(reason: Reason, phase: Phase, label: impl Into<Arc<str>>) -> Cause {
+    pub fn new(reason: Reason, phase: Phase, label: impl Into<Label>) -> Cause {
         Cause {
             reason,
             phase,
             label: label.into(),
-            name: None,
             stderr_tail: Arc::default(),
         }
     }
@@ -259,7 +257,7 @@ impl Cause {
 
     /// The server in a sentence: "the server", or `the server "github"` where it is one of several.
     pub fn subject(&self) -> String {
-        match &self.name {
+        match self.label.name() {
             Some(name) => format!("the server \"{name}\""),
             None => "the server".into(),
         }
@@ -267,7 +265,7 @@ impl Cause {
 
     /// The server at the beginning of a sentence.
     pub(crate) fn sentence_subject(&self) -> String {
-        match &self.name {
+        match self.label.name() {
             Some(name) => format!("The server \"{name}\""),
             None => "The server".into(),
         }
@@ -356,8 +354,8 @@ impl Cause {
             "phase": self.phase.as_str(),
             "command": &*self.label,
         });
-        if let Some(name) = &self.name {
-            cause["server"] = json!(&**name);
+        if let Some(name) = self.label.name() {
+            cause["server"] = json!(name);
         }
         match &self.reason {
             Reason::Exited(Exit::Code(code)) => cause["exit_code"] = json!(code),

@@ -533,7 +533,9 @@ impl fmt::Display for Event {
 fn sentence(cause: &Cause) -> String {
     let predicate = cause.predicate();
     match cause.phase {
-        Phase::Spawn | Phase::Handshake if !cause.label.is_empty() && cause.name.is_none() => {
+        Phase::Spawn | Phase::Handshake
+            if !cause.label.is_empty() && cause.label.name().is_none() =>
+        {
             format!("{} {predicate}", cause.label)
         }
         _ => format!("{} {predicate}", cause.subject()),

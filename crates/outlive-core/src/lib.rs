@@ -60,6 +60,7 @@ pub mod frame;
 pub mod framer;
 pub mod gateway;
 pub mod http_upstream;
+mod label;
 mod ledger;
 pub mod link;
 mod memory;

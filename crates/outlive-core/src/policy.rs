@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::label::Label;
+
 /// When a request whose outcome is unknown is sent again after its link died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
@@ -192,6 +194,11 @@ impl Policy {
     /// A policy to be, with the defaults.
     pub fn builder() -> Builder {
         Builder(Policy::default())
+    }
+
+    /// What the server is called in causes.
+    pub fn server_label(&self) -> Label {
+        Label::new(self.label.clone(), self.name.clone())
     }
 
     /// Whether the settings make sense together; if not, the first that does not.

@@ -198,8 +198,8 @@ fn unwrap_entry(editor: &mut Editor<'_>, shape: Shape, entry: &Entry<'_>) -> Res
 pub const SWITCHES: [&str; 4] = [
     "--exit-on-failed",
     "--no-catalogue",
-    "--pin",
     "--no-keep-logs",
+    "--pin",
 ];
 
 /// The place of the server's own program among the words behind `outlive`.

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use outlive::client::Builder;
-use outlive::{Address, Client, Command, Error, OrphanReaper, Remote, Transport};
-use outlive_hosts::{Format, Launch, Server};
+use outlive::{Address, Client, Command, Error, OrphanReaper, Remote};
+use outlive_hosts::Server;
 
 use super::diagnosis::{Diagnosis, Finding, Seen};
 use crate::remote::RemoteSettings;
+use crate::servers::{self, Source};
 
 /// A server that is to be examined.
 pub struct Patient {
@@ -49,15 +50,12 @@ impl Patient {
 
     /// Those in a host's file. They get the headers that stand there, and none that were meant for another server.
     pub fn in_file(file: &Path, settings: &RemoteSettings) -> Result<Vec<Patient>, String> {
-        let text = outlive_hosts::load(file).map_err(|error| error.to_string())?;
         let settings = &RemoteSettings {
             header: Vec::new(),
             header_file: None,
             ..settings.clone()
         };
-        let value = |name: &str| std::env::var(name).ok();
-        let read = outlive_hosts::read(&text, Format::of(file), value);
-        let read = read.map_err(|error| error.in_file(file).to_string())?;
+        let read = servers::read_file(file)?;
         Ok(read
             .servers
             .into_iter()
@@ -66,43 +64,15 @@ impl Patient {
     }
 
     fn in_entry(server: Server, file: &Path, settings: &RemoteSettings) -> Patient {
-        let at = match server.launch {
+        let source = match server.launch {
+            Err(error) => Source::Nowhere(error.in_file(file).to_string()),
+            Ok(launch) => servers::source(launch, settings, None),
+        };
+        let at = match source {
             _ if !server.enabled => Place::Off,
-            Err(error) => Place::Unclear(error.in_file(file).to_string()),
-            Ok(Launch::Command {
-                program,
-                args,
-                env,
-                cwd,
-            }) => {
-                let mut command = Command::new(program, args);
-                for (name, value) in env {
-                    command = command.env(name, value.expose());
-                }
-                command.cwd = cwd;
-                Place::Command(command)
-            }
-            Ok(Launch::Address {
-                url,
-                headers,
-                transport,
-            }) => match settings.remote(&url) {
-                Some(Ok(remote)) => {
-                    let line = |(name, value): &(String, outlive_hosts::Secret)| {
-                        // A variable in it has been replaced already.
-                        format!("{name}: {}", value.expose())
-                    };
-                    let remote = headers.iter().map(line).fold(remote, Remote::header);
-                    Place::Remote(Box::new(match transport {
-                        Some(outlive_hosts::Transport::Sse) => remote.transport(Transport::Sse),
-                        _ => remote,
-                    }))
-                }
-                Some(Err(why)) => Place::Unclear(why),
-                None => {
-                    Place::Unclear("its address begins with neither http:// nor https://".into())
-                }
-            },
+            Source::Command(command) => Place::Command(command),
+            Source::Remote(remote) => Place::Remote(remote),
+            Source::Nowhere(why) => Place::Unclear(why),
         };
         Patient {
             name: server.name,

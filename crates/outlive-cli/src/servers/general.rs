@@ -235,7 +235,7 @@ mod tests {
                 "5s",
                 "there is no setting \"holt\"; did you mean \"hold\"?",
             ),
-            ("tool", "x", "did you mean \"tools\"?"),
+            ("tolls", "x", "did you mean \"tools\"?"),
             ("hold", "5", "hold = \"5\": a duration needs a unit"),
             ("listen", "x", "it holds for all of them"),
             ("exit-on-failed", "x", "it holds for all of them"),

@@ -3,8 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 /// What is said of a server at such an address.
-pub const WHY: &str = "its address is that of this gateway, which would call itself (cyclic): give the address of \
-                       another server, or take the entry out of this file";
+pub const WHY: &str = "its address is that of this gateway, which would call itself (cyclic)";
 
 /// Whether a client that connects to `url` reaches what listens at `listen`, as far as that can be told from the words.
 pub fn is_here(url: &str, listen: &str) -> bool {

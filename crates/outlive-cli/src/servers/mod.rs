@@ -45,6 +45,7 @@ use crate::listen::ServeSettings;
 use crate::remote::EraSetting;
 use crate::settings::Settings;
 
+pub use entry::source;
 pub use filter::Filter;
 pub use settings::{Expose, Prefix, ServersSettings};
 pub use views::View;
@@ -220,7 +221,7 @@ impl ServerSpec {
                 policy.refuse_discover = self.settings.run.remote.era == EraSetting::Legacy;
                 Gateway::remote((**remote).clone())
             }
-            Source::Nowhere(why) => Gateway::unstartable(&self.name, why),
+            Source::Nowhere(why) => Gateway::unstartable(why),
         };
         Ok(self.settings.share(builder.policy(policy)))
     }

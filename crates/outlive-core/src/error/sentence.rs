@@ -48,7 +48,10 @@ impl Error {
                             false => "command",
                         };
                         let (server, label) = (cause.sentence_subject(), &cause.label);
-                        format!("{server} {} ({by}: {label})", cause.predicate())
+                        match label.is_empty() {
+                            true => format!("{server} {}", cause.predicate()),
+                            false => format!("{server} {} ({by}: {label})", cause.predicate()),
+                        }
                     }
                     None => "The server is not running yet".to_string(),
                 };

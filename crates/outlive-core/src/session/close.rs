@@ -129,8 +129,7 @@ impl Session {
         let cause = Cause {
             reason: Reason::Closing,
             phase: Phase::Service,
-            label: self.policy.label.clone(),
-            name: self.policy.name.clone(),
+            label: self.policy.server_label(),
             stderr_tail: Default::default(),
         };
         for id in link.asks.keys().filter(|_| !self.host_gone) {

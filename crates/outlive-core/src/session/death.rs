@@ -62,8 +62,7 @@ impl Session {
         Cause {
             reason,
             phase,
-            label: self.policy.label.clone(),
-            name: self.policy.name.clone(),
+            label: self.policy.server_label(),
             stderr_tail: last_words.unwrap_or_default().into(),
         }
     }

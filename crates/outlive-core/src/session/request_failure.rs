@@ -131,8 +131,7 @@ impl Session {
         Cause {
             reason: Reason::Unanswered(why),
             phase: Phase::Service,
-            label: self.policy.label.clone(),
-            name: self.policy.name.clone(),
+            label: self.policy.server_label(),
             stderr_tail: Default::default(),
         }
     }

@@ -111,11 +111,8 @@ impl Session {
         session.memory.catalog.link_lost();
         session.ledger = Ledger::going_on(snapshot.next_key);
         session.generation = snapshot.generation;
-        let (label, name) = (session.policy.label.clone(), session.policy.name.clone());
-        let ended = || Cause {
-            name,
-            ..Cause::new(Reason::OwnerEnded, Phase::Service, label)
-        };
+        let label = session.policy.server_label();
+        let ended = || Cause::new(Reason::OwnerEnded, Phase::Service, label);
         session.last_cause = snapshot.generation.map(|_| ended());
         if let (Some(link), Some(generation)) = (snapshot.link, snapshot.generation) {
             let mut lost = Link::new(generation, snapshot.now, &session.policy.limits);

@@ -48,6 +48,20 @@ pub(super) fn page(upstreams: &Upstreams, stats: &ListenerStats, is_ready: bool)
     page.gauge("outlive_start_time_seconds", help, begun);
     let help = "Whether calls would be answered (as /ready has it).";
     page.gauge("outlive_ready", help, u8::from(is_ready));
+    if upstreams.by_name {
+        let name = "outlive_target_ready";
+        page.family(
+            name,
+            "gauge",
+            "Whether calls to this server would be answered.",
+        );
+        let targets = upstreams.targets.iter();
+        for (target, readiness) in targets.zip(upstreams.readiness(upstreams.now())) {
+            // The names of targets are such that there is nothing to escape.
+            let labels = [("target", target.name.as_str())];
+            page.sample(name, &labels, u8::from(readiness.is_ok()));
+        }
+    }
     let help = "Connections of clients.";
     page.gauge("outlive_connections", help, stats.connections);
     let help = "Sessions of clients that have shaken hands.";

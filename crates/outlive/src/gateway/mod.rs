@@ -137,11 +137,10 @@ impl Gateway {
     }
 
     /// Serves nothing: each call is answered with an error that gives this reason. It stands for a server among
-    /// [several](Gateway::of) that cannot even be named, and must not keep the others from being served. `label` says
-    /// what was tried.
-    pub fn unstartable(label: impl Into<String>, why: impl Into<String>) -> Builder {
+    /// [several](Gateway::of) whose entry makes no sense, and must not keep the others from being served.
+    pub fn unstartable(why: impl Into<String>) -> Builder {
         let why = StartFailure::Other(why.into());
-        Builder::new(Source::Nowhere(why), label.into())
+        Builder::new(Source::Nowhere(why), String::new())
     }
 
     /// Serves several targets behind one address. All of them are at `/mcp`, as if they were one server; each is at

@@ -15,7 +15,6 @@ use outlive_core::gateway::{Loss, ServerId, Standing, TargetId, Unready};
 use outlive_core::{Cause, State, Time};
 use serde_json::{Value, json};
 
-use super::target::Target;
 use super::upstreams::Upstreams;
 use super::{Sharing, Upstream, metrics};
 use crate::http_server::{ListenerStats, Pages, Readiness, ServerUse};
@@ -29,6 +28,9 @@ impl Pages for Upstreams {
                 "for": upstream.sharing.name(),
                 "state": upstream.state.name(),
             });
+            if self.by_name && full {
+                data["target"] = json!(upstream.target);
+            }
             let standing = self.standing(upstream);
             if let Some((cause, since)) = standing.and_then(|standing| standing.trouble) {
                 data["cause"] = shown(&cause, full);
@@ -42,22 +44,34 @@ impl Pages for Upstreams {
             "ready": ready,
             "upstreams": upstreams.iter().map(each).collect::<Vec<_>>(),
         });
+        let mut targets = Vec::new();
         for ((id, target), readiness) in self.target_ids().zip(readiness) {
+            let is_unused = upstreams.iter().all(|it| it.target != target.name);
+            let mut about = json!({ "ready": readiness.is_ok() });
+            if full {
+                about["name"] = json!(target.name);
+            }
+            let place = match self.by_name {
+                true => &mut about,
+                false => &mut data,
+            };
             if let Some((cause, since)) = self.lock().given_up(id, now) {
                 let seconds = (now - since).as_secs_f64();
-                data["last"] = json!({ "cause": shown(cause, full), "seconds": seconds });
-            } else if upstreams.is_empty()
-                && let Some(why) = target.obstacle()
-            {
-                let label = target.policy.label.clone();
+                place["last"] = json!({ "cause": shown(cause, full), "seconds": seconds });
+            } else if is_unused && let Some(why) = target.obstacle() {
+                let label = target.policy.server_label();
                 let cause = Cause::new(Reason::Unmade(why), Phase::Spawn, label);
-                data["cause"] = shown(&cause, full);
+                place["cause"] = shown(&cause, full);
             }
+            targets.push(about);
             if let Err(unready) = readiness.as_ref()
                 && !ready
             {
                 data["reason"] = json!(unready.name());
             }
+        }
+        if self.by_name {
+            data["targets"] = json!(targets);
         }
         if self.is_shutting_down() {
             data["shutting_down"] = json!(true);
@@ -76,7 +90,13 @@ impl Pages for Upstreams {
             false => "<b class=failed>not ready</b>",
         };
         let labels = self.targets.iter();
-        let labels = labels.map(|target| format!("<code>{}</code>", escaped(&target.policy.label)));
+        let labels = labels.map(|target| {
+            let label = match self.by_name {
+                true => &target.name,
+                false => &*target.policy.label,
+            };
+            format!("<code>{}</code>", escaped(label))
+        });
         let labels = labels.collect::<Vec<_>>().join(", ");
         let uptime = brief(self.now().since_start());
         let ListenerStats {
@@ -105,7 +125,7 @@ impl Pages for Upstreams {
 
 impl Upstreams {
     /// Why each target is not ready, if it is not.
-    fn readiness(&self, now: Time) -> Vec<Result<(), Unready>> {
+    pub(super) fn readiness(&self, now: Time) -> Vec<Result<(), Unready>> {
         let startable: Vec<bool> = self
             .targets
             .iter()
@@ -137,9 +157,19 @@ impl Upstreams {
         page.push_str("<h2>Servers</h2>\n");
         if upstreams.is_empty() {
             page.push_str("<p>None: one is started with the first call that needs it.");
-            for why in self.targets.iter().filter_map(Target::obstacle) {
+            for target in &self.targets {
+                let Some(why) = target.obstacle() else {
+                    continue;
+                };
                 let why = escaped(&why.to_string());
-                let _ = write!(page, " <b class=failed>It cannot be started: {why}.</b>");
+                let server = match self.by_name {
+                    true => escaped(&target.name),
+                    false => "It".into(),
+                };
+                let _ = write!(
+                    page,
+                    " <b class=failed>{server} cannot be started: {why}.</b>"
+                );
             }
             return;
         }
@@ -162,9 +192,13 @@ impl Upstreams {
             };
             let _ = writeln!(
                 page,
-                "<tr><td>{}<td>{}<td>{}<td>{} ago<td>{}<td class={state}>{state}{generation}\
+                "<tr><td>{}{}<td>{}<td>{}<td>{} ago<td>{}<td class={state}>{state}{generation}\
                  <td>{}<td>{}<td>{}<td>{losses}<td>{}",
                 upstream.number,
+                match self.by_name {
+                    true => format!(" {}", escaped(&upstream.target)),
+                    false => String::new(),
+                },
                 upstream.sharing.name().replace('_', " "),
                 whose(upstream, server_use),
                 brief(server_use.map_or(upstream.unused, |server_use| server_use.unused)),

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use hyper::HeaderMap;
 use outlive_core::gateway::{Opening, TargetId};
 use outlive_core::server::Channel;
 use outlive_core::session_table::Principal;
@@ -16,7 +17,7 @@ use super::outlet::{Outlet, Woken};
 use super::router_session::{RouterSession, Whose};
 use super::target::Target;
 use super::upstream_session::{EVERYBODY, UpstreamSession};
-use super::upstreams::Upstreams;
+use super::upstreams::{Upstreams, VIA};
 use crate::http_server::{Arrival, Backend, Kind, Mirrored, Pages, ReplayBuffer, Room, Route};
 
 /// A gateway as what stands behind an HTTP listener. Its endpoints are its targets; with a catalogue a router before
@@ -85,6 +86,11 @@ impl Backend for Routes {
                 ))
             }
         }
+    }
+
+    fn is_own(&self, headers: &HeaderMap) -> bool {
+        let mut given = headers.get_all(VIA).iter();
+        given.any(|via| via.as_bytes() == self.0.via.as_bytes())
     }
 
     fn room_bell(&self) -> Arc<Notify> {

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use outlive_core::policy::Policy;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
 
 use super::{Builder, Gateway, LONGEST_NAME, Sharing};
 use crate::process::command::Command;
@@ -111,7 +111,7 @@ async fn several_targets_of_every_kind_are_served_and_one_that_cannot_start_take
         ("own", Gateway::server(&own)),
         (
             "broken",
-            Gateway::unstartable("broken", "the entry makes no sense").policy(quick()),
+            Gateway::unstartable("the entry makes no sense").policy(quick()),
         ),
         (
             "none",
@@ -133,13 +133,40 @@ async fn several_targets_of_every_kind_are_served_and_one_that_cannot_start_take
     let own = initialize(to, "/own/mcp", None).await;
     assert!(own.contains(r#""name":"own""#), "{own}");
     let broken = initialize(to, "/broken/mcp", None).await;
-    let words = r#"The server \"broken\" could not be started: the entry makes no sense"#;
+    let words = r#"The server \"broken\" could not be started: the entry makes no sense, so"#;
     assert!(broken.contains(words), "{broken}");
     let none = initialize(to, "/none/mcp", None).await;
     let words = r#"The server \"none\" could not be started: there is no such file"#;
     assert!(none.contains(words), "{none}");
     gateway.shutdown();
     serving.await.expect("no panic").expect("it ends");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_comes_back_over_a_longer_way_is_refused() {
+    let relay = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let around = relay.local_addr().expect("an address");
+    let mut policy = Policy::default();
+    policy.hold = Duration::from_millis(10);
+    let remote = Gateway::remote(format!("http://{around}/a/mcp").as_str().into());
+    let targets = [("a", builder("a")), ("loop", remote.policy(policy))];
+    let gateway = Gateway::of(targets).build().expect("a gateway");
+    let server = gateway.http().bind("127.0.0.1:0").await.expect("a port");
+    let to = server.local_addr();
+    let serving = tokio::spawn(server.serve());
+    let relaying = tokio::spawn(async move {
+        while let Ok((mut from, _)) = relay.accept().await {
+            let mut onward = TcpStream::connect(to).await.expect("a connection");
+            tokio::spawn(async move { copy_bidirectional(&mut from, &mut onward).await });
+        }
+    });
+    let refused = initialize(to, "/loop/mcp", None).await;
+    assert!(refused.contains("(cyclic)"), "{refused}");
+    let a = initialize(to, "/a/mcp", None).await;
+    assert!(a.contains(r#""name":"a""#), "{a}");
+    gateway.shutdown();
+    serving.await.expect("no panic").expect("it ends");
+    relaying.abort();
 }
 
 #[test]

@@ -20,11 +20,14 @@ use super::Upstream;
 use super::catalogue::Catalogue;
 use super::outlet::Outlet;
 use super::router_session::Work;
-use super::target::Target;
+use super::target::{Source, Target};
 use super::upstream_session::{EVERYBODY, GatewayDownstream, UpstreamSession};
 use crate::http_server::{ReplayBuffer, Room};
 use crate::observer::Observer;
 use crate::process::orphan_reaper::OrphanReaper;
+
+/// The header by which a gateway knows its own requests again, should the address of one of its servers lead back to it.
+pub(super) const VIA: &str = "outlive-via";
 
 /// The rules, and the sessions they are about.
 pub(super) type Machine = Gateway<Arc<UpstreamSession>>;
@@ -32,8 +35,11 @@ pub(super) type Machine = Gateway<Arc<UpstreamSession>>;
 /// All servers of a gateway.
 pub(crate) struct Upstreams {
     pub(super) targets: Vec<Target>,
-    /// What is known of the targets. There is one if clients can reach all of them through one endpoint; then each
-    /// target is at a path that begins with its name, also if it is the only one.
+    /// Each target is at a path that begins with its name, also if it is the only one.
+    pub(super) by_name: bool,
+    /// Tells the requests of this gateway from those of others.
+    pub(super) via: String,
+    /// What is known of the targets, if clients can reach all of them through one endpoint.
     pub(super) catalogue: Option<Arc<Catalogue>>,
     /// How routers behave.
     pub(super) router_policy: RouterPolicy,
@@ -53,15 +59,23 @@ pub(crate) struct Upstreams {
 
 impl Upstreams {
     pub(super) fn new(
-        targets: Vec<Target>,
+        mut targets: Vec<Target>,
         catalogue: Option<Arc<Catalogue>>,
         router_policy: RouterPolicy,
         reaper: Option<OrphanReaper>,
         observer: Arc<dyn Observer>,
     ) -> Upstreams {
+        let via = format!("{:016x}", crate::run::seed());
+        for target in &mut targets {
+            if let Source::Remote(remote) = &mut target.source {
+                *remote = remote.clone().header(format!("{VIA}: {via}"));
+            }
+        }
         let limits: Vec<TargetLimits> = targets.iter().map(|target| target.limits).collect();
         Upstreams {
             targets,
+            by_name: catalogue.is_some(),
+            via,
             catalogue,
             router_policy,
             observer,

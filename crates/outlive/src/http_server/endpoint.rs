@@ -103,6 +103,11 @@ impl HttpListener {
         }
         let identity = self.access.authenticate(request.headers())?;
         let identity = identity.or(request.extensions().get().copied());
+        if self.backend.is_own(request.headers()) {
+            let sentence = "This gateway has sent this request to itself: the address of one of its servers leads \
+                            back here (cyclic).";
+            return Ok(reply::refusal(StatusCode::LOOP_DETECTED, sentence));
+        }
         let first = &self.endpoints[0];
         let named = self.endpoint_at(request.uri().path());
         let caller = &Caller {
@@ -116,7 +121,10 @@ impl HttpListener {
             sse::STREAM => self.sse_stream(&request, caller).await,
             sse::MESSAGES => self.sse_message(request, caller).await,
             _ => {
-                let sentence = format!("There is nothing here. The server is at {}.", first.path);
+                let sentence = match &self.endpoints[..] {
+                    [only] => format!("There is nothing here. The server is at {}.", only.path),
+                    several => format!("There is nothing here. {}.", places(several)),
+                };
                 Ok(reply::refusal(StatusCode::NOT_FOUND, sentence))
             }
         }
@@ -670,6 +678,17 @@ fn modern_status(answer: &Message, at_once: bool) -> StatusCode {
         }
         Some(code::INVALID_REQUEST) if is_unsupported(answer) => StatusCode::BAD_REQUEST,
         _ => StatusCode::OK,
+    }
+}
+
+/// Where the endpoints are, as far as they fit into a sentence.
+fn places(endpoints: &[Endpoint]) -> String {
+    const MOST: usize = 20;
+    let paths = endpoints.iter().take(MOST).map(|it| it.path.as_str());
+    let paths = paths.collect::<Vec<_>>().join(", ");
+    match endpoints.len().checked_sub(MOST) {
+        None | Some(0) => format!("The servers are at {paths}"),
+        Some(more) => format!("The servers are at {paths}, and {more} more"),
     }
 }
 

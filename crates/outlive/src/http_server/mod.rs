@@ -56,6 +56,7 @@ mod token;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::HeaderMap;
 use outlive_core::server::Channel;
 use outlive_core::session_table::Principal;
 use outlive_core::{Frame, Message};
@@ -138,6 +139,11 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// A route from an endpoint for one legacy client, or for all modern ones. It ends its replay buffer when it has
     /// ended.
     fn open(&self, endpoint: usize, replay: Arc<ReplayBuffer>, kind: Kind<'_>) -> Arc<dyn Route>;
+
+    /// Whether a request with these headers was sent by this backend itself, which would go on for ever.
+    fn is_own(&self, _headers: &HeaderMap) -> bool {
+        false
+    }
 
     /// Rings when a client that waits for [room](Route::room) may ask again.
     fn room_bell(&self) -> Arc<Notify> {

@@ -1,0 +1,148 @@
+//! The program with a file of servers, and a client of each.
+
+use std::net::SocketAddr;
+use std::process::{Child, Command, Output, Stdio};
+
+use http_peer::{Reply, message};
+use serde_json::{Value, json};
+
+use crate::rig::{Setup, until};
+
+/// `outlive serve --servers FILE`.
+pub struct Fleet {
+    pub address: SocketAddr,
+    pub setup: Setup,
+    child: Child,
+}
+
+/// An entry of `mcpServers` that starts the fake.
+pub fn fake() -> Value {
+    json!({ "command": env!("CARGO_BIN_EXE_fake") })
+}
+
+/// An entry of the fake with settings of its own.
+pub fn fake_with(settings: Value) -> Value {
+    json!({ "command": env!("CARGO_BIN_EXE_fake"), "outlive": settings })
+}
+
+/// An entry that cannot be reached, and says so soon.
+pub fn hasty(mut entry: Value) -> Value {
+    entry["outlive"] = json!({ "hold": "50ms" });
+    entry
+}
+
+impl Fleet {
+    /// Those in an object of entries, as most hosts have it.
+    pub fn of(servers: Value) -> Fleet {
+        let setup = Setup::new();
+        let file = json!({ "mcpServers": servers }).to_string();
+        setup.file("mcp.json", &file);
+        Fleet::start(setup, &["--servers", "mcp.json"])
+    }
+
+    /// Those of a file in the directory of this test.
+    pub fn start(setup: Setup, flags: &[&str]) -> Fleet {
+        let mut command = command(&setup, flags);
+        let child = command.stderr(Stdio::null()).spawn().expect("outlive");
+        let mut fleet = Fleet {
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            setup,
+            child,
+        };
+        let told = fleet.event("listening");
+        let url = told["url"].as_str().expect("an address");
+        let address = url.split('/').nth(2).expect("an address");
+        fleet.address = address.parse().expect("an address");
+        fleet
+    }
+
+    /// The names of the servers that are served.
+    pub fn names(&self) -> Vec<String> {
+        let told = self.event("listening");
+        let names = told["servers"].as_array().expect("names");
+        names
+            .iter()
+            .map(|name| name.as_str().expect("a name").to_owned())
+            .collect()
+    }
+
+    /// The first event of this name in the log.
+    pub fn event(&self, name: &str) -> Value {
+        until(name, || {
+            self.log().into_iter().find(|event| event["event"] == name)
+        })
+    }
+
+    pub fn log(&self) -> Vec<Value> {
+        let log = std::fs::read_to_string(self.setup.path("log.jsonl")).unwrap_or_default();
+        let lines = log.lines();
+        lines
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect()
+    }
+
+    pub fn get(&self, path: &str) -> Reply {
+        http_peer::send(self.address, "GET", path, &[], "").expect("a response")
+    }
+
+    pub fn post(&self, server: &str, headers: &[(&str, &str)], body: &Value) -> Reply {
+        let path = format!("/{server}/mcp");
+        http_peer::send(self.address, "POST", &path, headers, &body.to_string())
+            .expect("a response")
+    }
+
+    /// What a server answers to a handshake.
+    pub fn initialize(&self, server: &str) -> Value {
+        self.post(server, &[], &message::initialize()).answer()
+    }
+
+    /// The session of a client that has shaken hands with a server.
+    #[track_caller]
+    pub fn session(&self, server: &str) -> String {
+        let reply = self.post(server, &[], &message::initialize());
+        let session = reply.header("mcp-session-id").map(str::to_owned);
+        let session = session.unwrap_or_else(|| panic!("no session: {}", reply.json()));
+        let told = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+        let headers = [("Mcp-Session-Id", session.as_str())];
+        assert_eq!(self.post(server, &headers, &told).status, 202);
+        session
+    }
+
+    /// Calls a tool in a session.
+    pub fn call(&self, server: &str, session: &str, tool: &str, arguments: Value) -> Value {
+        let headers = [("Mcp-Session-Id", session)];
+        let call = message::call(7, tool, arguments);
+        self.post(server, &headers, &call).answer()
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What the program says to flags that it refuses.
+#[track_caller]
+pub fn refused(setup: &Setup, flags: &[&str]) -> String {
+    let Output { status, stderr, .. } = command(setup, flags).output().expect("outlive");
+    let said = String::from_utf8(stderr).expect("text");
+    assert_eq!(status.code(), Some(2), "{said}");
+    said
+}
+
+fn command(setup: &Setup, flags: &[&str]) -> Command {
+    let mut command = Command::new(Setup::outlive());
+    // A test that needs another address sets it.
+    command.env("OUTLIVE_LISTEN", "127.0.0.1:0");
+    setup.dress(&mut command);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let log = setup.path("log.jsonl");
+    command
+        .arg("serve")
+        .args(["--log-format", "json", "--log-level", "debug", "--log-file"])
+        .arg(log)
+        .args(flags);
+    command
+}

@@ -1,0 +1,13 @@
+//! `outlive serve --servers FILE`: the servers of a host's own file behind one address.
+//!
+//! The program is the built one, its servers are fakes; clients speak HTTP by hand, over real sockets.
+#![cfg(target_os = "linux")]
+
+mod file;
+mod fleet;
+mod own_settings;
+#[path = "../rig/mod.rs"]
+#[allow(dead_code, unused_imports)] // The rig serves other tests too.
+mod rig;
+mod shapes;
+mod together;
