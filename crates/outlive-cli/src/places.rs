@@ -55,6 +55,20 @@ pub fn log_folders() -> Vec<PathBuf> {
     folders
 }
 
+/// The folder for what servers offer, if there is a place for it. It is a cache: nothing is lost with it but time.
+pub fn catalogue_folder() -> Option<PathBuf> {
+    if let Some(folder) = variable(STATE_DIR) {
+        return Some(folder.join("catalogue"));
+    }
+    let bases = [
+        variable("XDG_CACHE_HOME"),
+        variable("HOME").map(|home| home.join(".cache")),
+    ];
+    let mut bases = bases.into_iter().flatten();
+    let base = bases.find(|base| base.is_absolute())?;
+    Some(base.join("outlive").join("catalogue"))
+}
+
 /// Makes a folder that nobody but this user can use, or makes sure that it is one.
 pub fn make_private(folder: &Path) -> Result<(), String> {
     let mut builder = DirBuilder::new();

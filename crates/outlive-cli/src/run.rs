@@ -3,9 +3,10 @@
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use clap::ArgMatches;
-use outlive::{Command, Ended, OrphanReaper, Remote, Run, Secrets};
+use outlive::{Command, Ended, OrphanReaper, Remote, Run, Secrets, gateway};
 use outlive_core::Policy;
 
 use crate::eras::Eras;
@@ -13,6 +14,7 @@ use crate::instance::Instance;
 use crate::log::Log;
 use crate::remote::EraSetting;
 use crate::runtime::runtime;
+use crate::serve::{Watch, Watching};
 use crate::servers::Servers;
 use crate::settings::{LogLevel, Settings};
 use crate::variables;
@@ -48,12 +50,37 @@ pub fn run(settings: &Settings, given: &ArgMatches) -> Result<ExitCode, String> 
 }
 
 /// Runs all servers of a file as one.
-fn run_servers(_settings: &Settings, servers: &Servers) -> Result<ExitCode, String> {
-    let count = servers.servers.len();
-    Err(format!(
-        "{count} servers behind one stdio entry: not yet; `outlive serve --servers {}` serves each of them over HTTP",
-        servers.origin
-    ))
+fn run_servers(settings: &Settings, servers: &Servers) -> Result<ExitCode, String> {
+    let several = servers.gateway()?;
+    greet(settings);
+    let mut named = settings.clone();
+    named.name.get_or_insert_with(|| "servers".into());
+    let secrets = servers.secrets();
+    let serves = secrets.mask(&servers.label());
+    let instance = Instance::begin(&named, "run", serves, secrets.clone());
+    let run = || {
+        let log = Log::open(settings, secrets, None, instance.clone())?;
+        tell_unknown_variables(&log);
+        for note in &servers.notes {
+            log.note(&note.sentence, note.name, note.data.clone());
+        }
+        let watch = Watch::new(log, settings.exit_on_failed);
+        let built = several.observer(Watching(watch.clone())).build();
+        let gateway = built.map_err(|error| error.to_string())?;
+        watch.set_gateway(gateway.clone());
+        instance.set_gateway(gateway.clone());
+        let running = async {
+            gateway::run_stdio(&gateway).await?;
+            Ok(match watch.failed.load(Ordering::Acquire) {
+                true => Ended::Failed,
+                false => Ended::Closed,
+            })
+        };
+        let ended = driven(&instance, running);
+        watch.log.finish();
+        ended
+    };
+    instance.ended(run())
 }
 
 fn run_remote(

@@ -53,18 +53,13 @@ pub fn run(settings: &ServeSettings, given: &ArgMatches) -> Result<ExitCode, Str
     instance.ended(log.and_then(|log| served(settings, &address, None, build, log, &instance)))
 }
 
-/// Serves all servers of a file, each at a path of its own.
+/// Serves all servers of a file as one, and each at a path of its own.
 fn serve_all(
     settings: &ServeSettings,
     address: &str,
     servers: &Servers,
 ) -> Result<ExitCode, String> {
-    servers.check_without_router()?;
-    let several = Gateway::of(servers.targets()?);
-    let several = match OrphanReaper::start() {
-        Ok(orphan_reaper) => several.orphan_reaper(orphan_reaper),
-        Err(_) => several,
-    };
+    let several = servers.gateway()?;
     let build = |watching| {
         let built = several.observer(watching).build();
         built.map_err(|error| error.to_string())
@@ -94,15 +89,9 @@ fn served(
     instance: &Arc<Instance>,
 ) -> Result<(&'static str, ExitCode), String> {
     run::tell_unknown_variables(&log);
-    let watch = Arc::new(Watch {
-        log,
-        exit_on_failed: settings.run.exit_on_failed,
-        failed: AtomicBool::new(false),
-        gateway: OnceLock::new(),
-    });
+    let watch = Watch::new(log, settings.run.exit_on_failed);
     let gateway = build(Watching(watch.clone()))?;
-    // It is set once.
-    let _ = watch.gateway.set(gateway.clone());
+    watch.set_gateway(gateway.clone());
     instance.set_gateway(gateway.clone());
     let told = watch.clone();
     let http = settings
@@ -160,7 +149,7 @@ fn announce(log: &Log, settings: &ServeSettings, local: SocketAddr) -> String {
     url
 }
 
-/// Says where clients find each server, and gives back the address of them all.
+/// Says where clients find all servers and each of them, and gives back the address of all.
 fn announce_all(
     log: &Log,
     settings: &ServeSettings,
@@ -172,12 +161,14 @@ fn announce_all(
         None => "http",
     };
     let names: Vec<&str> = servers.servers.iter().map(|it| &*it.segment).collect();
-    let url = format!("{scheme}://{local}/NAME{}", settings.path);
+    let url = format!("{scheme}://{local}{}", settings.path);
+    let sse = format!("{scheme}://{local}/sse");
+    let each = format!("{scheme}://{local}/NAME{}", settings.path);
     let sentence = format!(
-        "listening: clients connect to {url}, where NAME is one of {}",
+        "listening: clients connect to {url} (old ones to {sse}), or for one server to {each}, where NAME is one of {}",
         names.join(", ")
     );
-    let data = json!({ "url": url, "servers": names });
+    let data = json!({ "url": url, "sse": sse, "each": each, "servers": names });
     log.note(&sentence, "listening", data);
     url
 }
@@ -204,15 +195,31 @@ fn make_room() {
 }
 
 /// Writes down what happens to the servers, and ends everything if one of them has failed and that was wanted.
-struct Watch {
-    log: Log,
+pub struct Watch {
+    pub log: Log,
     exit_on_failed: bool,
-    failed: AtomicBool,
+    pub failed: AtomicBool,
     gateway: OnceLock<Gateway>,
 }
 
+impl Watch {
+    pub fn new(log: Log, exit_on_failed: bool) -> Arc<Watch> {
+        Arc::new(Watch {
+            log,
+            exit_on_failed,
+            failed: AtomicBool::new(false),
+            gateway: OnceLock::new(),
+        })
+    }
+
+    /// Watches this gateway from now on. It is set once.
+    pub fn set_gateway(&self, gateway: Gateway) {
+        let _ = self.gateway.set(gateway);
+    }
+}
+
 /// The gateway's part of it.
-struct Watching(Arc<Watch>);
+pub struct Watching(pub Arc<Watch>);
 
 impl Observer for Watching {
     fn began(&self, session: u64, target: Option<&str>) {
@@ -229,6 +236,11 @@ impl Observer for Watching {
         {
             gateway.shutdown();
         }
+    }
+
+    fn note(&self, sentence: &str) {
+        let data = json!({ "note": sentence });
+        self.0.log.note(sentence, "catalogue", data);
     }
 
     fn watches_requests(&self) -> bool {

@@ -24,6 +24,7 @@
 
 mod entry;
 mod filter;
+mod gateway;
 mod general;
 mod here;
 mod names;
@@ -53,13 +54,14 @@ pub use views::View;
 use entry::Entry;
 use general::General;
 use own::Own;
+use settings::Start;
 
 pub use own::TABLES;
 
 /// Several servers, and how they are shown as one. This is everything that the file and the settings say; nothing of
 /// it is started yet.
 #[derive(Debug)]
-#[expect(dead_code, reason = "the router is set up with the rest")]
+#[expect(dead_code, reason = "not everything is carried out yet")]
 pub struct Servers {
     /// Where they come from, for sentences.
     pub origin: String,
@@ -73,6 +75,8 @@ pub struct Servers {
     pub expose: Expose,
     /// How long a list waits for servers that were never seen before.
     pub list_wait: Duration,
+    /// Whether servers are started before a call needs them.
+    pub eager: bool,
     /// Where is kept what servers offer.
     pub catalogue: Catalogue,
     /// Whether a tool is only shown as it was first seen.
@@ -183,19 +187,6 @@ impl Servers {
         each.fold(Secrets::default(), Secrets::and)
     }
 
-    /// Refuses what only a router in front of all servers can do: what somebody wants hidden must not be shown.
-    pub fn check_without_router(&self) -> Result<(), String> {
-        let filtered = self.servers.iter().find(|it| it.tools != Filter::default());
-        match (filtered, self.views.first()) {
-            (Some(server), _) => Err(format!(
-                "{:?} says which tools it shows: not yet",
-                server.name
-            )),
-            (None, Some(view)) => Err(format!("[views.{}]: not yet", view.name)),
-            (None, None) => Ok(()),
-        }
-    }
-
     /// What is served, for a person.
     pub fn label(&self) -> String {
         let names: Vec<&str> = self.servers.iter().map(|it| it.name.as_str()).collect();
@@ -223,6 +214,11 @@ impl ServerSpec {
             }
             Source::Nowhere(why) => Gateway::unstartable(why),
         };
+        let builder = match &self.prefix {
+            Some(prefix) => builder.prefix(prefix),
+            None => builder,
+        };
+        let builder = builder.tools(self.tools.rule());
         Ok(self.settings.share(builder.policy(policy)))
     }
 }
@@ -245,6 +241,9 @@ impl Reader<'_> {
         let origin = origin.map_or(String::new(), |path| path.display().to_string());
         own.join(&mut entries, &origin)?;
         let views = own.views(&entries)?;
+        if let Some(view) = views.iter().find(|it| it.token_file.is_some()) {
+            return Err(format!("[views.{}]: token-file: not yet", view.name));
+        }
         let (on, off): (Vec<Entry>, Vec<Entry>) =
             entries.into_iter().partition(|entry| entry.enabled);
         let off: Vec<String> = off.into_iter().map(|entry| entry.name).collect();
@@ -274,6 +273,7 @@ impl Reader<'_> {
             },
             expose: several.expose,
             list_wait: several.list_wait,
+            eager: several.start == Start::Eager,
             catalogue: match (&several.catalogue, several.no_catalogue) {
                 (Some(_), true) => {
                     return Err(
