@@ -340,7 +340,8 @@ impl ServeSettings {
         Ok(http)
     }
 
-    fn check(&self) -> Result<(), String> {
+    /// What a single value cannot tell: whether the settings make sense.
+    pub fn check(&self) -> Result<(), String> {
         const OURS: [&str; 6] = ["/", "/sse", "/messages", "/health", "/ready", "/metrics"];
         let path = self.path.as_str();
         if !path.starts_with('/') || path.contains(['?', '#', ' ']) {

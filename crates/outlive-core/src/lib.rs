@@ -34,6 +34,7 @@
 //! | [`byte_budget`] | how much of unfinished messages is in memory |
 //! | [`framer`] | the line that has not come whole |
 //! | [`meter`] | counts |
+//! | `search`, with the feature of that name | the words of many tools, to find those that fit a task |
 //!
 //! Data:
 //!

@@ -216,10 +216,14 @@ impl Reader<'_> {
     }
 
     fn settings(&self, entry: &Node) -> Vec<Setting> {
-        let members = entry
-            .get("outlive")
-            .and_then(Node::members)
-            .unwrap_or_default();
+        let ours = entry.member("outlive");
+        let members = ours.and_then(|ours| ours.value.members());
+        // What is no table of settings is handed on as it stands, so that somebody can say so.
+        let members = match (ours, members) {
+            (_, Some(members)) => members,
+            (Some(ours), None) => std::slice::from_ref(ours),
+            (None, None) => &[],
+        };
         let beside =
             entry.members().unwrap_or_default().iter().filter(|member| {
                 self.shape == Shape::Ours && !KNOWN.contains(&member.key.as_str())

@@ -41,7 +41,8 @@ pub struct Server {
     pub enabled: bool,
     /// How it is reached; if the entry makes no sense, why. The other servers of the file are none the worse.
     pub launch: Result<Launch, Error>,
-    /// The settings of outlive for this server, as they stand: `"outlive": { "request-timeout": "60s" }`.
+    /// The settings of outlive for this server, as they stand: `"outlive": { "request-timeout": "60s" }`. What is no
+    /// table of settings is one that is called `outlive`.
     pub settings: Vec<Setting>,
 }
 

@@ -86,6 +86,10 @@ impl Entry {
             let wrong = |why| in_place(place, why);
             let value = Value::try_from(value).map_err(|_| wrong(format!("{key} is null")))?;
             match (key.as_str(), &value) {
+                ("outlive", _) => {
+                    let why = format!("outlive = {value}: expected an object of settings");
+                    return Err(wrong(why));
+                }
                 ("prefix", Value::String(text)) => prefix = Some(text.clone()),
                 ("prefix", _) => return Err(wrong(format!("prefix = {value}: expected a string"))),
                 ("tools", _) => tools = Filter::of(key, &value).map_err(wrong)?,

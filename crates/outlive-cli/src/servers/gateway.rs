@@ -12,6 +12,10 @@ use crate::places;
 impl Servers {
     /// All of them behind one router, with what concerns all of them but the observer.
     pub fn gateway(&self) -> Result<Several, String> {
+        if self.pin {
+            // What somebody wants held back must not be shown.
+            return Err("pin: not yet".into());
+        }
         let policy = RouterPolicy {
             list_wait: self.list_wait,
             eager: self.eager,

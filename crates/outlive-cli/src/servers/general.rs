@@ -97,6 +97,7 @@ impl General {
         let settings = matches.and_then(|it| ServeSettings::from_arg_matches(&it));
         let settings = settings.map_err(|error| error.to_string())?;
         settings.run.policy()?;
+        settings.check()?;
         Ok(settings)
     }
 
@@ -239,6 +240,7 @@ mod tests {
             ("hold", "5", "hold = \"5\": a duration needs a unit"),
             ("listen", "x", "it holds for all of them"),
             ("exit-on-failed", "x", "it holds for all of them"),
+            ("idle-stop", "0s", "idle-stop is 0: use \"off\""),
             (
                 "request-timeout",
                 "0s",

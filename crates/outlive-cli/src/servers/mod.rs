@@ -232,6 +232,8 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn read(&self, file: Option<&Path>, mut own: Own) -> Result<Servers, String> {
+        // What is wrong in general is no fault of a server.
+        self.general.settings(&[])?;
         let mut entries = Vec::new();
         let mut notes = Vec::new();
         if let Some(file) = file {

@@ -49,8 +49,10 @@ pub(crate) fn text(json: &[u8]) -> Option<Cow<'_, str>> {
 }
 
 /// The value in one spelling: no white space, members sorted by name (those of one name in their order), strings with
-/// as few escapes as they need. Numbers stay as they are written. `None` if it is not JSON, is nested too deep, or has a member
-/// without a name: that is how a name is read whose escapes stand for nothing.
+/// as few escapes as they need. Numbers stay as they are written.
+///
+/// `None` if it is not JSON, is nested too deep, or has a member without a name: that is how a name is read whose
+/// escapes stand for nothing.
 pub(crate) fn canonical(json: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(json.len());
     let mut cursor = Cursor::new(json);

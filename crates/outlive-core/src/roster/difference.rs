@@ -91,12 +91,14 @@ impl Difference {
             if before == after {
                 continue;
             }
+            // The instructions are a value without a path.
+            let name = if path.is_empty() { &*self.key } else { path };
             let from = first_difference(before, after).saturating_sub(BEFORE);
             for (mark, value) in [('-', before), ('+', after)] {
                 let Some(value) = value else { continue };
                 match lines.len() < MOST_LINES {
                     true => {
-                        lines.push(format!("{mark} {}: {}", shown(path, 0), shown(value, from)))
+                        lines.push(format!("{mark} {}: {}", shown(name, 0), shown(value, from)))
                     }
                     false => more += 1,
                 }

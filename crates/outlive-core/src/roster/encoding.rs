@@ -13,7 +13,7 @@ use crate::protocol::List;
 use crate::snapshot::ResumeError;
 use crate::snapshot::codec::{self, Read, Reader, Writer};
 
-const MAGIC: &[u8] = b"outlive offer";
+const MAGIC: &[u8] = b"mcp offer";
 const VERSION: u8 = 1;
 /// No offer takes more bytes, with its frame and the lengths of its entries.
 const LONGEST: usize = MOST_BYTES + (4 << 20);

@@ -124,7 +124,7 @@ pub struct Roster {
 impl Roster {
     /// The roster of these servers, in the order of the file, for a client that sees this much.
     pub fn new(servers: &[Entry], naming: &Naming, view: &View) -> Roster {
-        // All servers have their prefixes whether they are in the view or not: names are the same in every view.
+        // All servers have their prefixes whether they are in the view or not: a prefix is the same in every view.
         let prefixes = Prefixes::new(
             naming,
             servers

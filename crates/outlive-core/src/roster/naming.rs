@@ -25,6 +25,10 @@ const HASH: usize = 6;
 const LEAST: usize = 24;
 
 /// When names carry the prefix of their server.
+///
+/// Servers that a [view](super::View) does not contain are not counted among those that have a name; tools that it
+/// hides are. So under `Always` a tool has the same name in every view, and under the others in every view with the
+/// same servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Prefix {
     /// Always. Names do not depend on other servers.
@@ -97,7 +101,7 @@ impl Prefixes {
             let clashes = |choice: &str, taken: &[String]| {
                 let whole = format!("{choice}{separator}");
                 let clash = |other: &String| other.starts_with(&whole) || whole.starts_with(other);
-                taken.iter().any(|other| clash(other))
+                taken.iter().any(clash)
             };
             let mut salt = 0;
             while clashes(&choice, &taken) {
@@ -179,18 +183,10 @@ fn cut(text: &str, longest: usize, mark: &str) -> String {
 /// A short hash of a name of a server; another one for each salt.
 fn hash(server: &str, name: &str, salt: u64) -> String {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-    let text = format!(
-        "{}:{server}{name}{}",
-        server.len(),
-        if salt > 0 {
-            salt.to_string()
-        } else {
-            String::new()
-        }
-    );
-    let mut bits = fingerprint(text.as_bytes());
-    // The lower bits of the last step depend on few of the upper ones.
-    bits ^= bits >> 32;
+    let text = format!("{}:{server}{name}:{salt}", server.len());
+    let print = fingerprint(text.as_bytes());
+    // Folded, as the authors of the algorithm advise where fewer bits are wanted.
+    let bits = print ^ print >> 32;
     let letter = |at: usize| char::from(LETTERS[(bits >> (5 * at)) as usize % LETTERS.len()]);
     (0..HASH).map(letter).collect()
 }

@@ -74,6 +74,11 @@ impl Item {
         self.at.clone()
     }
 
+    /// The value of the key as it was sent, quotes included.
+    pub fn key_json(&self) -> &[u8] {
+        &self.json[self.at.clone()]
+    }
+
     /// The entry under another key; no other byte changes.
     pub fn json_with_key(&self, key: &str) -> Bytes {
         if *key == *self.key {

@@ -1,14 +1,13 @@
 //! Whose a resource is.
 //!
 //! URIs are shown as the servers write them. Where that does not tell the server, the explicit form does:
-//! `outlive:SERVER:URI`, with every character of the server's name but letters, digits, `.`, `_` and `-` percent-encoded.
-//! A URI that a server itself writes in this form is always shown in the explicit form, so that no server can pass for
-//! another.
+//! `outlive:SERVER:URI`, with every character of the server's name but letters, digits, `.`, `_` and `-`
+//! percent-encoded. A URI that a server itself writes in this form is always shown in the explicit form, so that no
+//! server can pass for another.
 
 use std::borrow::Cow;
 use std::fmt;
 
-use super::offer::Item;
 use super::{Found, Roster, Server, template};
 use crate::gateway::TargetId;
 use crate::protocol::List;
@@ -161,22 +160,16 @@ impl Roster {
     /// The server whose template fits and has the most literal text; of several the first.
     fn best_template(&self, uri: &str) -> Option<usize> {
         let mut best: Option<(usize, usize)> = None;
-        let mut seen = (usize::MAX, 0);
-        let templates: &[(usize, &Item)] = &self.lists[List::Templates as usize]
-            .all(&self.servers)
-            .collect::<Vec<_>>();
-        for (server, item) in templates {
-            seen = if seen.0 == *server {
-                (*server, seen.1 + 1)
-            } else {
-                (*server, 1)
-            };
-            if seen.1 > MOST_TEMPLATES || !template::matches(item.key(), uri) {
+        let (mut last, mut compared) = (0, 0);
+        for (server, item) in self.lists[List::Templates as usize].all(&self.servers) {
+            compared = if server == last { compared + 1 } else { 1 };
+            last = server;
+            if compared > MOST_TEMPLATES || !template::matches(item.key(), uri) {
                 continue;
             }
             let literal = template::literal_len(item.key());
             if best.is_none_or(|(most, _)| literal > most) {
-                best = Some((literal, *server));
+                best = Some((literal, server));
             }
         }
         best.map(|(_, server)| server)

@@ -11,8 +11,8 @@
 //! - **Ranking.** BM25F: a term counts more the fewer tools have it, more in a name than in a description, more in the
 //!   first sentence of a description than in the rest, least in a schema; the tenth occurrence adds almost nothing, and
 //!   a long text does not win by its length. The sum counts in the proportion in which the query is answered.
-//! - **Synonyms.** A task says "ticket" or "remove" where a tool says `issue` or `delete`. A short list of such words is
-//!   applied to queries, at less weight than the word itself.
+//! - **Synonyms.** A task says "ticket" or "remove" where a tool says `issue` or `delete`. A short list of such words
+//!   is applied to queries, at less weight than the word itself.
 //! - **Names.** A query that is the name of a tool, with or without the name of its server, finds that tool first.
 //! - **Order.** The same index and query give the same result; tools with the same score stay in the order in which
 //!   they were given.
@@ -32,6 +32,8 @@ mod postings;
 mod schema;
 mod synonym;
 mod term;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 

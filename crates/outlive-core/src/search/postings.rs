@@ -23,6 +23,8 @@ const FIELDS: usize = 4;
 const WEIGHTS: [f32; FIELDS] = [5.0, 1.5, 0.25, 0.25];
 /// How much an occurrence in a long field is discounted: 0 not at all, 1 in proportion to the length.
 const DISCOUNT: f32 = 0.5;
+/// Occurrences in one field that count: a server must not be found first because it repeats itself.
+const MOST_OCCURRENCES: u16 = 4;
 /// How soon further occurrences stop to count.
 const SATURATION: f32 = 1.2;
 
@@ -228,7 +230,7 @@ impl Builder {
                 .map(|field| {
                     let longer = lengths[field] as f32 / mean[field];
                     let discount = 1.0 - DISCOUNT + DISCOUNT * longer;
-                    WEIGHTS[field] * f32::from(counts[field]) / discount
+                    WEIGHTS[field] * f32::from(counts[field].min(MOST_OCCURRENCES)) / discount
                 })
                 .sum();
             Posting {

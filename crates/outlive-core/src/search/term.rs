@@ -1,6 +1,6 @@
 //! Text becomes terms: words, parts of identifiers, stems.
 
-use rust_stemmers::{Algorithm, Stemmer};
+use frostem::{Algorithm, Stemmer};
 
 /// Bytes of a word that count. Longer ones are tokens, hashes and encoded data; nobody looks for them.
 const MOST_WORD: usize = 64;
@@ -67,7 +67,7 @@ pub(super) fn stem(word: &str) -> String {
     if !word.bytes().all(|byte| byte.is_ascii_lowercase()) {
         return word;
     }
-    Stemmer::create(Algorithm::English).stem(&word).into_owned()
+    Stemmer::new(Algorithm::English).stem(&word).into_owned()
 }
 
 /// Whether a word of a query says nothing about a tool.

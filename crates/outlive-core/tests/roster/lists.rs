@@ -37,7 +37,8 @@ fn tools_are_listed_in_order_and_found_by_the_names_clients_see() {
 fn nothing_of_an_entry_changes_but_its_name() {
     let odd = concat!(
         r#"{ "inputSchema" : {"properties":{"name":{"type":"string","const":1.50e1}}} ,"#,
-        r#""title":"Ünï \u00e9 \"name\":\"x\"", "name" :  "a\u002eb" , "_meta":{"name":"inner"},"x-unknown":[ 1,null ]}"#
+        r#""title":"Ünï \u00e9 \"name\":\"x\"","#,
+        r#" "name" :  "a\u002eb" , "_meta":{"name":"inner"},"x-unknown":[ 1,null ]}"#
     );
     let roster = roster(&[server(0, "s", Some(offer(&[(List::Tools, &[odd])])))]);
     let expected = odd.replace(r#""a\u002eb""#, r#""s__a_b""#);

@@ -48,7 +48,7 @@ pub(super) fn page(upstreams: &Upstreams, stats: &ListenerStats, is_ready: bool)
     page.gauge("outlive_start_time_seconds", help, begun);
     let help = "Whether calls would be answered (as /ready has it).";
     page.gauge("outlive_ready", help, u8::from(is_ready));
-    if upstreams.by_name {
+    if upstreams.by_name() {
         let name = "outlive_target_ready";
         page.family(
             name,

@@ -28,7 +28,7 @@ impl Pages for Upstreams {
                 "for": upstream.sharing.name(),
                 "state": upstream.state.name(),
             });
-            if self.by_name && full {
+            if self.by_name() && full {
                 data["target"] = json!(upstream.target);
             }
             let standing = self.standing(upstream);
@@ -51,7 +51,7 @@ impl Pages for Upstreams {
             if full {
                 about["name"] = json!(target.name);
             }
-            let place = match self.by_name {
+            let place = match self.by_name() {
                 true => &mut about,
                 false => &mut data,
             };
@@ -70,7 +70,7 @@ impl Pages for Upstreams {
                 data["reason"] = json!(unready.name());
             }
         }
-        if self.by_name {
+        if self.by_name() {
             data["targets"] = json!(targets);
         }
         if self.is_shutting_down() {
@@ -91,7 +91,7 @@ impl Pages for Upstreams {
         };
         let labels = self.targets.iter();
         let labels = labels.map(|target| {
-            let label = match self.by_name {
+            let label = match self.by_name() {
                 true => &target.name,
                 false => &*target.policy.label,
             };
@@ -162,7 +162,7 @@ impl Upstreams {
                     continue;
                 };
                 let why = escaped(&why.to_string());
-                let server = match self.by_name {
+                let server = match self.by_name() {
                     true => escaped(&target.name),
                     false => "It".into(),
                 };
@@ -195,7 +195,7 @@ impl Upstreams {
                 "<tr><td>{}{}<td>{}<td>{}<td>{} ago<td>{}<td class={state}>{state}{generation}\
                  <td>{}<td>{}<td>{}<td>{losses}<td>{}",
                 upstream.number,
-                match self.by_name {
+                match self.by_name() {
                     true => format!(" {}", escaped(&upstream.target)),
                     false => String::new(),
                 },

@@ -35,14 +35,13 @@ pub(super) type Machine = Gateway<Arc<UpstreamSession>>;
 /// All servers of a gateway.
 pub(crate) struct Upstreams {
     pub(super) targets: Vec<Target>,
-    /// Each target is at a path that begins with its name, also if it is the only one.
-    pub(super) by_name: bool,
-    /// Tells the requests of this gateway from those of others.
-    pub(super) via: String,
-    /// What is known of the targets, if clients can reach all of them through one endpoint.
+    /// What is known of the targets. There is one if clients can reach all of them through one endpoint; then each
+    /// target is at a path that begins with its name, also if it is the only one.
     pub(super) catalogue: Option<Arc<Catalogue>>,
     /// How routers behave.
     pub(super) router_policy: RouterPolicy,
+    /// Tells the requests of this gateway from those of others.
+    pub(super) via: String,
     pub(super) observer: Arc<dyn Observer>,
     /// What all sessions count.
     pub(super) meter: Arc<Meter>,
@@ -75,10 +74,9 @@ impl Upstreams {
         let limits: Vec<TargetLimits> = targets.iter().map(|target| target.limits).collect();
         Upstreams {
             targets,
-            by_name: catalogue.is_some(),
-            via,
             catalogue,
             router_policy,
+            via,
             observer,
             meter: Arc::default(),
             begun: SystemTime::now(),
@@ -94,6 +92,11 @@ impl Upstreams {
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Machine> {
         self.machine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether each target is at a path that begins with its name.
+    pub(super) fn by_name(&self) -> bool {
+        self.catalogue.is_some()
     }
 
     /// The time since there has been a gateway.

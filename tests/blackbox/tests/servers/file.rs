@@ -87,6 +87,11 @@ fn a_setting_of_one_server_that_is_wrong_is_named_with_its_place() {
             json!({ "listen": "1" }),
             "\"listen\" is no setting of one server",
         ),
+        (
+            json!("60s"),
+            "outlive = \"60s\": expected an object of settings",
+        ),
+        (json!({ "pool": 0 }), "pool is 0: nobody would answer"),
         (json!({ "share": 1 }), "share = 1: expected true or false"),
         (json!({ "tools": ["a"] }), "expected { allow"),
         (json!({ "prefix": 7 }), "prefix = 7: expected a string"),

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use serde_json::json;
 
 use crate::fleet::{Fleet, fake, hasty};
-use crate::rig::Setup;
+use crate::rig::{Setup, until};
 
 #[test]
 fn a_server_that_cannot_start_takes_no_other_down_and_says_why() {
@@ -109,8 +109,10 @@ fn a_server_has_its_variables_and_its_directory_and_its_secrets_are_shown_to_nob
     let status = fleet.setup.outlive_says(&["status", "--json"]);
     let status = String::from_utf8(status.stdout).expect("text");
     assert!(status.contains("\"name\":\"it\""), "{status}");
-    let stderr = std::fs::read_to_string(stderr).expect("a file");
-    assert!(stderr.contains("[it] key "), "{stderr}");
+    let stderr = until("what the server wrote", || {
+        let text = std::fs::read_to_string(&stderr).unwrap_or_default();
+        text.contains("[it] key ").then_some(text)
+    });
     let log = json!(fleet.log()).to_string();
     for text in [
         answer.to_string(),
