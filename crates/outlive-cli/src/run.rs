@@ -76,7 +76,9 @@ fn run_servers(settings: &Settings, servers: &Servers) -> Result<ExitCode, Strin
                 false => Ended::Closed,
             })
         };
-        driven(&instance, running)
+        let ended = driven(&instance, running);
+        watch.log.finish();
+        ended
     };
     instance.ended(run())
 }

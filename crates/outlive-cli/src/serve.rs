@@ -154,19 +154,20 @@ fn announce_all(
     local: SocketAddr,
     servers: &Servers,
 ) -> String {
-    let url = announce(log, settings, local);
+    let scheme = match settings.tls_cert {
+        Some(_) => "https",
+        None => "http",
+    };
     let names: Vec<&str> = servers.servers.iter().map(|it| &*it.segment).collect();
-    let each = url.replacen(&settings.path, &format!("/NAME{}", settings.path), 1);
+    let url = format!("{scheme}://{local}{}", settings.path);
+    let sse = format!("{scheme}://{local}/sse");
+    let each = format!("{scheme}://{local}/NAME{}", settings.path);
     let sentence = format!(
-        "there are {} servers; each alone is at {each}, where NAME is one of {}",
-        names.len(),
+        "listening: clients connect to {url} (old ones to {sse}), or for one server to {each}, where NAME is one of {}",
         names.join(", ")
     );
-    log.note(
-        &sentence,
-        "servers",
-        json!({ "url": each, "servers": names }),
-    );
+    let data = json!({ "url": url, "sse": sse, "each": each, "servers": names });
+    log.note(&sentence, "listening", data);
     url
 }
 

@@ -1,6 +1,5 @@
 //! Which tools, prompts and resources are shown.
 
-use outlive::gateway;
 use toml::Value;
 
 use super::suggestion;
@@ -33,13 +32,6 @@ impl Filter {
             }
         }
         Ok(filter)
-    }
-}
-
-impl Filter {
-    pub(super) fn for_gateway(&self) -> gateway::Filter {
-        let allow = self.allow.iter().flatten().map(String::as_str);
-        gateway::Filter::new(allow, self.deny.iter().map(String::as_str))
     }
 }
 

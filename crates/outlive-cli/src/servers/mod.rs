@@ -18,12 +18,14 @@
 //! | `entry` | from an entry of a file to a server |
 //! | `own` | what our own settings file says about servers |
 //! | `views` | parts of all servers under names of their own |
+//! | `gateway` | what they become |
 //! | `filter` | which tools, prompts and resources are shown |
 //! | `names` | the names in addresses |
 //! | `here` | addresses that lead back to us |
 
 mod entry;
 mod filter;
+mod gateway;
 mod general;
 mod here;
 mod names;
@@ -35,14 +37,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ArgMatches;
-use outlive::gateway::{self, Builder, RouterPolicy, Several};
-use outlive::{Command, Gateway, OrphanReaper, Remote, Secrets};
+use outlive::gateway::Builder;
+use outlive::{Command, Gateway, Remote, Secrets};
 use outlive_hosts::Format;
 use serde_json::{Value, json};
 
 use crate::config::nearest;
 use crate::listen::ServeSettings;
-use crate::places;
 use crate::remote::EraSetting;
 use crate::settings::Settings;
 
@@ -88,20 +89,6 @@ pub struct Naming {
     pub prefix: Prefix,
     /// What stands behind the prefix.
     pub separator: String,
-}
-
-impl Naming {
-    fn for_gateway(&self) -> gateway::Naming {
-        gateway::Naming {
-            prefix: match self.prefix {
-                Prefix::Always => gateway::Prefix::Always,
-                Prefix::Conflict => gateway::Prefix::Conflict,
-                Prefix::Never => gateway::Prefix::Never,
-            },
-            separator: self.separator.as_str().into(),
-            ..gateway::Naming::default()
-        }
-    }
 }
 
 /// Where is kept what servers offer.
@@ -195,36 +182,6 @@ impl Servers {
         each.fold(Secrets::default(), Secrets::and)
     }
 
-    /// The gateway that has all of them, and shows them as one.
-    pub fn gateway(&self, idle_stop: Option<Duration>) -> Result<Several, String> {
-        if self.pin {
-            return Err("pin: not yet".into());
-        }
-        let mut router = RouterPolicy::default();
-        router.list_wait = self.list_wait;
-        router.idle_stop = idle_stop;
-        let mut several = Gateway::of(self.targets()?)
-            .naming(self.naming.for_gateway())
-            .expose(self.expose.for_gateway())
-            .router(router);
-        for view in &self.views {
-            several = several.view(view.name.as_str(), view.for_gateway());
-        }
-        let folder = match &self.catalogue {
-            Catalogue::Cache => places::catalogue_folder(),
-            Catalogue::Directory(folder) => Some(folder.clone()),
-            Catalogue::Nowhere => None,
-        };
-        if let Some(folder) = folder {
-            several = several.catalogue(folder);
-        }
-        Ok(match OrphanReaper::start() {
-            Ok(orphan_reaper) => several.orphan_reaper(orphan_reaper),
-            // Without one we go on as well as we can: it is only needed if we are killed.
-            Err(_) => several,
-        })
-    }
-
     /// What is served, for a person.
     pub fn label(&self) -> String {
         let names: Vec<&str> = self.servers.iter().map(|it| it.name.as_str()).collect();
@@ -254,7 +211,7 @@ impl ServerSpec {
         };
         let mut builder = self.settings.share(builder.policy(policy));
         builder = builder
-            .tools(self.tools.for_gateway())
+            .tools(self.tools.rule())
             .eager(self.settings.run.several.start == Start::Eager);
         Ok(match &self.prefix {
             Some(prefix) => builder.prefix(prefix.as_str()),

@@ -6,8 +6,6 @@ use std::time::Duration;
 use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
 
-use outlive::gateway;
-
 use crate::units::duration;
 
 /// Where several servers come from, and how they are shown as one.
@@ -113,16 +111,6 @@ pub enum Expose {
     Search,
     /// As a list, or as a search where the list would be long
     Auto,
-}
-
-impl Expose {
-    pub(super) fn for_gateway(self) -> gateway::Expose {
-        match self {
-            Expose::List => gateway::Expose::List,
-            Expose::Search => gateway::Expose::Search,
-            Expose::Auto => gateway::Expose::Auto,
-        }
-    }
 }
 
 /// When a server is started.

@@ -1,6 +1,5 @@
 //! Views: parts of all servers, each under a name of its own.
 
-use outlive::gateway;
 use toml::{Table, Value};
 
 use super::filter::{matches, strings};
@@ -54,18 +53,6 @@ impl View {
             }
         }
         Ok(view)
-    }
-}
-
-impl View {
-    pub(super) fn for_gateway(&self) -> gateway::View {
-        let servers = self.servers.iter().flatten().map(String::as_str);
-        gateway::View {
-            servers: gateway::Filter::new(servers, []),
-            tools: self.tools.for_gateway(),
-            prompts: self.prompts.for_gateway(),
-            resources: self.resources.for_gateway(),
-        }
     }
 }
 

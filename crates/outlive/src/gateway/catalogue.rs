@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use outlive_core::gateway::TargetId;
-use outlive_core::roster::{Entry, Expose, Naming, Offer, Roster, View};
+use outlive_core::roster::{Entry, Expose, Naming, Offer, Prefix, Roster, View};
 
 use super::offer_files::OfferFiles;
 use super::router_session::RouterSession;
@@ -35,6 +35,8 @@ pub(super) struct Showing {
     pub(super) expose: Expose,
     /// The views beside the one that contains everything, by name.
     pub(super) views: Vec<(String, View)>,
+    /// Targets that not all tools are shown of, also where they are alone. Each has a view of its own there.
+    pub(super) filtered: Vec<TargetId>,
 }
 
 /// What is known of all targets.
@@ -94,6 +96,12 @@ impl Catalogue {
     /// The views beside the one that contains everything, by name.
     pub(super) fn views(&self) -> impl Iterator<Item = &str> {
         self.showing.views.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// The view of a target where it is alone, if not all of its tools are shown.
+    pub(super) fn view_of(&self, target: TargetId) -> Option<usize> {
+        let at = self.showing.filtered.iter().position(|it| *it == target)?;
+        Some(1 + self.showing.views.len() + at)
     }
 
     /// What there is to see in a view, counted from that of everything.
@@ -171,9 +179,23 @@ fn rosters(entries: &[Entry], showing: &Showing) -> Vec<Arc<Roster>> {
     let everything = View::default();
     let views = showing.views.iter().map(|(_, view)| view);
     let all = std::iter::once(&everything).chain(views);
-    let roster = |view| Roster::new(entries, &showing.naming, view);
-    all.map(|view| Arc::new(showing.expose.apply(roster(view))))
-        .collect()
+    let all = all.map(|view| Roster::new(entries, &showing.naming, view));
+    let all = all.map(|roster| showing.expose.apply(roster));
+    // What is alone keeps its names.
+    let naming = Naming {
+        prefix: Prefix::Never,
+        longest: usize::MAX,
+        ..Naming::default()
+    };
+    let alone = showing.filtered.iter().filter_map(|target| {
+        let entry = entries.iter().find(|it| it.target == *target)?;
+        Some(Roster::new(
+            std::slice::from_ref(entry),
+            &naming,
+            &everything,
+        ))
+    });
+    all.chain(alone).map(Arc::new).collect()
 }
 
 impl fmt::Debug for Catalogue {

@@ -37,7 +37,11 @@ impl Routes {
             None => Place::Target(TargetId(endpoint)),
             Some(catalogue) => match endpoint {
                 0 => Place::Router(catalogue, 0),
-                n if n <= targets => Place::Target(TargetId(n - 1)),
+                n if n <= targets => match catalogue.view_of(TargetId(n - 1)) {
+                    // What is hidden behind the router is hidden here, too.
+                    Some(view) => Place::Router(catalogue, view),
+                    None => Place::Target(TargetId(n - 1)),
+                },
                 n => Place::Router(catalogue, n - targets),
             },
         }
@@ -60,6 +64,7 @@ impl Backend for Routes {
 
     fn open(&self, endpoint: usize, replay: Arc<ReplayBuffer>, kind: Kind<'_>) -> Arc<dyn Route> {
         let upstreams = self.0.clone();
+        upstreams.keep_time();
         let target = match self.place(endpoint) {
             Place::Target(target) => target,
             Place::Router(catalogue, view) => {

@@ -34,6 +34,7 @@ use outlive_core::server::{Channel, RpcError};
 use outlive_core::session_table::Principal;
 use outlive_core::switch::{self, Client};
 use outlive_core::{Frame, Message, Time};
+use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep_until, timeout};
 
@@ -139,6 +140,8 @@ pub(super) struct RouterSession {
     withdrawn: AtomicBool,
     /// What the client has begun with, and so its legs do.
     opening: OnceLock<Message>,
+    /// Whoever has a gateway may end it from any thread.
+    runtime: Handle,
 }
 
 impl RouterSession {
@@ -172,6 +175,7 @@ impl RouterSession {
             in_flight: AtomicUsize::new(0),
             withdrawn: AtomicBool::new(false),
             opening: OnceLock::new(),
+            runtime: Handle::current(),
         });
         catalogue.register(session.this.clone());
         // It may have missed one meanwhile.
@@ -205,6 +209,8 @@ impl RouterSession {
 
     /// Deals with whatever was put in, unless somebody else does. No lock of a server or a client may be held.
     pub(super) fn run(&self) {
+        let outside = Handle::try_current().is_err();
+        let _inside = outside.then(|| self.runtime.enter());
         let left = self.strand.run(|work| self.turn(work));
         self.go_on(left);
     }

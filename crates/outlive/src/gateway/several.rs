@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use outlive_core::gateway::TargetId;
-use outlive_core::roster::{Expose, Naming, View};
+use outlive_core::roster::{Entry, Expose, Filter, Naming, View};
 use outlive_core::router::RouterPolicy;
 
 use super::catalogue::{Catalogue, Showing};
@@ -94,7 +94,7 @@ impl Several {
     }
 
     /// The gateway, or what is wrong with the names of its targets. Nothing is started yet.
-    pub fn build(self) -> io::Result<Gateway> {
+    pub fn build(mut self) -> io::Result<Gateway> {
         let names = self.targets.iter().map(|(name, _)| name.as_str());
         check_names(names).map_err(misconfigured)?;
         let mut seen = HashSet::new();
@@ -107,7 +107,10 @@ impl Several {
         }
         let targets = self.targets.iter().enumerate();
         let entries = targets.map(|(n, (name, builder))| builder.entry(TargetId(n), name));
-        let entries = entries.collect();
+        let entries: Vec<Entry> = entries.collect();
+        let filtered = |entry: &&Entry| entry.filter != Filter::default();
+        let filtered = entries.iter().filter(filtered).map(|it| it.target);
+        self.showing.filtered = filtered.collect();
         let targets = self.targets.into_iter();
         let targets: Vec<Target> = targets.map(|(name, it)| it.named(name)).collect();
         let keys = targets.iter().map(Target::key).collect();

@@ -3,7 +3,7 @@
 //! The rules are those of the [gateway machine](outlive_core::gateway), behind one lock. The order of locks: a client,
 //! the machine, a server. Whoever holds the lock of a server asks the machine nothing.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Instant, SystemTime};
 
@@ -50,6 +50,7 @@ pub(crate) struct Upstreams {
     reaper: Option<OrphanReaper>,
     machine: Mutex<Machine>,
     clients: AtomicU64,
+    keeps_time: AtomicBool,
     /// Rings when the machine wants to be told the time sooner than before.
     alarm: Arc<Notify>,
     /// Rings when a client that waits for a server may ask again.
@@ -83,6 +84,7 @@ impl Upstreams {
             reaper,
             machine: Mutex::new(Gateway::new(limits)),
             clients: AtomicU64::new(0),
+            keeps_time: AtomicBool::new(false),
             alarm: Arc::default(),
             room: Arc::default(),
         }
@@ -189,14 +191,13 @@ impl Upstreams {
         if !is_first || self.lock().is_over() {
             replay.seal();
         }
-        if is_first && target == TargetId(0) {
-            self.keep_time();
-        }
     }
 
-    /// Tells the machine the time from now on. To be called once, inside the runtime.
+    /// Tells the machine the time from now on. To be called inside the runtime.
     pub(super) fn keep_time(self: &Arc<Upstreams>) {
-        tokio::spawn(keep_time(Arc::downgrade(self), self.alarm.clone()));
+        if !self.keeps_time.swap(true, Ordering::Relaxed) {
+            tokio::spawn(keep_time(Arc::downgrade(self), self.alarm.clone()));
+        }
     }
 
     /// Nobody is answered any more.

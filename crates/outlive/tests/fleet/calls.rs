@@ -63,6 +63,26 @@ async fn each_server_is_at_its_own_path_and_each_view_shows_its_part() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_hides_is_hidden_at_its_own_path_too() {
+    for era in ERAS {
+        let a = named("a").tools(Filter::new(["who"], []));
+        let fleet = Fleet::of([("a", a), ("b", named("b"))]).await;
+        for (path, expected, hidden) in [
+            ("/mcp", &["a__who", "b__who", "b__b"][..], "a__a"),
+            ("/a/mcp", &["who"], "a"),
+        ] {
+            let builder = Client::builder().url(fleet.url(path)).era(era);
+            let client = in_time(builder.connect()).await.expect("a client");
+            assert_eq!(tools(&client).await, expected, "{era:?} {path}");
+            assert_eq!(said(&client, expected[0]).await, "a", "{era:?} {path}");
+            let refused = in_time(client.call(hidden, json!({}))).await;
+            assert!(refused.is_err(), "{era:?} {path}: {refused:?}");
+        }
+        fleet.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn prompts_resources_and_completions_reach_their_servers() {
     for era in ERAS {
         let with = |name: &'static str| {

@@ -101,6 +101,41 @@ async fn a_client_that_leaves_ends_its_servers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_client_for_which_there_is_no_server_waits_and_is_told_why_while_others_go_on() {
+    let mut policy = Policy::default();
+    (policy.stop_grace, policy.term_grace) = (Duration::ZERO, Duration::ZERO);
+    let few = dying().max_servers(1).policy(policy);
+    let fleet = Fleet::of([("few", few), ("c", named("c"))]).await;
+    let first = fleet.client().await;
+    assert_eq!(tools(&first).await.len(), 4);
+    assert_eq!(said(&first, "few__ping").await, "pong");
+    let second = fleet.client().await;
+    assert_eq!(tools(&second).await.len(), 4, "it is known by now");
+    let refused = second.call("few__ping", json!({})).start();
+    assert_eq!(said(&second, "c__who").await, "c", "nobody waits for it");
+    let Err(Error::Remote { message, .. }) = in_time(refused).await else {
+        panic!("there was one");
+    };
+    assert!(message.contains("as many as there may be"), "{message}");
+    // One that waits gets the place of one that leaves.
+    let waits = second.call("few__ping", json!({})).start();
+    in_time(first.close()).await;
+    assert_eq!(in_time(waits).await.expect("a server").text(), "pong");
+    fleet.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_is_ended_from_any_thread() {
+    let fleet = Fleet::of([("a", named("a")), ("b", named("b"))]).await;
+    let (legacy, modern) = (fleet.client().await, fleet.client_of(Era::Modern).await);
+    assert_eq!(tools(&legacy).await, tools(&modern).await);
+    let gateway = fleet.gateway.clone();
+    let ending = std::thread::spawn(move || gateway.shutdown());
+    ending.join().expect("no panic");
+    fleet.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_changes_its_tools_is_heard_by_every_client() {
     let server = named_server("a").build();
     let handle = server.handle();
