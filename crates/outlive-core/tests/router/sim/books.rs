@@ -117,6 +117,8 @@ pub struct Server {
     pub failed: bool,
     /// Since when it has said that a list is empty.
     pub empty: [Option<Time>; 4],
+    /// It has said so, was known to have entries, and has not had time to think about it.
+    pub doubtful: [bool; 4],
 }
 
 impl Server {
@@ -134,6 +136,7 @@ impl Server {
         self.reached = None;
         self.failed = true;
         self.empty = [None; 4];
+        self.doubtful = [false; 4];
     }
 
     pub fn trim(&mut self) {

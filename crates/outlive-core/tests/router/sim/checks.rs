@@ -198,7 +198,9 @@ impl World {
                 );
             }
             for ((_, uri), follow) in self.follows.iter().filter(|it| it.0.0 == TargetId(at)) {
-                if *follow == Follow::Yes && !server.follows.contains(uri) {
+                let sure =
+                    *follow == Follow::Yes && !self.murky.contains(&(TargetId(at), uri.clone()));
+                if sure && !server.follows.contains(uri) {
                     return broken(
                         10,
                         format!("server {at} does not know that {uri} is followed"),

@@ -98,11 +98,8 @@ impl World {
             "x/y" => only(),
             "tasks/get" => {
                 let id = params["taskId"].as_str().unwrap_or("");
-                let owners = self
-                    .tasks
-                    .iter()
-                    .filter(|(task, at)| task == id && self.roster.contains(*at));
-                let owners = owners.map(|(_, target)| (*target, String::new()));
+                let owners = self.tasks.iter().filter(|(task, ..)| task == id);
+                let owners = owners.map(|(_, target, _)| (*target, String::new()));
                 owners.chain(only()).collect()
             }
             _ => Vec::new(),
@@ -129,6 +126,10 @@ impl World {
             _ => Some(json!(format!("t{}", self.secrets))),
         };
         if let Some(token) = &token {
+            let used = |owed: &Owed| owed.token.as_ref() == Some(token);
+            if self.owed.iter().any(used) {
+                self.worn.push(token.clone());
+            }
             params["_meta"] = json!({"progressToken": token});
         }
         let may: std::collections::BTreeSet<_> =
@@ -268,9 +269,7 @@ impl World {
             self.seen.cancelled += 1;
             self.seen.cancelled_unsent += usize::from(owed.sent.is_none());
             if matches!(owed.method, "resources/subscribe" | "resources/unsubscribe") {
-                for about in owed.may {
-                    self.follows.insert(about, Follow::Unclear);
-                }
+                self.murky.extend(owed.may);
             }
             self.finish(owed.id);
         }
@@ -366,6 +365,7 @@ impl World {
         match withdrawn {
             true => {
                 self.seen.token_withdrawn += 1;
+                self.outdated = [None; 4];
                 self.feed(Cause::Withdrawn, Input::Withdrawn)?;
                 if let Some(owed) = self.owed.first() {
                     return broken(

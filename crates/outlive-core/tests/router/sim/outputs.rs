@@ -1,20 +1,16 @@
 //! What the router does, one thing at a time: is it allowed to?
 
+use outlive_core::Message;
 use outlive_core::gateway::TargetId;
 use outlive_core::message::Kind;
 use outlive_core::protocol::List;
 use outlive_core::router::Output;
 use outlive_core::server::Channel;
-use outlive_core::{Message, Time};
 use serde_json::{Value, json};
-use std::time::Duration;
 
 use super::books::{Broken, Follow, Given, Got, Leg, Owed, broken};
 use super::world::{Cause, World};
 use crate::known;
-
-/// How long an empty list is not believed.
-const DOUBT: Duration = Duration::from_secs(2);
 
 impl World {
     pub fn on_output(&mut self, output: Output) -> Result<(), Broken> {
@@ -64,6 +60,7 @@ impl World {
         }
         let failed = server.failed;
         server.lose();
+        server.failed &= self.roster.contains(target);
         if self.cause == Cause::Other && !self.gone {
             self.seen.idle_stops += 1;
             server.failed = failed;
@@ -102,6 +99,8 @@ impl World {
                 server.reached = Some(server.reached.unwrap_or(now));
                 self.on_request(target, channel, it)
             }
+            // A server may ask before it is in service.
+            _ if message.is("notifications/progress") => self.on_notification(target, &it),
             _ if leg != Leg::Ready => broken(5, format!("{target:?} is not ready for {it}")),
             _ if message.is("notifications/initialized") => {
                 let told = std::mem::replace(&mut self.servers[target.0].told, true);
@@ -201,7 +200,9 @@ impl World {
                     format!("{target:?} is sent {it}, which nobody waits for"),
                 );
             };
+            let may = self.meaning(self.owed[at].method, &self.owed[at].params);
             let owed = &mut self.owed[at];
+            owed.may.extend(may);
             let key = match owed.method {
                 "completion/complete" => &it["params"]["ref"]["name"],
                 "tools/call" | "prompts/get" => &it["params"]["name"],
@@ -295,7 +296,8 @@ impl World {
                     _ => {}
                 }
                 if let Some((task, target)) = result["task"]["taskId"].as_str().zip(owed.sent) {
-                    self.tasks.push((task.to_owned(), target));
+                    self.tasks
+                        .push((task.to_owned(), target, owed.token.clone()));
                     self.seen.tasks += 1;
                 }
                 Ok(())
@@ -323,7 +325,7 @@ impl World {
 
     /// A server has done what the client wanted; it counts if nothing else is on its way.
     fn note_followed(&mut self, about: Option<(TargetId, String)>, follows: bool) {
-        let Some(about) = about else {
+        let Some(about) = about.filter(|about| !self.murky.contains(about)) else {
             return;
         };
         let wish = |owed: &Owed| {
@@ -410,7 +412,9 @@ impl World {
             };
             self.seen.progress += 1;
             self.expected = None;
-            let task = self.tasks.iter().any(|(_, owner)| *owner == speaker);
+            let task = self.tasks.iter().any(|(_, owner, token)| {
+                *owner == speaker && token.as_ref() == Some(&params["progressToken"])
+            });
             return match self.owed.iter().any(|owed| is_it(&owed)) || task && !exact {
                 true => Ok(()),
                 false => broken(4, format!("{it} is progress of another's")),
@@ -472,23 +476,16 @@ impl World {
         offer: &outlive_core::roster::Offer,
     ) -> Result<(), Broken> {
         for list in List::ALL {
-            let known = self.roster.offer(target).and_then(|offer| offer.list(list));
-            let had = known.is_some_and(|items| !items.is_empty());
-            let server = &self.servers[target.0];
-            let has = offer.list(list).is_some_and(|items| !items.is_empty());
-            let declared = offer.offers(list);
-            if !had || has || !declared {
-                if had && has && server.empty[list as usize].is_some() {
-                    self.seen.doubted += 1;
+            let empty = offer.list(list).is_none_or(|items| items.is_empty());
+            match (self.servers[target.0].doubtful[list as usize], empty) {
+                (true, true) => {
+                    return broken(
+                        13,
+                        format!("{target:?} is believed to have no {list:?} at once"),
+                    );
                 }
-                continue;
-            }
-            let sure = |since: Time| self.now >= since + DOUBT;
-            if !server.empty[list as usize].is_some_and(sure) {
-                return broken(
-                    13,
-                    format!("{target:?} is believed to have no {list:?} at once"),
-                );
+                (true, false) => self.seen.doubted += 1,
+                (false, _) => {}
             }
         }
         Ok(())

@@ -1,5 +1,7 @@
 //! Servers: slow, silent, mortal, and liars.
 
+use std::time::Duration;
+
 use outlive_core::Message;
 use outlive_core::gateway::TargetId;
 use outlive_core::protocol::List;
@@ -11,6 +13,9 @@ use super::books::{Broken, Got, Leg, Question, broken};
 use super::names;
 use super::world::{Cause, World, draw_list};
 use crate::random::Dice;
+
+/// How long an empty list is not believed.
+const DOUBT: Duration = Duration::from_secs(2);
 
 impl World {
     /// A server says this, whether it has a leg or not.
@@ -68,11 +73,19 @@ impl World {
             }
             (_, Some(list)) => {
                 let places = &it.lists[list as usize];
+                let at = list as usize;
                 if got.params["cursor"].is_null() {
-                    let empty = places.is_empty().then_some(now);
-                    it.empty[list as usize] =
-                        empty.map(|now| it.empty[list as usize].unwrap_or(now));
-                    self.seen.emptied += usize::from(empty.is_some());
+                    let known = self
+                        .roster
+                        .offer(TargetId(server))
+                        .and_then(|it| it.list(list));
+                    let declared = !names::capabilities(it.lacks)[list.capability()].is_null();
+                    let emptied =
+                        declared && places.is_empty() && known.is_some_and(|it| !it.is_empty());
+                    it.empty[at] = places.is_empty().then(|| it.empty[at].unwrap_or(now));
+                    it.doubtful[at] =
+                        emptied && it.empty[at].is_some_and(|since| now < since + DOUBT);
+                    self.seen.emptied += usize::from(emptied);
                 }
                 page(server, list, places, it.paged, &got.params["cursor"])
             }
@@ -105,6 +118,16 @@ impl World {
         };
         let it = &mut self.servers[server];
         let mut data = json!({"secret": got.secret(), "by": server});
+        match (got.method.as_str(), List::of_method(&got.method)) {
+            // Whoever says no has been told.
+            ("logging/setLevel", _) => it.level = got.params["level"].as_str().map(str::to_owned),
+            ("resources/subscribe", _) if got.secret().is_none() => {
+                it.follows
+                    .insert(got.params["uri"].as_str().unwrap_or("").into());
+            }
+            (_, Some(list)) => it.doubtful[list as usize] = false,
+            _ => {}
+        }
         if got.method == "initialize" {
             let asked = it.questions.iter().filter_map(|it| it.asked.clone());
             self.withdrawals = asked.collect();
@@ -191,11 +214,12 @@ impl World {
             }
             (6, ..) => self.lies(server, Channel(m as u64), &answer(&json!("unknown"))),
             (7, ..) => {
-                let task = self.tasks.iter().find(|(task, at)| {
-                    let mine = |it: &(String, TargetId)| it.0 == *task && it.1 == TargetId(server);
-                    *at != TargetId(server) && !self.tasks.iter().any(mine)
+                let target = TargetId(server);
+                let task = self.tasks.iter().find(|(task, at, _)| {
+                    let mut all = self.tasks.iter();
+                    *at != target && !all.any(|it| it.0 == *task && it.1 == target)
                 });
-                let Some((task, _)) = task.cloned() else {
+                let Some((task, ..)) = task.cloned() else {
                     return Ok(());
                 };
                 // Only of the tasks that are remembered is it known whose they are.
@@ -287,7 +311,7 @@ impl World {
     pub fn progress(&mut self, server: usize, m: usize) -> Result<(), Broken> {
         let it = &self.servers[server];
         let Some(at) = m.checked_rem(it.pending.len()) else {
-            return Ok(());
+            return self.task_progress(server);
         };
         let got = it.pending[at].clone();
         let token = &got.params["_meta"]["progressToken"];
@@ -297,9 +321,26 @@ impl World {
         let params = json!({"progressToken": token, "progress": 1, "secret": got.secret()});
         let progress =
             json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
-        let owed = |it: &super::books::Owed| Some(&*it.secret) == got.secret();
+        let owed = |it: &super::books::Owed| {
+            Some(&*it.secret) == got.secret() && !self.worn.contains(token)
+        };
         self.expected = self.owed.iter().any(owed).then_some("progress");
         self.says(server, got.channel, &progress)
+    }
+
+    /// A task goes on after its request was answered.
+    fn task_progress(&mut self, server: usize) -> Result<(), Broken> {
+        let tasks = self.tasks.iter().filter(|it| it.1 == TargetId(server));
+        let token = tasks.filter_map(|it| it.2.clone()).last();
+        let there = matches!(self.servers[server].leg, Leg::Shaking | Leg::Ready);
+        let (Some(token), true, false) = (token, there, self.gone) else {
+            return Ok(());
+        };
+        let params = json!({"progressToken": token, "progress": 1});
+        let progress =
+            json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
+        self.expected = Some("progress of a task");
+        self.says(server, Channel::MAIN, &progress)
     }
 
     pub fn say(&mut self, server: usize, what: u8) -> Result<(), Broken> {

@@ -61,8 +61,12 @@ pub struct World {
     pub cursors: [Option<String>; 4],
     pub level: Option<String>,
     pub follows: Follows,
-    /// Tasks, and the servers that run them.
-    pub tasks: Vec<(String, TargetId)>,
+    /// Of these nobody can say any more whether they are followed: a request about them was cancelled.
+    pub murky: BTreeSet<(TargetId, String)>,
+    /// Tokens that were used more than once.
+    pub worn: Vec<Value>,
+    /// Tasks, the servers that run them, and the tokens of their requests.
+    pub tasks: Vec<(String, TargetId, Option<Value>)>,
     pub servers: Vec<Server>,
     /// The catalogue, and what it has not told.
     pub entries: Vec<Entry>,
@@ -162,6 +166,8 @@ impl World {
             cursors: Default::default(),
             level: None,
             follows: BTreeMap::new(),
+            murky: BTreeSet::new(),
+            worn: Vec::new(),
             tasks: Vec::new(),
             servers,
             entries,
@@ -283,6 +289,11 @@ impl World {
         }
         let visible = |target: TargetId| self.roster.contains(target);
         self.follows.retain(|(target, _), _| visible(*target));
+        self.tasks.retain(|(_, target, _)| visible(*target));
+        // A server that comes back is a new one.
+        for (at, server) in self.servers.iter_mut().enumerate() {
+            server.failed &= self.roster.contains(TargetId(at));
+        }
         self.feed(Cause::Roster, Input::Roster(self.roster.clone()))
     }
 
