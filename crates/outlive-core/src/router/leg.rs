@@ -20,9 +20,6 @@ use super::learning::Reading;
 use super::table::{Call, What};
 use super::{Output, Router};
 
-/// Subscriptions that a server is told at a time.
-const MOST_SETTINGS: usize = 32;
-
 /// How far a leg has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
@@ -50,9 +47,9 @@ pub(super) struct Leg {
     /// It has not answered that yet.
     is_leveling: bool,
     /// The resources that the server was asked to tell of.
-    told: BTreeSet<Box<str>>,
+    pub(super) told: BTreeSet<Box<str>>,
     /// How many of our own requests about them it has not answered.
-    settings: usize,
+    pub(super) settings: usize,
     /// When it was last used.
     used: Time,
     /// When the handshake was begun.
@@ -281,64 +278,6 @@ impl Router {
             leg.is_leveling = false;
         }
         self.align_level(target);
-    }
-
-    /// Asks a server to tell of the resources that the client follows, and of no others; a few at a time.
-    pub(super) fn align_follows(&mut self, target: TargetId) {
-        let wanted = self.follows_of(target);
-        let Some(leg) = self.legs.get_mut(&target) else {
-            return;
-        };
-        if leg.stage != Stage::Ready || leg.settings >= MOST_SETTINGS {
-            return;
-        }
-        let more = wanted.difference(&leg.told);
-        let more = more.map(|uri| ("resources/subscribe", uri.clone()));
-        let less = leg.told.difference(&wanted);
-        let less = less.map(|uri| ("resources/unsubscribe", uri.clone()));
-        let room = MOST_SETTINGS - leg.settings;
-        let changes: Vec<(&str, Box<str>)> = less.chain(more).take(room).collect();
-        leg.settings += changes.len();
-        for (method, uri) in &changes {
-            match *method == "resources/subscribe" {
-                true => leg.told.insert(uri.clone()),
-                false => leg.told.remove(uri),
-            };
-        }
-        for (method, uri) in changes {
-            let params = serde_json::json!({ "uri": uri }).to_string();
-            self.ask(target, method, params.as_bytes(), What::Setting);
-        }
-    }
-
-    /// The server has answered one of these.
-    pub(super) fn on_set(&mut self, target: TargetId) {
-        if let Some(leg) = self.legs.get_mut(&target) {
-            leg.settings -= 1;
-        }
-        self.align_follows(target);
-    }
-
-    /// The server will tell the client of this resource.
-    pub(super) fn on_subscribed(&mut self, target: TargetId, uri: &str, exposed: &str) {
-        self.follows.insert((target, uri.into()), exposed.into());
-        if let Some(leg) = self.legs.get_mut(&target) {
-            leg.told.insert(uri.into());
-        }
-    }
-
-    /// It will no longer.
-    pub(super) fn on_unsubscribed(&mut self, target: TargetId, uri: &str) {
-        self.follows.remove(&(target, uri.into()));
-        if let Some(leg) = self.legs.get_mut(&target) {
-            leg.told.remove(uri);
-        }
-    }
-
-    fn follows_of(&self, target: TargetId) -> BTreeSet<Box<str>> {
-        let all = self.follows.range((target, Box::from(""))..);
-        let its = all.take_while(|((at, _), _)| *at == target);
-        its.map(|((_, uri), _)| uri.clone()).collect()
     }
 
     /// Whether a server is wanted also if the client has nothing to ask of it.

@@ -41,12 +41,14 @@
 //! | `resolve` | whose a request is, and under which name |
 //! | `server` | a message from a server |
 //! | `leg` | a leg is opened, used and closed |
+//! | `following` | the resources that the client follows |
 //! | [`modern`] | the same for clients without sessions |
 //! | `listing` | lists are answered, and changes told |
 //! | `learning` | what a server offers is read |
 //! | `table` | the requests that are waited for |
 
 mod client;
+mod following;
 mod learning;
 mod leg;
 mod listing;

@@ -476,7 +476,9 @@ impl World {
         offer: &outlive_core::roster::Offer,
     ) -> Result<(), Broken> {
         for list in List::ALL {
-            let empty = offer.list(list).is_none_or(|items| items.is_empty());
+            let known = self.roster.offer(target).and_then(|offer| offer.list(list));
+            let known = known.is_some_and(|items| !items.is_empty());
+            let empty = known && offer.list(list).is_none_or(|items| items.is_empty());
             match (self.servers[target.0].doubtful[list as usize], empty) {
                 (true, true) => {
                     return broken(

@@ -125,6 +125,13 @@ impl World {
                 page_bytes: 200,
             },
         };
+        let limits = match dice.below(2) {
+            0 => limits,
+            _ => RouterLimits {
+                page_items: 1,
+                ..limits
+            },
+        };
         let policy = RouterPolicy {
             eager: dice.below(3) == 0,
             idle_stop: (dice.below(3) == 0).then_some(Duration::from_secs(60)),
