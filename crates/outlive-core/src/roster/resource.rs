@@ -135,6 +135,17 @@ impl Roster {
         }
     }
 
+    /// The URI that leads to this server whatever others list; `None` if the server is not in the view.
+    pub fn explicit_uri(&self, target: TargetId, original: &str) -> Option<String> {
+        Some(explicit(self.name(target)?, original))
+    }
+
+    /// Whether the view contains what this server has under that URI.
+    pub fn shows_resource(&self, target: TargetId, original: &str) -> bool {
+        let long = self.explicit_uri(target, original);
+        long.is_some_and(|long| self.view.resources.admits_any(&[original, &long]))
+    }
+
     /// Whose a resource is, whether it is in the view or not.
     fn owner<'a>(&self, uri: &'a str) -> Option<(usize, &'a str)> {
         if uri.starts_with(SCHEME) {

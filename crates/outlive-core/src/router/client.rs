@@ -13,7 +13,6 @@ use crate::server::Channel;
 use crate::server::refusal::ServerRefusal;
 use crate::session::LONGEST_ID;
 
-use super::table::What;
 use super::{Introduction, Router};
 
 #[derive(Deserialize)]
@@ -68,6 +67,7 @@ impl Router {
         if let Some(refusal) = self.objection(message) {
             return self.refuse(channel, message.id_json(), &refusal);
         }
+        self.arriving = message.id().cloned();
         match message.method() {
             "initialize" => self.initialize(channel, message),
             "ping" => self.answer_plainly(channel, message),
@@ -89,7 +89,7 @@ impl Router {
             return Some(ServerRefusal::long_id());
         }
         let id = message.id()?;
-        if self.table.get(id).is_some() || self.listing.has(message) {
+        if self.table.get(id).is_some() || self.listing.has(id) {
             return Some(ServerRefusal::duplicate_id());
         }
         (self.in_flight() >= self.policy.limits.calls)
@@ -156,8 +156,10 @@ impl Router {
 
     /// Reaches out for the servers that are to run before they are needed.
     pub(super) fn reach_eager(&mut self) {
-        let eager: Vec<TargetId> = self.roster.eager().collect();
-        for target in eager {
+        // Each once: one that was stopped since is started again when it is needed.
+        let new = self.roster.eager();
+        let new: Vec<TargetId> = new.filter(|it| !self.legs.contains_key(it)).collect();
+        for target in new {
             self.reach(target);
         }
     }
@@ -211,28 +213,24 @@ impl Router {
             true => self.tell(call.target, message.clone()),
             false => self.unqueue(call.target, &id),
         }
-        if let What::Subscribe(uri) = &call.what {
-            self.unfollow(call.target, uri);
-        }
         self.release(call.channel);
     }
 
     /// The client tells how far it is with what a server asked.
     fn on_progress(&mut self, message: &Message) {
-        let Some(token) = message.progress_token() else {
-            return;
-        };
-        let mut asks = self.asks.values();
-        let owner = asks.find(|ask| ask.token.as_ref() == Some(&token));
-        if let Some(target) = owner.map(|ask| ask.target) {
-            self.tell(target, message.clone());
+        let ask = message
+            .progress_token()
+            .and_then(|token| self.asks.get(&token));
+        let owner = ask.and_then(|ask| Some((ask.target, ask.token_json.clone()?)));
+        if let Some((target, token)) = owner {
+            self.reply(target, message.clone().with_progress_token(&token));
         }
     }
 
     /// The client answers what a server asked.
     fn on_answer(&mut self, message: Message) {
         if let Some(ask) = message.id().and_then(|id| self.asks.remove(id)) {
-            self.tell(ask.target, message.with_id(&ask.id_json));
+            self.reply(ask.target, message.with_id(&ask.id_json));
         }
     }
 }

@@ -1,9 +1,12 @@
 //! What a server offers is read: all of it when a leg is ready, and a list when the server says that it has changed.
 
+use std::time::Duration;
+
 use crate::gateway::TargetId;
 use crate::message::Message;
 use crate::protocol::List;
 use crate::roster::{self, Item, Offer};
+use crate::time::Time;
 
 use super::table::What;
 use super::{Output, Router};
@@ -11,10 +14,14 @@ use super::{Output, Router};
 /// Pages of one list. A server that has more has no end.
 const MOST_PAGES: usize = 1000;
 
+/// A list that was not empty and now is gets read once more after this time: some servers list nothing while they start.
+const DOUBT: Duration = Duration::from_secs(2);
+
 /// One list, page by page.
 #[derive(Debug, Default)]
 struct Draft {
     items: Vec<Item>,
+    bytes: usize,
     pages: usize,
     underway: bool,
     /// It has changed since the reading began: it is read once more.
@@ -26,6 +33,8 @@ struct Draft {
 pub(super) struct Reading {
     offer: Offer,
     drafts: [Draft; 4],
+    /// Since when a list is said to be empty that was not: what was known of it stays until it is read again.
+    doubts: [Option<Time>; 4],
 }
 
 impl Reading {
@@ -34,6 +43,7 @@ impl Reading {
         Some(Reading {
             offer: Offer::of_handshake(result)?,
             drafts: Default::default(),
+            doubts: [None; 4],
         })
     }
 
@@ -44,6 +54,19 @@ impl Reading {
 
     pub(super) fn is_underway(&self) -> bool {
         self.drafts.iter().any(|draft| draft.underway)
+    }
+
+    /// Whether a list will be read once more.
+    pub(super) fn doubts(&self) -> bool {
+        self.doubts.iter().any(Option::is_some)
+    }
+
+    /// When a list is read once more. What is being read is not waited for.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        let doubts = self.doubts.iter().zip(&self.drafts);
+        let waiting = doubts.filter(|(_, draft)| !draft.underway);
+        let since = waiting.filter_map(|(since, _)| *since).min()?;
+        Some(since + DOUBT)
     }
 }
 
@@ -80,51 +103,86 @@ impl Router {
         self.ask(target, list.method(), b"", What::Page(list));
     }
 
+    /// Reads lists once more that were said to be empty.
+    pub(super) fn read_doubted(&mut self, target: TargetId) {
+        let now = self.now;
+        for list in List::ALL {
+            let Some(reading) = self.reading(target) else {
+                return;
+            };
+            let doubt = reading.doubts[list as usize];
+            if doubt.is_some_and(|since| since + DOUBT <= now)
+                && !reading.drafts[list as usize].underway
+            {
+                self.read(target, list);
+            }
+        }
+    }
+
     /// A server has answered with a page of a list.
     pub(super) fn on_page(&mut self, target: TargetId, list: List, answer: &Message) {
-        let known = self.roster.offer(target).cloned();
+        let (now, at) = (self.now, list as usize);
+        let known = self
+            .roster
+            .offer(target)
+            .and_then(|it| it.list(list))
+            .cloned();
         let Some(reading) = self.reading(target) else {
             return;
         };
-        let draft = &mut reading.drafts[list as usize];
+        let draft = &mut reading.drafts[at];
         let page = answer
             .result()
             .and_then(|result| roster::read_page(list, result));
-        draft.pages += 1;
-        let next = match page {
-            Some((items, next)) => {
-                draft.items.extend(items);
-                next.filter(|_| draft.pages < MOST_PAGES)
-            }
-            None => {
-                // What was known of the list before stays.
-                draft.underway = false;
-                if let Some(known) = known.and_then(|offer| offer.list(list).cloned()) {
-                    reading.offer.set_list(list, known.to_vec());
-                }
-                return self.learned(target);
-            }
+        let Some((items, next)) = page else {
+            // What was known of the list before stays.
+            let draft = std::mem::take(draft);
+            reading.doubts[at] = None;
+            return match draft.again {
+                true => self.read(target, list),
+                false => self.learned(target),
+            };
         };
-        if let Some(next) = next {
+        draft.pages += 1;
+        draft.bytes += items.iter().map(|it| it.json().len()).sum::<usize>();
+        draft.items.extend(items);
+        let more = draft.pages < MOST_PAGES && draft.bytes < roster::MOST_BYTES;
+        if let Some(next) = next.filter(|_| more) {
             let params = serde_json::json!({ "cursor": next }).to_string();
             return self.ask(target, list.method(), params.as_bytes(), What::Page(list));
         }
         let whole = std::mem::take(draft);
-        reading.offer.set_list(list, whole.items);
+        let known = reading.offer.list(list).or(known.as_ref());
+        let emptied = whole.items.is_empty() && known.is_some_and(|known| !known.is_empty());
+        let since = reading.doubts[at].unwrap_or(now);
+        match emptied && now < since + DOUBT {
+            true => reading.doubts[at] = Some(since),
+            false => {
+                reading.doubts[at] = None;
+                reading.offer.set_list(list, whole.items);
+            }
+        }
         if whole.again {
             return self.read(target, list);
         }
         self.learned(target);
     }
 
-    /// Tells what a server offers, once all of it is known.
+    /// Tells what a server offers, once all of it is known. Of a list that could not be read, what was known stays.
     fn learned(&mut self, target: TargetId) {
-        let Some(reading) = self.reading(target) else {
+        let known = self.roster.offer(target).cloned();
+        let Some(reading) = self.reading(target).filter(|it| !it.is_underway()) else {
             return;
         };
-        if !reading.is_underway() {
-            let offer = Box::new(reading.offer.clone());
-            self.out.push_back(Output::Learned(target, offer));
+        let mut offer = Box::new(reading.offer.clone());
+        for list in List::ALL {
+            let before = known.as_ref().and_then(|known| known.list(list));
+            if let Some(before) =
+                before.filter(|_| offer.offers(list) && offer.list(list).is_none())
+            {
+                offer.set_list(list, before.to_vec());
+            }
         }
+        self.out.push_back(Output::Learned(target, offer));
     }
 }

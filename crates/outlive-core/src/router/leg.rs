@@ -2,9 +2,10 @@
 //!
 //! It is opened with the first message that needs it, and shakes hands with the client's own words. What the client
 //! sends meanwhile waits in its queue, in order. If the handshake fails, what waits fails with the same reason; the leg
-//! stays, and the next message tries again: how often a server is started is decided by its session, not here.
+//! stays, and the next message tries again: how often a server is started is decided by its session, not here. What the
+//! client wants of a server (a level, resources it follows) outlives the leg, and the next server is told.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -22,7 +23,9 @@ use super::{Output, Router};
 /// How far a leg has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// The handshake has not been begun, or has failed.
+    /// There is none. It is opened with the next message.
+    Closed,
+    /// It is open, and the handshake has failed.
     Idle,
     /// The server is to answer the handshake.
     Handshake,
@@ -43,41 +46,70 @@ pub(super) struct Leg {
     level: Option<Bytes>,
     /// It has not answered that yet.
     is_leveling: bool,
-    /// The resources that the client follows: as the server calls them, and as the client does.
-    pub(super) subscriptions: BTreeMap<Box<str>, Box<str>>,
+    /// The resources that the server was asked to tell of.
+    pub(super) told: BTreeSet<Box<str>>,
+    /// How many of our own requests about them it has not answered.
+    pub(super) settings: usize,
     /// When it was last used.
     used: Time,
-    /// The handshake has failed since the server was last in service; it is tried again at this moment, if that is not
+    /// When the handshake was begun.
+    began: Time,
+    /// The server could not be reached since it was last in service; it is tried again at this moment, if that is not
     /// left to the next message.
     retry_at: Option<Time>,
-    /// How often it has failed in a row.
+    /// How often that was so in a row.
     failures: u32,
 }
 
 impl Leg {
     fn new(now: Time) -> Leg {
         Leg {
-            stage: Stage::Idle,
+            stage: Stage::Closed,
             queue: VecDeque::new(),
             queued_bytes: 0,
             reading: None,
             level: None,
             is_leveling: false,
-            subscriptions: BTreeMap::new(),
+            told: BTreeSet::new(),
+            settings: 0,
             used: now,
+            began: now,
             retry_at: None,
             failures: 0,
         }
     }
 
-    fn is_reading(&self) -> bool {
-        self.reading.as_ref().is_some_and(Reading::is_underway)
+    /// Nothing is left of what was said.
+    fn reset(&mut self, stage: Stage) {
+        let (used, began) = (self.used, self.began);
+        let (retry_at, failures) = (self.retry_at, self.failures);
+        *self = Leg {
+            stage,
+            began,
+            retry_at,
+            failures,
+            ..Leg::new(used)
+        };
     }
 
-    /// Whether the server may soon tell what it offers.
-    pub(super) fn is_awaited(&self) -> bool {
-        let first = self.stage == Stage::Handshake && self.failures == 0;
-        first || self.stage == Stage::Ready && self.is_reading()
+    fn is_reading(&self) -> bool {
+        let reading = self.reading.as_ref();
+        reading.is_some_and(|it| it.is_underway() || it.doubts())
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.stage != Stage::Closed
+    }
+
+    /// Whether there is a server that could say something.
+    pub(super) fn is_spoken_to(&self) -> bool {
+        matches!(self.stage, Stage::Handshake | Stage::Ready)
+    }
+
+    /// Whether the server may soon tell what it offers, or the catalogue what it has told.
+    fn is_telling(&self) -> bool {
+        let told = self.stage == Stage::Ready && self.reading.is_some();
+        self.failures == 0 && (self.stage == Stage::Handshake || told)
     }
 }
 
@@ -89,13 +121,15 @@ impl Router {
         };
         let params = introduction.params.clone();
         let now = self.now;
-        let leg = self.legs.entry(target).or_insert_with(|| {
-            self.out.push_back(Output::Open(target));
-            Leg::new(now)
-        });
+        let leg = self.legs.entry(target).or_insert_with(|| Leg::new(now));
         leg.used = now;
+        if leg.stage == Stage::Closed {
+            leg.stage = Stage::Idle;
+            self.out.push_back(Output::Open(target));
+        }
         if leg.stage == Stage::Idle {
             leg.stage = Stage::Handshake;
+            leg.began = now;
             leg.retry_at = None;
             self.ask(target, "initialize", &params, What::Initialize);
         }
@@ -119,7 +153,15 @@ impl Router {
         self.hear(target, channel, message);
     }
 
-    /// Sends a notification, or an answer to a question, to a server that is there to hear it.
+    /// Sends an answer to a question to the server that asked.
+    pub(super) fn reply(&mut self, target: TargetId, message: Message) {
+        if self.legs.get(&target).is_some_and(Leg::is_spoken_to) {
+            let channel = self.own_channel();
+            self.hear(target, channel, message);
+        }
+    }
+
+    /// Sends a notification to a server that is in service.
     pub(super) fn tell(&mut self, target: TargetId, message: Message) {
         let is_ready = |leg: &Leg| leg.stage == Stage::Ready;
         if self.legs.get(&target).is_some_and(is_ready) {
@@ -185,7 +227,8 @@ impl Router {
         let Some(result) = answer.result() else {
             let error = answer.error().unwrap_or(b"{}");
             let error = error_of(error);
-            return self.unreachable(target, &error);
+            self.fail_calls(target, &error);
+            return self.lose(target, Stage::Idle);
         };
         let reading = Reading::of_handshake(result);
         let Some(leg) = self.legs.get_mut(&target) else {
@@ -196,31 +239,14 @@ impl Router {
         leg.retry_at = None;
         leg.used = self.now;
         leg.reading = reading;
-        leg.level = None;
-        leg.is_leveling = false;
         let queue = std::mem::take(&mut leg.queue);
         leg.queued_bytes = 0;
-        // What waits says so itself.
-        let waits = |uri: &str| {
-            let mut waiting = queue.iter().filter_map(|(_, message)| message.uri());
-            waiting.any(|it| *it == *uri)
-        };
-        let followed = leg.subscriptions.keys().filter(|uri| !waits(uri));
-        let followed: Vec<Box<str>> = followed.cloned().collect();
         self.tell(
             target,
             Message::notification("notifications/initialized", b""),
         );
         self.align_level(target);
-        for uri in followed {
-            let params = serde_json::json!({ "uri": uri }).to_string();
-            self.ask(
-                target,
-                "resources/subscribe",
-                params.as_bytes(),
-                What::Setting,
-            );
-        }
+        self.align_follows(target);
         for (channel, message) in queue {
             if let Some(call) = message.id().and_then(|id| self.table.get_mut(id)) {
                 call.sent = true;
@@ -254,22 +280,23 @@ impl Router {
         self.align_level(target);
     }
 
-    /// A server cannot be reached: whatever waits for it is told why. Its leg waits for the next message, or, if nothing
-    /// is known of the server, tries again by itself.
-    fn unreachable(&mut self, target: TargetId, why: &RpcError) {
-        let known = self.roster.offer(target).is_some();
+    /// Whether a server is wanted also if the client has nothing to ask of it.
+    fn is_wanted(&self, target: TargetId) -> bool {
+        self.roster.offer(target).is_none() || !self.follows_of(target).is_empty()
+    }
+
+    /// A server cannot be reached, or no longer. Its leg waits for the next message; if the server is wanted without
+    /// one, it is tried again by itself.
+    fn lose(&mut self, target: TargetId, stage: Stage) {
+        let wanted = self.is_wanted(target);
         let (first, most) = (self.policy.retry, self.policy.longest_retry);
-        let Some(leg) = self.legs.get_mut(&target) else {
-            return;
-        };
-        leg.stage = Stage::Idle;
-        leg.queue.clear();
-        leg.queued_bytes = 0;
-        let wait = first.saturating_mul(1 << leg.failures.min(16)).min(most);
-        leg.failures = leg.failures.saturating_add(1);
-        leg.retry_at = (!known).then_some(self.now + wait);
-        self.fail_calls(target, why);
-        self.resume_waiting();
+        if let Some(leg) = self.legs.get_mut(&target) {
+            let wait = first.saturating_mul(1 << leg.failures.min(16)).min(most);
+            leg.failures = leg.failures.saturating_add(1);
+            leg.retry_at = wanted.then_some(self.now + wait);
+            leg.reset(stage);
+        }
+        self.withdraw_asks(target);
     }
 
     /// Answers whatever is in the table for a server with an error.
@@ -286,47 +313,56 @@ impl Router {
         }
     }
 
-    /// A leg could not be opened.
+    /// A leg could not be opened. The next message opens another.
     pub(super) fn on_refused(&mut self, target: TargetId, why: &RpcError) {
-        if self.legs.contains_key(&target) {
-            self.unreachable(target, why);
-            // The next message opens another.
-            self.forget_leg(target);
+        if self.legs.get(&target).is_some_and(Leg::is_open) {
+            self.fail_calls(target, why);
+            self.lose(target, Stage::Closed);
         }
     }
 
     /// A leg is no more: its server was stopped, or everything is being shut down.
     pub(super) fn on_leg_ended(&mut self, target: TargetId) {
-        if !self.legs.contains_key(&target) {
-            return;
+        if self.legs.get(&target).is_some_and(Leg::is_open) {
+            self.end_calls(target);
+            self.lose(target, Stage::Closed);
         }
+    }
+
+    /// Answers whatever a server is no longer there to answer.
+    fn end_calls(&mut self, target: TargetId) {
         for call in self.table.take_of(target) {
             let refusal = ServerRefusal::shutting_down(&call.method, call.sent);
             self.settle_refused(&call, &refusal);
         }
-        self.forget_leg(target);
-        self.resume_waiting();
     }
 
-    fn forget_leg(&mut self, target: TargetId) {
-        self.legs.remove(&target);
-        let its: Vec<Id> = self.asks_of(target);
-        for id in its {
+    /// Nobody waits for what a server has asked any more.
+    fn withdraw_asks(&mut self, target: TargetId) {
+        for id in self.asks_of(target) {
             self.withdraw_ask(&id);
         }
     }
 
     /// A leg that nobody needs is closed; its server is started again with the next message.
     fn close_leg(&mut self, target: TargetId) {
-        self.forget_leg(target);
+        self.withdraw_asks(target);
         // What is left there is ours.
         drop(self.table.take_of(target));
-        self.out.push_back(Output::Close(target));
+        if let Some(leg) = self.legs.get_mut(&target) {
+            if leg.is_open() {
+                self.out.push_back(Output::Close(target));
+            }
+            leg.reset(Stage::Closed);
+        }
     }
 
-    fn is_idle(&self, target: TargetId, leg: &Leg) -> bool {
+    fn is_idle(&self, target: TargetId) -> bool {
+        let Some(leg) = self.legs.get(&target) else {
+            return false;
+        };
         leg.stage == Stage::Ready
-            && leg.subscriptions.is_empty()
+            && self.follows_of(target).is_empty()
             && !leg.is_reading()
             && self.table.newest(target).is_none()
             && self.asks.values().all(|ask| ask.target != target)
@@ -335,7 +371,8 @@ impl Router {
     pub(super) fn leg_deadline(&self, leg: &Leg) -> Option<Time> {
         let idle = self.policy.idle_stop.filter(|_| leg.stage == Stage::Ready);
         let idle = idle.map(|after| leg.used + after);
-        leg.retry_at.into_iter().chain(idle).min()
+        let doubt = leg.reading.as_ref().and_then(Reading::deadline);
+        leg.retry_at.into_iter().chain(idle).chain(doubt).min()
     }
 
     /// Closes legs that were not used for long, and tries again what could not be reached.
@@ -349,40 +386,49 @@ impl Router {
             .map(|(target, _)| *target)
             .collect();
         for target in due {
-            let Some(leg) = self.legs.get(&target) else {
+            self.read_doubted(target);
+            let wanted = self.is_wanted(target);
+            let Some(leg) = self.legs.get_mut(&target) else {
                 continue;
             };
-            if leg.retry_at.is_some_and(|at| at <= now) {
+            let retry = leg.retry_at.take_if(|at| *at <= now).is_some();
+            let unused = self
+                .policy
+                .idle_stop
+                .is_some_and(|after| leg.used + after <= now);
+            if retry && wanted {
                 self.reach(target);
-            } else if self.is_idle(target, leg) {
+            } else if unused && self.is_idle(target) {
                 self.close_leg(target);
-            } else if let Some(leg) = self.legs.get_mut(&target) {
+            } else if let Some(leg) = self.legs.get_mut(&target).filter(|_| unused) {
                 // It is in use.
                 leg.used = now;
             }
         }
     }
 
-    /// Closes the legs to servers that this client may not see any more.
+    /// Forgets the servers that this client may not see any more, and closes the legs to them.
     pub(super) fn drop_foreign_legs(&mut self) {
         let foreign = self.legs.keys().filter(|it| !self.roster.contains(**it));
         let foreign: Vec<TargetId> = foreign.copied().collect();
         for target in foreign {
-            for call in self.table.take_of(target) {
-                let refusal = ServerRefusal::shutting_down(&call.method, call.sent);
-                self.settle_refused(&call, &refusal);
-            }
+            self.end_calls(target);
             self.close_leg(target);
+            self.legs.remove(&target);
+            self.follows.retain(|(at, _), _| *at != target);
+            self.tasks.retain(|task| task.target != target);
         }
     }
 
     /// Whether a server may soon tell what it offers.
     pub(super) fn is_awaited(&self, target: TargetId) -> bool {
-        self.legs.get(&target).is_some_and(Leg::is_awaited)
+        self.awaited_until(target).is_some_and(|at| self.now < at)
     }
 
-    pub(super) fn subscriptions(&self) -> usize {
-        self.legs.values().map(|leg| leg.subscriptions.len()).sum()
+    /// For how long a server is waited for, if it may tell what it offers.
+    pub(super) fn awaited_until(&self, target: TargetId) -> Option<Time> {
+        let leg = self.legs.get(&target).filter(|leg| leg.is_telling())?;
+        Some(leg.began + self.policy.list_wait)
     }
 }
 

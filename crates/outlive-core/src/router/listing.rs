@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::gateway::TargetId;
-use crate::message::Message;
+use crate::message::{Id, Message};
 use crate::protocol::List;
 use crate::roster::{Page, Roster};
 use crate::server::Channel;
@@ -26,12 +26,24 @@ pub(super) struct Waiting {
     until: Time,
 }
 
+/// What the client was given of a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Told {
+    /// It has not asked.
+    #[default]
+    Nothing,
+    /// The list with this digest, or its first pages, or it was told that there is this one.
+    Whole(u64),
+    /// Pages of several: whatever there is now, it has another.
+    Mixed,
+}
+
 /// What the client was told, and what it waits for.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     waiting: Vec<Waiting>,
-    /// The digest of each list that the client has begun to read.
-    told: [Option<u64>; 4],
+    /// What the client was given of each list.
+    told: [Told; 4],
     /// When the client is told of lists that have changed.
     announce_at: Option<Time>,
 }
@@ -39,11 +51,6 @@ pub(super) struct Listing {
 impl Listing {
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
-    }
-
-    pub(super) fn deadline(&self) -> Option<Time> {
-        let waiting = self.waiting.iter().map(|it| it.until);
-        waiting.chain(self.announce_at).min()
     }
 
     pub(super) fn take_waiting(&mut self) -> Vec<Waiting> {
@@ -60,13 +67,23 @@ impl Listing {
         Some(self.waiting.remove(at))
     }
 
-    pub(super) fn has(&self, message: &Message) -> bool {
+    pub(super) fn has(&self, id: &Id) -> bool {
         let mut waiting = self.waiting.iter();
-        waiting.any(|it| it.message.id() == message.id())
+        waiting.any(|it| it.message.id() == Some(id))
     }
 }
 
 impl Router {
+    /// When a request has waited long enough, or a change is told.
+    pub(super) fn listing_deadline(&self) -> Option<Time> {
+        let waiting = self.listing.waiting.iter().map(|it| it.until).min();
+        let waiting = waiting.map(|until| {
+            let awaited = self.awaited().filter_map(|it| self.awaited_until(it));
+            awaited.max().unwrap_or(self.now).min(until)
+        });
+        waiting.into_iter().chain(self.listing.announce_at).min()
+    }
+
     fn unknown(&self) -> impl Iterator<Item = TargetId> + '_ {
         self.roster.unknown().map(|(target, _)| target)
     }
@@ -117,9 +134,17 @@ impl Router {
         );
         match page {
             Ok(page) => {
-                self.listing.told[list as usize] = Some(self.roster.digest(list));
                 let result = list_result(list, &page);
                 self.send(channel, Message::response(message.id_json(), &result));
+                let digest = self.roster.digest(list);
+                let told = &mut self.listing.told[list as usize];
+                *told = match *told {
+                    // A later page of another list than the one that the client has begun to read.
+                    Told::Whole(begun) if cursor.is_some() && begun != digest => Told::Mixed,
+                    Told::Mixed if cursor.is_some() => Told::Mixed,
+                    _ => Told::Whole(digest),
+                };
+                self.announce_soon();
             }
             Err(bad) => {
                 let refusal = ServerRefusal::invalid_params(bad.to_string());
@@ -128,8 +153,8 @@ impl Router {
         }
     }
 
-    /// Something has become known, or will not: what waits for it may go on.
-    pub(super) fn resume_waiting(&mut self) {
+    /// Goes on with what waits, if nobody is to be waited for any more.
+    fn resume_waiting(&mut self) {
         if self.listing.waiting.is_empty() || self.awaited().next().is_some() {
             return;
         }
@@ -143,6 +168,7 @@ impl Router {
         let Waiting {
             channel, message, ..
         } = waiting;
+        self.arriving = message.id().cloned();
         match List::of_method(message.method()) {
             Some(list) => self.answer_list(*channel, list, message),
             None => self.route(*channel, message, false),
@@ -157,7 +183,11 @@ impl Router {
         if self.introduction.is_some() {
             self.reach_eager();
         }
-        self.resume_waiting();
+        self.announce_soon();
+    }
+
+    /// Lets the client be told of lists that have changed, with whatever else changes in a moment.
+    fn announce_soon(&mut self) {
         let changed = List::ALL.into_iter().any(|list| self.is_outdated(list));
         if changed && self.listing.announce_at.is_none() {
             self.listing.announce_at = Some(self.now + self.policy.announce_after);
@@ -166,8 +196,11 @@ impl Router {
 
     /// Whether the client was given another list than there is now.
     fn is_outdated(&self, list: List) -> bool {
-        let told = self.listing.told[list as usize];
-        told.is_some_and(|told| told != self.roster.digest(list))
+        match self.listing.told[list as usize] {
+            Told::Nothing => false,
+            Told::Whole(digest) => digest != self.roster.digest(list),
+            Told::Mixed => true,
+        }
     }
 
     /// Gives up waiting in time, and tells of changes.
@@ -178,6 +211,7 @@ impl Router {
         for waiting in due {
             self.resume(&waiting);
         }
+        self.resume_waiting();
         if self.listing.announce_at.is_some_and(|at| at <= now) {
             self.listing.announce_at = None;
             self.announce();
@@ -188,7 +222,7 @@ impl Router {
         let mut told = Vec::new();
         for list in List::ALL {
             if self.is_outdated(list) {
-                self.listing.told[list as usize] = Some(self.roster.digest(list));
+                self.listing.told[list as usize] = Told::Whole(self.roster.digest(list));
                 // Resources and their templates share one.
                 if !told.contains(&list.changed_method()) {
                     told.push(list.changed_method());

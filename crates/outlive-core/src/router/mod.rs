@@ -42,12 +42,14 @@
 //! | `search` | calls of the two tools that stand for all |
 //! | `server` | a message from a server |
 //! | `leg` | a leg is opened, used and closed |
+//! | `following` | the resources that the client follows |
 //! | [`modern`] | the same for clients without sessions |
 //! | `listing` | lists are answered, and changes told |
 //! | `learning` | what a server offers is read |
 //! | `table` | the requests that are waited for |
 
 mod client;
+mod following;
 mod learning;
 mod leg;
 mod listing;
@@ -81,14 +83,15 @@ use table::{Call, Table};
 /// How a router behaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouterPolicy {
-    /// A list waits this long for servers that were never seen before (5 s).
+    /// A server that was never seen before is waited for by lists for this long after it was first spoken to (5 s): a
+    /// client that reads four lists, one after the other, waits once for a server that hangs.
     pub list_wait: Duration,
     /// Changes of lists that come within this time are told together (100 ms).
     pub announce_after: Duration,
     /// A leg that was not used for this long is closed (never).
     pub idle_stop: Option<Duration>,
-    /// A server that was never seen and could not be started is tried again after this time, then twice as long each
-    /// time (15 s).
+    /// A server that could not be reached is tried again after this time, then twice as long each time (15 s): if it was
+    /// never seen, or the client follows a resource of it. Others are tried again with the next message for them.
     pub retry: Duration,
     /// No longer than this (5 min).
     pub longest_retry: Duration,
@@ -158,7 +161,7 @@ pub enum Input {
     Server(TargetId, Channel, Message),
     /// A leg cannot be opened, for this reason.
     Refused(TargetId, RpcError),
-    /// A leg is no more: nothing is heard of it again.
+    /// A leg is no more: nothing is heard of it again. After [`Output::Close`] this is not told.
     LegEnded(TargetId),
     /// This is what servers offer from now on.
     Roster(Arc<Roster>),
@@ -201,6 +204,16 @@ struct Ask {
     /// The id as the server wrote it.
     id_json: Bytes,
     id: Id,
+    /// The progress token as the server wrote it. The client sees the id of the question instead.
+    token_json: Option<Bytes>,
+}
+
+/// A task that a server runs for the client.
+#[derive(Clone, Debug)]
+struct Task {
+    id: Box<str>,
+    target: TargetId,
+    /// Progress goes on under the token of the request.
     token: Option<Id>,
 }
 
@@ -220,8 +233,12 @@ pub struct Router {
     /// The level of log messages that the client wants, as JSON.
     level: Option<Bytes>,
     listing: Listing,
-    /// Servers of tasks, oldest first.
-    tasks: VecDeque<(Box<str>, TargetId)>,
+    /// What the client follows, by server and the URI it has there: the URI of the client. It outlives legs.
+    follows: BTreeMap<(TargetId, Box<str>), Box<str>>,
+    /// Tasks, oldest first.
+    tasks: VecDeque<Task>,
+    /// The id of the request that is being looked at, and is not in any table yet.
+    arriving: Option<Id>,
     /// The last number that was given to something of ours.
     numbers: u64,
     gone: bool,
@@ -242,7 +259,9 @@ impl Router {
             asks: FxHashMap::default(),
             level: None,
             listing: Listing::default(),
+            follows: BTreeMap::new(),
             tasks: VecDeque::new(),
+            arriving: None,
             numbers: 0,
             gone: false,
         }
@@ -278,7 +297,7 @@ impl Router {
             return None;
         }
         let legs = self.legs.values().filter_map(|leg| self.leg_deadline(leg));
-        self.listing.deadline().into_iter().chain(legs).min()
+        self.listing_deadline().into_iter().chain(legs).min()
     }
 
     /// Requests that the client waits for.
@@ -294,10 +313,10 @@ impl Router {
             queued_bytes: self.legs.values().map(|leg| leg.queued_bytes).sum(),
             held: self.held.len(),
             asks: self.asks.len(),
-            legs: self.legs.len(),
+            legs: self.legs.values().filter(|leg| leg.is_open()).count(),
             waiting: self.listing.waiting(),
             tasks: self.tasks.len(),
-            subscriptions: self.subscriptions(),
+            subscriptions: self.follows.len(),
         }
     }
 
@@ -343,11 +362,12 @@ impl Router {
         Channel(OWN_CHANNEL | self.number())
     }
 
-    /// An id that no request in the table has.
+    /// An id that no request has, also none that waits or has just come.
     fn own_id(&mut self) -> Id {
         loop {
             let id = Id::text(format!("outlive-router-{}", self.number()));
-            if self.table.get(&id).is_none() {
+            let taken = self.table.get(&id).is_some() || self.arriving.as_ref() == Some(&id);
+            if !taken && !self.listing.has(&id) {
                 return id;
             }
         }
@@ -379,13 +399,17 @@ impl Router {
     /// The client is gone: nothing is sent any more, and no leg is needed.
     fn on_gone(&mut self) {
         self.gone = true;
-        for (target, _) in std::mem::take(&mut self.legs) {
-            self.out.push_back(Output::Close(target));
+        for (target, leg) in std::mem::take(&mut self.legs) {
+            if leg.is_open() {
+                self.out.push_back(Output::Close(target));
+            }
         }
         self.table = Table::default();
         self.held.clear();
         self.asks.clear();
         self.listing = Listing::default();
+        self.follows.clear();
+        self.tasks.clear();
     }
 
     fn on_withdrawn(&mut self) {

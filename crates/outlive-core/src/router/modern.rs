@@ -18,22 +18,23 @@
 //!   knows legacy revisions only has it refused as *unsupported*, unexecuted. Then it is bridged, and all later ones are.
 //! - **A client that closes its channel cancels what is on it** (2026-07-28, cancellation).
 //! - **`subscriptions/listen` is ours**: lists change when the roster does, and resources are followed over the bridge,
-//!   each once for all who want to hear of it.
+//!   each once for all who want to hear of it, under whatever name, and by every server that there will be.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod streams;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use memchr::memmem;
 use rustc_hash::FxHashMap;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::error::Outcome;
 use crate::frame::Frame;
 use crate::gateway::TargetId;
-use crate::memory::Filter;
 use crate::message::{Id, Kind, Message};
-use crate::protocol::meta::{self, of_subscription};
+use crate::protocol::meta;
 use crate::protocol::{Era, List, method, version};
 use crate::roster::{Offer, Roster};
 use crate::server::handshake::Introduction;
@@ -42,6 +43,7 @@ use crate::server::result::{self, Marks};
 use crate::server::{Channel, RpcError};
 use crate::time::Time;
 
+use self::streams::{Resource, Stream};
 use super::client::server_info;
 use super::{Input, Output, Router, RouterPolicy};
 
@@ -112,12 +114,11 @@ struct Call {
     way: Way,
 }
 
-/// An open `subscriptions/listen`.
-#[derive(Clone, Debug)]
-struct Stream {
-    id_json: Bytes,
-    lists: Vec<List>,
-    resources: BTreeSet<Box<str>>,
+impl Call {
+    /// Whether a modern server has it.
+    fn is_at(&self, target: TargetId) -> bool {
+        matches!(self.way, Way::Modern(at) | Way::Tried(at, _) if at == target)
+    }
 }
 
 /// Clients of 2026-07-28 before many servers. See the [module](self).
@@ -135,9 +136,11 @@ pub struct ModernRouter {
     /// Which era a server is of, once that is known.
     eras: BTreeMap<TargetId, Era>,
     /// How often each resource is followed.
-    followed: BTreeMap<Box<str>, usize>,
+    followed: BTreeMap<Resource, usize>,
     digests: [u64; 4],
     numbers: u64,
+    /// No stream is opened any more.
+    closing: bool,
 }
 
 impl ModernRouter {
@@ -156,6 +159,7 @@ impl ModernRouter {
             followed: BTreeMap::new(),
             digests: List::ALL.map(|list| roster.digest(list)),
             numbers: 0,
+            closing: false,
         };
         router.bridge.introduce_ourselves();
         router
@@ -202,10 +206,23 @@ impl ModernRouter {
             Frame::Message(message) => message,
             Frame::Defect(defect) => {
                 let refusal = ServerRefusal::defect(&defect);
-                return self.refuse(channel, &defect.id_json, &refusal);
+                let id_json: &[u8] = match defect.id_json.is_empty() {
+                    true => b"null",
+                    false => &defect.id_json,
+                };
+                return self.refuse(channel, id_json, &refusal);
+            }
+            Frame::TooLong(line) => {
+                return match &line.id {
+                    Some(id) => {
+                        let refusal = ServerRefusal::too_long(line.len);
+                        self.refuse(channel, id.to_json().as_bytes(), &refusal)
+                    }
+                    None => self.done(channel),
+                };
             }
             // There are no batches in this revision.
-            Frame::Batch(_) | Frame::TooLong(_) => return self.done(channel),
+            Frame::Batch(_) => return self.done(channel),
         };
         match message.kind() {
             Kind::Request => self.on_request(channel, &message),
@@ -236,6 +253,9 @@ impl ModernRouter {
         }
         if method::is_legacy_request(message.method()) {
             return Some(ServerRefusal::method_not_found(message.method()));
+        }
+        if self.closing && message.is("subscriptions/listen") {
+            return Some(ServerRefusal::shutting_down(message.method(), false));
         }
         let limits = &self.policy.limits;
         let streams = self.streams.len() >= limits.subscriptions;
@@ -384,10 +404,11 @@ impl ModernRouter {
                 }
             }
             Kind::Notification if message.is("notifications/resources/updated") => {
+                // The bridge is given names that lead to one server, whatever others list.
                 let uri = message.uri().unwrap_or_default().into_owned();
-                let member = format!(r#","uri":{}"#, json!(uri));
-                let wants = |stream: &Stream| stream.resources.contains(&*uri);
-                self.tell_streams(message.method(), &member, wants);
+                if let Ok((target, uri)) = self.roster.resource(&uri) {
+                    self.tell_updated(message.method(), &(target, uri.into()));
+                }
             }
             // Changes of lists are told by the roster; log messages belong to a request, and nothing says to which.
             Kind::Notification | Kind::Request => {}
@@ -396,13 +417,15 @@ impl ModernRouter {
 
     /// A modern server said something on the channel of a request.
     fn on_modern(&mut self, target: TargetId, channel: Channel, message: Message) {
-        let is_its =
-            |call: &Call| matches!(call.way, Way::Modern(at) | Way::Tried(at, _) if at == target);
-        if !self.calls.get(&channel).is_some_and(is_its) {
+        let Some(call) = self.calls.get(&channel).filter(|call| call.is_at(target)) else {
             return;
-        }
-        if message.kind() != Kind::Response {
-            return self.out.push_back(ModernOutput::Send(channel, message));
+        };
+        match message.kind() {
+            Kind::Response if *message.id_json() == *call.id_json => {}
+            Kind::Response => return,
+            Kind::Notification | Kind::Request => {
+                return self.out.push_back(ModernOutput::Send(channel, message));
+            }
         }
         let Some(call) = self.calls.remove(&channel) else {
             return;
@@ -413,6 +436,10 @@ impl ModernRouter {
                 return self.bridge_over(channel, &original);
             }
             Way::Tried(..) if !is_ours(&message) => drop(self.eras.insert(target, Era::Modern)),
+            // Another server is there than before: the next request is bridged.
+            Way::Modern(_) if is_unsupported(&message) => {
+                self.eras.insert(target, Era::Legacy);
+            }
             _ => {}
         }
         self.answer(channel, message);
@@ -457,7 +484,9 @@ impl ModernRouter {
     fn on_roster(&mut self, roster: Arc<Roster>) {
         self.roster = roster.clone();
         self.eras.retain(|target, _| roster.contains(*target));
+        self.end_foreign_calls();
         self.on_bridge(Input::Roster(roster));
+        self.follow_again();
         let digests = List::ALL.map(|list| self.roster.digest(list));
         let changed = |list: &List| digests[*list as usize] != self.digests[*list as usize];
         let changed: Vec<List> = List::ALL.into_iter().filter(changed).collect();
@@ -466,101 +495,26 @@ impl ModernRouter {
         methods.dedup();
         for method in methods {
             let same = |list: &List| list.changed_method() == method;
-            self.tell_streams(method, "", |stream| stream.lists.iter().any(same));
+            self.tell_streams(method, |stream| stream.lists.iter().any(same));
         }
     }
 
-    /// Acknowledges a stream with what it will tell, and keeps it open (2026-07-28, subscriptions).
-    fn listen(&mut self, channel: Channel, message: &Message) {
-        let wanted = Filter::read(message.params().unwrap_or_default());
-        let lists: Vec<List> = [List::Tools, List::Prompts, List::Resources]
-            .into_iter()
-            .filter(|list| wanted.wants(*list))
-            .collect();
-        let reachable = |uri: &&String| self.roster.resource(uri).is_ok();
-        let resources: BTreeSet<Box<str>> = wanted
-            .resources
-            .iter()
-            .filter(reachable)
-            .map(|uri| uri.as_str().into())
-            .collect();
-        let known: usize = self.streams.values().map(|it| it.resources.len()).sum();
-        if known + resources.len() > self.policy.limits.subscriptions {
-            let refusal = ServerRefusal::overloaded(message.method());
-            return self.refuse(channel, message.id_json(), &refusal);
-        }
-        let mut agreed: Map<String, Value> = lists
-            .iter()
-            .map(|list| (list.filter_field().to_owned(), Value::Bool(true)))
-            .collect();
-        if !resources.is_empty() {
-            agreed.insert("resourceSubscriptions".into(), json!(resources));
-        }
-        let id_json = Bytes::copy_from_slice(message.id_json());
-        let meta = of_subscription(String::from_utf8_lossy(&id_json));
-        let params = format!(r#"{{{meta},"notifications":{}}}"#, Value::Object(agreed));
-        let method = "notifications/subscriptions/acknowledged";
-        let told = Message::notification(method, params.as_bytes());
-        self.out.push_back(ModernOutput::Send(channel, told));
-        for uri in &resources {
-            let count = self.followed.entry(uri.clone()).or_default();
-            *count += 1;
-            if *count == 1 {
-                self.follow("resources/subscribe", uri);
-            }
-        }
-        let stream = Stream {
-            id_json,
-            lists,
-            resources,
+    /// Answers what is at modern servers that clients may not see any more.
+    fn end_foreign_calls(&mut self) {
+        let foreign = |call: &Call| match &call.way {
+            Way::Modern(target) | Way::Tried(target, _) => !self.roster.contains(*target),
+            Way::Bridged(_) => false,
         };
-        self.streams.insert(channel, stream);
-    }
-
-    /// Follows a resource over the bridge, or no longer. Nobody waits for the answer.
-    fn follow(&mut self, method: &str, uri: &str) {
-        self.numbers += 1;
-        let params = json!({ "uri": uri }).to_string();
-        let id = self.numbers.to_string();
-        let request = Message::request(id.as_bytes(), method, params.as_bytes());
-        self.on_bridge(Input::Client(Channel::MAIN, Frame::Message(request)));
-    }
-
-    fn close_stream(&mut self, channel: Channel) -> Option<Stream> {
-        let stream = self.streams.remove(&channel)?;
-        for uri in &stream.resources {
-            let Some(count) = self.followed.get_mut(uri) else {
-                continue;
-            };
-            *count -= 1;
-            if *count == 0 {
-                self.followed.remove(uri);
-                self.follow("resources/unsubscribe", uri);
+        let ended = self.calls.iter().filter(|(_, call)| foreign(call));
+        let mut ended: Vec<Channel> = ended.map(|(channel, _)| *channel).collect();
+        ended.sort_unstable();
+        for channel in ended {
+            if let Some(call) = self.calls.remove(&channel) {
+                let refusal = ServerRefusal::shutting_down(&call.method, true);
+                self.refuse(channel, &call.id_json, &refusal);
+                self.abandon(channel, call.way);
             }
         }
-        Some(stream)
-    }
-
-    fn tell_streams(&mut self, method: &str, more: &str, wants: impl Fn(&Stream) -> bool) {
-        for (channel, stream) in self.streams.iter().filter(|(_, stream)| wants(stream)) {
-            let meta = of_subscription(String::from_utf8_lossy(&stream.id_json));
-            let params = format!("{{{meta}{more}}}");
-            let message = Message::notification(method, params.as_bytes());
-            self.out.push_back(ModernOutput::Send(*channel, message));
-        }
-    }
-
-    /// Each stream ends with its answer, which says that it ended gracefully.
-    fn end_streams(&mut self) {
-        for (channel, stream) in std::mem::take(&mut self.streams) {
-            let meta = of_subscription(String::from_utf8_lossy(&stream.id_json));
-            let result = format!(r#"{{"resultType":"complete",{meta}}}"#);
-            self.answer(
-                channel,
-                Message::response(&stream.id_json, result.as_bytes()),
-            );
-        }
-        self.followed.clear();
     }
 }
 

@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 use crate::gateway::TargetId;
-use crate::message::{Message, Reference};
+use crate::message::{Id, Message, Reference};
 use crate::server::Channel;
 use crate::server::refusal::ServerRefusal;
 
-use super::Router;
 use super::table::What;
+use super::{Router, Task};
 
 /// Where a request goes.
 pub(super) struct Resolved {
@@ -28,8 +28,8 @@ impl Router {
         }
         match self.resolve(message) {
             Ok(resolved) => {
-                if let What::Subscribe(uri) = &resolved.what
-                    && !self.follow(resolved.target, uri, &message.uri().unwrap_or_default())
+                if let What::Subscribe(uri, _) = &resolved.what
+                    && !self.has_room_for(resolved.target, uri)
                 {
                     let refusal = ServerRefusal::overloaded(message.method());
                     return self.refuse(channel, message.id_json(), &refusal);
@@ -37,7 +37,9 @@ impl Router {
                 self.call(resolved.target, channel, resolved.message, resolved.what);
             }
             Err(refusal) => {
-                self.reach_unknown();
+                if may_wait {
+                    self.reach_unknown();
+                }
                 if !may_wait || !self.wait(channel, message) {
                     self.refuse(channel, message.id_json(), &refusal);
                 }
@@ -78,9 +80,10 @@ impl Router {
             }
             "resources/read" | "resources/subscribe" | "resources/unsubscribe" => {
                 let uri = message.uri().unwrap_or_default();
+                let exposed = Box::from(&*uri);
                 let (target, uri) = self.resource(&uri)?;
                 let what = match method {
-                    "resources/subscribe" => What::Subscribe(uri.clone()),
+                    "resources/subscribe" => What::Subscribe(uri.clone(), exposed),
                     "resources/unsubscribe" => What::Unsubscribe(uri.clone()),
                     _ => What::Plain,
                 };
@@ -190,13 +193,11 @@ impl Router {
 
     pub(super) fn task_owner(&self, task: &str) -> Option<TargetId> {
         let mut tasks = self.tasks.iter();
-        tasks
-            .find(|(id, _)| **id == *task)
-            .map(|(_, target)| *target)
+        tasks.find(|it| *it.id == *task).map(|it| it.target)
     }
 
-    /// Remembers whose task this is.
-    pub(super) fn remember_task(&mut self, target: TargetId, result: &[u8]) {
+    /// Remembers whose task this is. If another server has one of that name, the first keeps it.
+    pub(super) fn remember_task(&mut self, target: TargetId, token: Option<Id>, result: &[u8]) {
         let result: Value = serde_json::from_slice(result).unwrap_or_default();
         let Some(task) = result["task"]["taskId"].as_str() else {
             return;
@@ -204,25 +205,18 @@ impl Router {
         if self.tasks.len() >= self.policy.limits.tasks {
             self.tasks.pop_front();
         }
-        self.tasks.push_back((task.into(), target));
+        self.tasks.push_back(Task {
+            id: task.into(),
+            target,
+            token,
+        });
     }
 
-    /// The client follows a resource. False if it follows as many as it may.
-    fn follow(&mut self, target: TargetId, uri: &str, exposed: &str) -> bool {
-        if self.subscriptions() >= self.policy.limits.subscriptions {
-            return false;
-        }
-        self.reach(target);
-        if let Some(leg) = self.legs.get_mut(&target) {
-            leg.subscriptions.insert(uri.into(), exposed.into());
-        }
-        true
-    }
-
-    pub(super) fn unfollow(&mut self, target: TargetId, uri: &str) {
-        if let Some(leg) = self.legs.get_mut(&target) {
-            leg.subscriptions.remove(uri);
-        }
+    /// Whether the client may follow this as well.
+    fn has_room_for(&self, target: TargetId, uri: &str) -> bool {
+        let known = self.follows.contains_key(&(target, uri.into()));
+        let most = self.policy.limits.subscriptions;
+        known || self.follows.len() + self.table.subscribing() < most
     }
 }
 
@@ -238,7 +232,7 @@ fn quoted(text: &str) -> Vec<u8> {
     Value::from(text).to_string().into_bytes()
 }
 
-fn task_id(params: &[u8]) -> Option<String> {
+pub(super) fn task_id(params: &[u8]) -> Option<String> {
     let params: Value = serde_json::from_slice(params).unwrap_or_default();
     params["taskId"].as_str().map(str::to_owned)
 }

@@ -9,13 +9,15 @@ use crate::protocol::{List, code};
 use crate::server::handshake::lacking;
 use crate::server::{Channel, RpcError};
 
-use super::leg::Stage;
+use super::leg::{Leg, Stage};
+use super::resolve::task_id;
 use super::table::What;
-use super::{Ask, Output, Router};
+use super::{Ask, Output, Router, Task};
 
 impl Router {
     pub(super) fn on_server(&mut self, target: TargetId, channel: Channel, message: Message) {
-        if !self.legs.contains_key(&target) {
+        // Before the handshake and after it has failed there is nobody to speak.
+        if !self.legs.get(&target).is_some_and(Leg::is_spoken_to) {
             return;
         }
         match message.kind() {
@@ -34,15 +36,17 @@ impl Router {
             What::Initialize => return self.on_handshake(target, &message),
             What::Page(list) => return self.on_page(target, *list, &message),
             What::Level => return self.on_leveled(target),
-            What::Setting => return,
-            What::Subscribe(uri) if message.is_error() => self.unfollow(target, uri),
-            What::Unsubscribe(uri) if !message.is_error() => self.unfollow(target, uri),
+            What::Setting => return self.on_set(target),
+            What::Subscribe(uri, exposed) if !message.is_error() => {
+                self.on_subscribed(target, uri, exposed);
+            }
+            What::Unsubscribe(uri) if !message.is_error() => self.on_unsubscribed(target, uri),
             What::Task => {
                 if let Some(result) = message.result() {
-                    self.remember_task(target, result);
+                    self.remember_task(target, call.token.clone(), result);
                 }
             }
-            What::Plain | What::Subscribe(_) | What::Unsubscribe(_) => {}
+            What::Plain | What::Subscribe(..) | What::Unsubscribe(_) => {}
         }
         self.settle(&call, message);
     }
@@ -50,15 +54,16 @@ impl Router {
     fn on_said(&mut self, target: TargetId, channel: Channel, message: Message) {
         match message.method() {
             "notifications/progress" => {
-                let call = message
-                    .progress_token()
-                    .and_then(|token| self.table.by_token(target, &token));
+                let Some(token) = message.progress_token() else {
+                    return;
+                };
+                let call = self.table.by_token(target, &token);
+                let token = Some(token);
+                let is_its = |task: &Task| task.target == target && task.token == token;
                 match call.filter(|call| call.sent).map(|call| call.channel) {
                     Some(channel) => self.send(channel, message),
                     // That of a task goes on after its request is answered.
-                    None if self.tasks.iter().any(|(_, owner)| *owner == target) => {
-                        self.offer(target, channel, message);
-                    }
+                    None if self.tasks.iter().any(is_its) => self.offer(target, channel, message),
                     None => {}
                 }
             }
@@ -70,12 +75,13 @@ impl Router {
             }
             "notifications/resources/updated" => {
                 let uri = message.uri().unwrap_or_default().into_owned();
-                let known = self.legs.get(&target);
-                let known = known.and_then(|leg| leg.subscriptions.get(&*uri));
-                let exposed = match known {
+                let exposed = match self.follows.get(&(target, uri.as_str().into())) {
                     Some(exposed) => exposed.to_string(),
                     None => self.roster.exposed_uri(target, &uri).into_owned(),
                 };
+                if !self.roster.shows_resource(target, &uri) {
+                    return;
+                }
                 let message = match exposed == uri {
                     true => message,
                     false => {
@@ -84,6 +90,13 @@ impl Router {
                     }
                 };
                 self.offer(target, channel, message);
+            }
+            "notifications/tasks/status" => {
+                let task = task_id(message.params().unwrap_or_default());
+                let owner = task.and_then(|task| self.task_owner(&task));
+                if owner.is_none_or(|owner| owner == target) {
+                    self.offer(target, channel, message);
+                }
             }
             _ => self.offer(target, channel, message),
         }
@@ -130,12 +143,13 @@ impl Router {
     /// A server asks something of the client.
     fn on_ask(&mut self, target: TargetId, channel: Channel, message: Message) {
         if message.is("ping") {
-            return self.tell(target, Message::response(message.id_json(), b"{}"));
+            return self.reply(target, Message::response(message.id_json(), b"{}"));
         }
         let capabilities = self.introduction.as_ref().map(|it| it.capabilities.clone());
         let params = message.params().unwrap_or(b"{}");
         let lacks = lacking(&capabilities.unwrap_or_default(), message.method(), params).is_some();
-        let asked = self.asks_of(target).len();
+        let asked = self.asks.values().filter(|ask| ask.target == target);
+        let asked = asked.count();
         let why = match () {
             () if lacks => "The client has not declared that it can be asked this.",
             () if asked >= self.policy.limits.asks => "Too many questions wait for the client.",
@@ -145,15 +159,22 @@ impl Router {
                     target,
                     id_json: bytes::Bytes::copy_from_slice(message.id_json()),
                     id: message.id().cloned().unwrap_or(Id::Null),
-                    token: message.meta_progress_token(),
+                    token_json: message
+                        .meta_progress_token_json()
+                        .map(bytes::Bytes::copy_from_slice),
                 };
-                let message = message.with_id(id.to_json().as_bytes());
+                let id_json = id.to_json();
+                let mut message = message.with_id(id_json.as_bytes());
+                // Two servers may have chosen the same token, as they may have the same id.
+                if ask.token_json.is_some() {
+                    message = message.with_meta_progress_token(id_json.as_bytes());
+                }
                 self.asks.insert(id, ask);
                 return self.offer(target, channel, message);
             }
         };
         let error = RpcError::new(code::METHOD_NOT_FOUND, why).to_json();
-        self.tell(
+        self.reply(
             target,
             Message::failure(message.id_json(), error.as_bytes()),
         );

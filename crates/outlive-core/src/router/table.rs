@@ -17,8 +17,8 @@ pub(super) enum What {
     Plain,
     /// The client's; it becomes a task, whose server is remembered.
     Task,
-    /// The client's, to follow a resource that the server knows by this URI.
-    Subscribe(Box<str>),
+    /// The client's, to follow a resource: the URI that the server knows, and that of the client.
+    Subscribe(Box<str>, Box<str>),
     /// The client's, to follow it no longer.
     Unsubscribe(Box<str>),
     /// Ours: the handshake of a leg.
@@ -27,7 +27,7 @@ pub(super) enum What {
     Page(List),
     /// Ours: the level of log messages.
     Level,
-    /// Ours: a subscription that a new server is to have. Nobody waits for the answer.
+    /// Ours: a subscription that the server is to have, or no longer.
     Setting,
 }
 
@@ -63,8 +63,8 @@ pub(super) struct Table {
     calls: FxHashMap<Id, Call>,
     /// By target, and there in the order in which they came.
     order: BTreeMap<(TargetId, u64), Id>,
-    /// The client's, by progress token.
-    tokens: FxHashMap<Id, Id>,
+    /// The client's, by target and progress token: a token that the client has given twice is told apart by the server.
+    tokens: FxHashMap<(TargetId, Id), Id>,
     /// How many of the client's are at each target and channel.
     channels: FxHashMap<(TargetId, Channel), usize>,
     of_client: usize,
@@ -91,7 +91,8 @@ impl Table {
     pub(super) fn insert(&mut self, id: Id, call: Call) {
         self.order.insert((call.target, call.order), id.clone());
         if let Some(token) = &call.token {
-            self.tokens.insert(token.clone(), id.clone());
+            let token = (call.target, token.clone());
+            self.tokens.insert(token, id.clone());
         }
         if call.is_of_client() {
             self.of_client += 1;
@@ -106,10 +107,11 @@ impl Table {
     pub(super) fn remove(&mut self, id: &Id) -> Option<Call> {
         let call = self.calls.remove(id)?;
         self.order.remove(&(call.target, call.order));
-        if let Some(token) = &call.token
-            && self.tokens.get(token) == Some(id)
-        {
-            self.tokens.remove(token);
+        if let Some(token) = &call.token {
+            let token = (call.target, token.clone());
+            if self.tokens.get(&token) == Some(id) {
+                self.tokens.remove(&token);
+            }
         }
         if call.is_of_client() {
             self.of_client -= 1;
@@ -132,8 +134,15 @@ impl Table {
 
     /// The request of this target that has this progress token.
     pub(super) fn by_token(&self, target: TargetId, token: &Id) -> Option<&Call> {
-        let call = self.get(self.tokens.get(token)?)?;
-        (call.target == target).then_some(call)
+        self.get(self.tokens.get(&(target, token.clone()))?)
+    }
+
+    /// How many resources the client is about to follow.
+    pub(super) fn subscribing(&self) -> usize {
+        let calls = self.calls.values();
+        calls
+            .filter(|call| matches!(call.what, What::Subscribe(..)))
+            .count()
     }
 
     /// Whether a request of the client's at this target came on this channel.

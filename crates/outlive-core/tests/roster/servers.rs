@@ -47,6 +47,7 @@ pub fn server(at: usize, name: &str, offer: Option<Offer>) -> Entry {
         name: name.into(),
         prefix: None,
         filter: Default::default(),
+        eager: false,
         offer: offer.map(Arc::new),
     }
 }

@@ -1,9 +1,17 @@
-//! The router: one client before many servers.
+//! The router: one client before many servers. Random schedules of everything that can happen to it, and the rules one
+//! by one.
 
 mod isolation;
+#[path = "../support/known.rs"]
+mod known;
 mod lists;
 mod modern;
+#[path = "../support/random.rs"]
+mod random;
 mod rig;
 mod routes;
 #[cfg(feature = "search")]
 mod search;
+#[path = "../support/seeds.rs"]
+mod seeds;
+mod sim;
