@@ -33,6 +33,7 @@
 //! | [`byte_budget`] | how much of unfinished messages is in memory |
 //! | [`framer`] | the line that has not come whole |
 //! | [`meter`] | counts |
+//! | [`history`] | what happened lately, in slots of time |
 //!
 //! Data:
 //!
@@ -57,6 +58,7 @@ mod fingerprint;
 pub mod frame;
 pub mod framer;
 pub mod gateway;
+pub mod history;
 pub mod http_upstream;
 mod ledger;
 pub mod link;

@@ -4,14 +4,18 @@ use std::time::Duration;
 
 use crate::cause::{Cause, Reason};
 use crate::event::{Event, State};
+use crate::history::Window;
 use crate::switch::Sharing;
 use crate::time::Time;
 
 use super::server::Phase;
 use super::{Gateway, ServerId, TargetId, Urgency, Used};
 
-/// Losses that are remembered.
-pub const LOSSES: usize = 20;
+/// Losses of a target that are remembered.
+pub const LOSSES: usize = 5;
+
+/// Losses are counted in slots this long.
+pub const LOSS_SLOT: Duration = Duration::from_secs(60);
 
 /// How long a server that was given up tells about the next one. Not for ever: that one is started by a call, and
 /// whoever asks whether we are ready may send none before we are.
@@ -107,12 +111,15 @@ impl<S: Used> Gateway<S> {
             }
             Event::Lost { cause, .. } if cause.reason != Reason::Closing => {
                 server.standing.losses += 1;
-                self.losses.push_front(Loss {
+                let target = &mut self.targets[server.target.0];
+                target.lost += 1;
+                *target.lost_lately.at(now) += 1;
+                target.losses.push_front(Loss {
                     server: id,
                     at: now,
                     cause: cause.clone(),
                 });
-                self.losses.truncate(LOSSES);
+                target.losses.truncate(LOSSES);
             }
             _ => {}
         }
@@ -156,9 +163,16 @@ impl<S: Used> Gateway<S> {
         Some((cause, *since))
     }
 
-    /// The last losses, the latest first.
-    pub fn losses(&self) -> impl Iterator<Item = &Loss> {
-        self.losses.iter()
+    /// The last losses of a target, the latest first.
+    pub fn losses(&self, target: TargetId) -> impl Iterator<Item = &Loss> {
+        let target = self.targets.get(target.0);
+        target.into_iter().flat_map(|target| &target.losses)
+    }
+
+    /// How often servers of a target were lost: ever, and in the last slots of time.
+    pub fn lost(&self, target: TargetId) -> Option<(u64, &Window<u32>)> {
+        let target = self.targets.get(target.0)?;
+        Some((target.lost, &target.lost_lately))
     }
 
     /// A server is not waited for any more: if it is in trouble, that tells about the next.

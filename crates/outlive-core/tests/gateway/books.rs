@@ -134,6 +134,7 @@ seen!(
     closed_by_itself,
     died,
     restarted,
+    stopped_targets,
     shutdowns,
     over,
 );

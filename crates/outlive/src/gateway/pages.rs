@@ -204,7 +204,10 @@ impl Upstreams {
     fn write_losses(&self, page: &mut String) {
         page.push_str("<h2>Last losses</h2>\n");
         let now = self.now();
-        let losses: Vec<Loss> = self.lock().losses().cloned().collect();
+        let machine = self.lock();
+        let losses = self.target_ids().flat_map(|(id, _)| machine.losses(id));
+        let losses: Vec<Loss> = losses.cloned().collect();
+        drop(machine);
         if losses.is_empty() {
             page.push_str("<p>None.");
             return;
