@@ -29,11 +29,16 @@
 //! | `target` | where servers come from |
 //! | `upstream_session`, `usage` | one server and its clients |
 //! | `process` | signals |
-//! | `pages`, `metrics` | what is told about it: `/ready`, `/metrics`, `/` |
+//! | `pages`, `metrics` | what is told about it: `/ready`, `/metrics` |
+//! | `recent` | what is remembered of a target for people who look at it |
+//! | `report`, `page` | how its targets stand: `/status.json` for programs, `/` for people |
 
 mod metrics;
+mod page;
 mod pages;
 mod process;
+mod recent;
+mod report;
 mod route;
 mod target;
 #[cfg(test)]

@@ -10,6 +10,7 @@ use outlive_core::gateway::TargetLimits;
 use outlive_core::policy::Policy;
 use serde_json::Value;
 
+use super::recent::Recent;
 use super::upstream_session::GatewayDownstream;
 use crate::driver;
 use crate::http_client::{Remote, Sessions};
@@ -46,6 +47,8 @@ pub(super) struct Target {
     pub(super) limits: TargetLimits,
     /// What is said to modern clients goes here.
     pub(super) modern: OnceLock<Arc<ReplayBuffer>>,
+    /// What is remembered of it for people who look at it.
+    pub(super) recent: Arc<Recent>,
     /// Tools that have arguments which are repeated in headers, as far as lists of them went by.
     mirrored: Mutex<HashMap<String, Vec<Mirrored>>>,
 }
@@ -69,6 +72,7 @@ impl Target {
             policy,
             limits,
             modern: OnceLock::new(),
+            recent: Arc::new(Recent::new()),
             mirrored: Mutex::default(),
         }
     }
