@@ -42,15 +42,18 @@ impl Standing {
     }
 }
 
-/// A server was lost.
+/// A server was lost, once or several times in a row for the same reason: a server that cannot start must not push out
+/// what it died of before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// Which one.
+    /// Which one, the last time.
     pub server: ServerId,
-    /// When.
+    /// When, the last time.
     pub at: Time,
-    /// Why.
+    /// Why, with the last words of the last time.
     pub cause: Cause,
+    /// How often in a row.
+    pub times: u64,
 }
 
 /// Why a target is not ready.
@@ -114,10 +117,18 @@ impl<S: Used> Gateway<S> {
                 let target = &mut self.targets[server.target.0];
                 target.lost += 1;
                 *target.lost_lately.at(now) += 1;
+                let mut times = 1;
+                if let Some(last) = target.losses.front()
+                    && (&last.cause.reason, last.cause.phase) == (&cause.reason, cause.phase)
+                {
+                    times += last.times;
+                    target.losses.pop_front();
+                }
                 target.losses.push_front(Loss {
                     server: id,
                     at: now,
                     cause: cause.clone(),
+                    times,
                 });
                 target.losses.truncate(LOSSES);
             }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outlive_core::cause::{Phase, Reason};
+use outlive_core::cause::{Exit, Phase, Reason};
 use outlive_core::gateway::{
     Admission, GIVEN_UP, Gateway, LEGACY_MEMORY, LOSSES, MOST_STANDBY, NoServer, Opening, Order,
     STANDBY, ServerId, TargetId, TargetLimits, Unready, Urgency,
@@ -610,12 +610,21 @@ fn the_last_losses_are_remembered() {
     rig.gateway.observe(server, &lost(Reason::Closing), at(1));
     assert_eq!(rig.gateway.losses(T).count(), 0, "it was told to end");
     for n in 0..LOSSES as u64 + 5 {
-        rig.gateway.observe(server, &lost(Reason::Eof), at(n));
+        let reason = Reason::Exited(Exit::Code(n as i32));
+        rig.gateway.observe(server, &lost(reason), at(n));
     }
     let losses: Vec<Time> = rig.gateway.losses(T).map(|loss| loss.at).collect();
     assert_eq!((losses.len(), losses[0]), (LOSSES, at(LOSSES as u64 + 4)));
     let standing = rig.gateway.server(server).expect("a server").standing();
     assert_eq!(standing.losses, LOSSES as u64 + 5);
+    // Losing it again and again for one reason does not push out the others.
+    for n in 0..100 {
+        rig.gateway.observe(server, &lost(Reason::Eof), at(n));
+    }
+    let losses: Vec<_> = rig.gateway.losses(T).collect();
+    assert_eq!((losses[0].times, losses[0].at), (100, at(99)));
+    assert_eq!((losses[1].times, losses.len()), (1, LOSSES));
+    assert_eq!(losses[1].cause.kind(), "exited");
     assert_eq!(rig.gateway.losses(U).count(), 0, "it is another's");
 }
 

@@ -104,6 +104,8 @@ pub(super) struct LossReport {
     pub(super) instance: u64,
     pub(super) ago: Duration,
     pub(super) cause: Cause,
+    /// How often in a row.
+    pub(super) times: u64,
 }
 
 /// One of a target's servers.
@@ -201,6 +203,7 @@ impl Upstreams {
                     instance: loss.server.0,
                     ago: now - loss.at,
                     cause: loss.cause,
+                    times: loss.times,
                 })
                 .collect(),
             tools: target.recent.tools(),
@@ -297,7 +300,9 @@ fn well(seen: &[&Seen], now: Time) -> (Health, String) {
     };
     let sentence = match (times.len(), serving.len()) {
         (_, 1) => format!("Running for {longest}."),
-        (ready, all) => format!("{ready} of {all} instances in service, one for {longest}."),
+        (ready, all) => {
+            format!("{ready} of {all} instances in service, the longest for {longest}.")
+        }
     };
     (Health::Running, sentence)
 }
@@ -404,6 +409,7 @@ impl LossReport {
             "seconds_ago": self.ago.as_secs_f64(),
             "sentence": self.sentence(),
             "cause": self.cause.to_json(),
+            "times": self.times,
         })
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use outlive_core::history::Calls;
 
-use super::super::report::{Ends, Health, Instance, ServerReport, brief};
+use super::super::report::{Ends, Health, Instance, LossReport, ServerReport, brief};
 use super::sparkline::Sparkline;
 use super::{counted, escaped};
 
@@ -30,14 +30,19 @@ pub(super) fn write(page: &mut String, server: &ServerReport, may_act: bool) {
     page.push_str("</div>\n");
     let _ = writeln!(page, "<p class=sentence>{}</p>", escaped(&server.sentence));
     write_facts(page, server);
-    page.push_str("<dl class=figures>\n");
-    write_calls(page, server);
-    write_restarts(page, server);
-    page.push_str("</dl>\n");
+    if server.all_calls.ended == 0 && server.in_flight == 0 && server.restarts == 0 {
+        page.push_str("<p class=unknown>No calls in the last five minutes, and no restarts.</p>\n");
+    } else {
+        page.push_str("<dl class=figures>\n");
+        write_calls(page, server);
+        write_restarts(page, server);
+        page.push_str("</dl>\n");
+    }
     write_losses(page, server, &name);
+    page.push_str("<div class=folded>\n");
     write_tools(page, server, &name);
     write_instances(page, server, &name);
-    page.push_str("</article>\n");
+    page.push_str("</div>\n</article>\n");
 }
 
 fn word(health: Health) -> &'static str {
@@ -52,10 +57,11 @@ fn word(health: Health) -> &'static str {
 }
 
 fn write_facts(page: &mut String, server: &ServerReport) {
+    let label = escaped(&server.label);
     let _ = write!(
         page,
-        "<p class=facts><code>{}</code>",
-        escaped(&server.label)
+        "<p class=facts><code>{label}</code></p>\n<p class=facts><span>at {}</span>",
+        escaped(&server.path)
     );
     if let Some(software) = &server.software {
         let _ = write!(page, " <span>{}</span>", escaped(software));
@@ -63,7 +69,7 @@ fn write_facts(page: &mut String, server: &ServerReport) {
     if let Some(generation) = server.generation {
         let _ = write!(page, " <span>generation {generation}</span>");
     }
-    let _ = writeln!(page, " <span>at {}</span></p>", escaped(&server.path));
+    page.push_str("</p>\n");
 }
 
 fn write_calls(page: &mut String, server: &ServerReport) {
@@ -77,7 +83,7 @@ fn write_calls(page: &mut String, server: &ServerReport) {
     let told = format!("Calls in the last five minutes: {}", all.ended);
     let picture = Sparkline::new(&told).bars("calls", &ended, highest(&ended));
     let number = format!("{}<small>{} in flight</small>", all.ended, server.in_flight);
-    figure(page, "Calls", "5 min", &number, picture);
+    figure(page, "Calls", "last 5 min", &number, picture);
 
     let latency = |part: f64| {
         let quantile = |slot: &Option<Calls>| slot.as_ref()?.latency.quantile(part);
@@ -102,7 +108,7 @@ fn write_calls(page: &mut String, server: &ServerReport) {
         shown(0.5),
         shown(0.99)
     );
-    figure(page, "Latency", "5 min", &number, picture);
+    figure(page, "Latency", "last 5 min", &number, picture);
 
     let errors = count(|slot| slot.errors);
     let parts: Vec<f64> = errors
@@ -118,7 +124,7 @@ fn write_calls(page: &mut String, server: &ServerReport) {
     let picture = Sparkline::new(&told).bars("errors", &parts, 1.0);
     let rate = escaped(&rate);
     let number = format!("{rate}<small>{} of {}</small>", all.errors, all.ended);
-    figure(page, "Errors", "5 min", &number, picture);
+    figure(page, "Errors", "last 5 min", &number, picture);
 }
 
 fn write_restarts(page: &mut String, server: &ServerReport) {
@@ -132,7 +138,7 @@ fn write_restarts(page: &mut String, server: &ServerReport) {
     let told = format!("Restarts in the last hour: {sum}");
     let picture = Sparkline::new(&told).bars("restarts", &lately, highest(&lately).max(3.0));
     let number = format!("{sum}<small>{} in all</small>", server.restarts);
-    figure(page, "Restarts", "1 h", &number, picture);
+    figure(page, "Restarts", "last hour", &number, picture);
 }
 
 fn figure(page: &mut String, what: &str, window: &str, number: &str, picture: Sparkline) {
@@ -149,8 +155,8 @@ fn write_losses(page: &mut String, server: &ServerReport, name: &str) {
     };
     let _ = write!(
         page,
-        "<section class=words id='words-{name}'><h3>Last loss <small>{} ago</small></h3><p>{}</p>",
-        brief(last.ago),
+        "<section class=words id='words-{name}'><h3>Last loss, {}</h3><p>{}</p>",
+        when(last),
         escaped(&last.sentence())
     );
     write_words(page, &last.cause.stderr_tail);
@@ -162,15 +168,24 @@ fn write_losses(page: &mut String, server: &ServerReport, name: &str) {
         for loss in earlier {
             let _ = write!(
                 page,
-                "<p>{} <small>{} ago</small></p>",
+                "<p>{} <small>{}</small></p>",
                 escaped(&loss.sentence()),
-                brief(loss.ago)
+                when(loss)
             );
             write_words(page, &loss.cause.stderr_tail);
         }
         page.push_str("</details>");
     }
     page.push_str("</section>\n");
+}
+
+/// When a loss was, and how often.
+fn when(loss: &LossReport) -> String {
+    let ago = brief(loss.ago);
+    match loss.times {
+        1 => format!("{ago} ago"),
+        times => format!("{times} times in a row, {ago} ago"),
+    }
 }
 
 /// What a server last wrote to its standard error.
