@@ -15,7 +15,8 @@ export class Gateway {
     // While this file is there, no server starts.
     gateway.fault = join(gateway.folder, "fault");
     const server = [process.execPath, join(HERE, "server.mjs"), gateway.fault];
-    const words = ["serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--stderr", "capture", ...flags, "--", ...server];
+    const ours = ["--listen", "127.0.0.1:0", "--log-format", "json", "--stderr", "capture"];
+    const words = ["serve", ...ours, ...flags, "--", ...server];
     const env = { ...process.env, OUTLIVE_STATE_DIR: join(gateway.folder, "state") };
     gateway.child = spawn(OUTLIVE, words, { env, stdio: ["ignore", "ignore", "pipe"] });
     gateway.ended = new Promise((done) => gateway.child.once("exit", done));
@@ -66,7 +67,8 @@ export class Client {
   // The answer, which may come as an event.
   async request(method, params) {
     const { status, text } = await this.send({ id: ++this.ids, method, params });
-    const data = text.startsWith("{") ? text : text.split("\n").filter((it) => it.startsWith("data: {")).pop()?.slice(6);
+    const events = text.split("\n").filter((it) => it.startsWith("data: {"));
+    const data = text.startsWith("{") ? text : events.pop()?.slice(6);
     return { status, ...JSON.parse(data ?? "{}") };
   }
 

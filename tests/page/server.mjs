@@ -1,4 +1,4 @@
-// A small MCP server over stdio for the tests of the page: legacy revisions, and tools that answer, wait, fail and crash.
+// A small MCP server over stdio for the tests of the page: legacy revisions; tools that answer, wait, fail and crash.
 // While there is a file of the name it is given, it does not even start.
 import { existsSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -15,7 +15,7 @@ const tools = {
   pid: () => String(process.pid),
   sleep: ({ ms }) => new Promise((done) => setTimeout(done, ms, "slept")),
   fail: () => { throw new Error("it failed"); },
-  crash: ({ say, code }) => { process.stderr.write(`${say}\n`, () => process.exit(code)); return new Promise(() => {}); },
+  crash: ({ say, code }) => new Promise(() => process.stderr.write(`${say}\n`, () => process.exit(code))),
 };
 
 async function answer({ method, params }) {
@@ -38,5 +38,6 @@ for await (const line of createInterface({ input: process.stdin })) {
   const request = JSON.parse(line);
   if (request.id === undefined || !request.method) continue;
   const say = (rest) => process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", id: request.id, ...rest })}\n`);
-  answer(request).then((result) => say({ result }), (error) => say({ error: { code: -32000, message: error.message } }));
+  const fail = ({ message }) => say({ error: { code: -32000, message } });
+  answer(request).then((result) => say({ result }), fail);
 }

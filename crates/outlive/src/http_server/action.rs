@@ -6,7 +6,8 @@
 //! - `Origin`, which browsers send with every `POST`, must name the host that is asked, if it is there. Pages that
 //!   `--allow-origin` lets in may use servers; they may not restart them.
 //! - `Sec-Fetch-Site`, where there is one, must say the same.
-//! - `Outlive-Action` must repeat the action. A form cannot send it, and a page from elsewhere would have to ask before.
+//! - `Outlive-Action` must repeat the action. A form cannot send it, and a script from elsewhere would have to ask
+//!   before.
 //!
 //! With tokens, one must be shown, as a password or as a bearer's. Without, whoever asks must be on this machine: the
 //! listener is reached from nowhere else, and the name that is asked for must be one of this machine (FM-72).
@@ -81,8 +82,8 @@ impl AccessRules {
                 false => "a token",
             };
             let sentence = format!(
-                "Without a token, servers are restarted and stopped from this machine only, under the name localhost or \
-                 its address. Whoever runs this gateway can set one: {how}."
+                "Without a token, servers are restarted and stopped from this machine only, under the name localhost \
+                 or its address. Whoever runs this gateway can set one: {how}."
             );
             return Err(forbidden(&sentence));
         }

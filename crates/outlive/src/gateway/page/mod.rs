@@ -58,8 +58,8 @@ pub(super) fn document(report: &Report, meter: &Meter) -> String {
     write_requests(&mut page, meter);
     page.push_str(
         "</main>\n<footer><p id=live>Reload to see what has changed.</p><p id=said role=status></p>\n\
-         <p>For programs: <a href=status.json>status.json</a>, <a href=metrics>metrics</a>, <a href=ready>ready</a>.</p>\n\
-         </footer>\n</body>\n</html>\n",
+         <p>For programs: <a href=status.json>status.json</a>, <a href=metrics>metrics</a>, \
+         <a href=ready>ready</a>.</p>\n</footer>\n</body>\n</html>\n",
     );
     page
 }
