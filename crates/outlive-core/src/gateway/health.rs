@@ -169,9 +169,14 @@ impl<S: Used> Gateway<S> {
     /// Why the last server of a target was given up, and when, if that was not long ago and none has been in service
     /// since.
     pub fn given_up(&self, target: TargetId, now: Time) -> Option<(&Cause, Time)> {
+        let given_up = self.last_failure(target);
+        given_up.filter(|(_, since)| now - *since < GIVEN_UP)
+    }
+
+    /// The same, however long ago that was. For people: nobody has seen the target in service since.
+    pub fn last_failure(&self, target: TargetId) -> Option<(&Cause, Time)> {
         let given_up = self.targets.get(target.0)?.given_up.as_ref();
-        let (cause, since) = given_up.filter(|(_, since)| now - *since < GIVEN_UP)?;
-        Some((cause, *since))
+        given_up.map(|(cause, since)| (cause, *since))
     }
 
     /// The last losses of a target, the latest first.

@@ -574,12 +574,15 @@ fn a_server_that_was_given_up_tells_about_the_next_for_a_while() {
     assert_eq!(rig.readiness(true, last), Err("given_up"));
     assert_eq!(rig.gateway.given_up(T, last), Some((&cause(), at(5))));
     assert_eq!(rig.readiness(true, at(5) + GIVEN_UP), Ok(()));
+    assert_eq!(rig.gateway.last_failure(T), Some((&cause(), at(5))));
     assert_eq!(rig.gateway.given_up(U, at(5)), None);
+    assert_eq!(rig.gateway.last_failure(U), None);
     // The next one does better.
     let (_, next) = rig.client(T, at(6));
     rig.gateway.observe(next, &ready(), at(7));
     rig.gateway.ended(next, at(8));
     assert_eq!(rig.readiness(true, at(8)), Ok(()));
+    assert_eq!(rig.gateway.last_failure(T), None);
 }
 
 #[test]

@@ -167,14 +167,16 @@ impl Upstreams {
         stats: &ListenerStats,
     ) -> ServerReport {
         let now = self.now();
-        let (health, sentence) = health(target, readiness, seen, now);
         let machine = self.lock();
+        let failure = machine.last_failure(id);
+        let failure = failure.map(|(cause, since)| (cause.clone(), since));
         let losses: Vec<Loss> = machine.losses(id).cloned().collect();
         let lost = machine.lost(id).map(|(restarts, lately)| {
             let lately = lately.read(now).map(|count| count.copied().unwrap_or(0));
             (restarts, lately.collect::<Vec<u32>>())
         });
         drop(machine);
+        let (health, sentence) = health(target, readiness, seen, failure, now);
         let (restarts, restarts_lately) = lost.unwrap_or_default();
         let calls = target.recent.calls();
         let mut all_calls = Calls::default();
@@ -240,8 +242,10 @@ fn health(
     target: &Target,
     readiness: &Result<(), Unready>,
     seen: &[&Seen],
+    failure: Option<(Cause, Time)>,
     now: Time,
 ) -> (Health, String) {
+    let failure = failure.filter(|(cause, _)| cause.reason != Reason::Requested);
     let serving = || seen.iter().filter(|it| !it.is_stopping);
     let trouble = serving().find_map(|it| it.standing.trouble.as_ref());
     match (readiness, trouble) {
@@ -277,7 +281,14 @@ fn health(
                 format!("{what} {well} of {all} instances can be used."),
             )
         }
-        (Ok(()), None) => well(seen, now),
+        (Ok(()), None) => match failure.filter(|_| seen.is_empty()) {
+            // It would be tried again, so it is ready; but nobody has seen it work since.
+            Some((cause, since)) => {
+                let what = lost(&cause, now - since);
+                (Health::Down, format!("{what} The next call tries again."))
+            }
+            None => well(seen, now),
+        },
     }
 }
 

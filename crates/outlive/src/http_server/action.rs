@@ -42,10 +42,6 @@ impl Action {
 }
 
 /// There is no server of that name, but there are these.
-#[cfg_attr(
-    not(feature = "gateway"),
-    expect(dead_code, reason = "only a gateway has servers with names")
-)]
 pub(crate) struct NoSuchServer {
     pub(crate) names: Vec<String>,
 }

@@ -104,7 +104,7 @@ fn write_calls(page: &mut String, server: &ServerReport) {
     let picture = picture.line("p50", &p50, top);
     let shown = |part| escaped(&whole(part));
     let number = format!(
-        "{}<small>p50</small> {}<small>p99</small>",
+        "<span>{}<small>p50</small></span> <span>{}<small>p99</small></span>",
         shown(0.5),
         shown(0.99)
     );
@@ -225,11 +225,11 @@ fn write_instances(page: &mut String, server: &ServerReport, name: &str) {
         return;
     }
     let all = server.instances.len() + server.more_instances;
-    let _ = write!(
+    let _ = writeln!(
         page,
         "<details class=instances id='instances-{name}'><summary>{}</summary><div class=wide><table>\
          <tr><th class=number>#<th>for<th>client<th>state<th class=number>since<th class=number>in flight\
-         <th class=number>restarts<th class=number>last used<th>ends\n",
+         <th class=number>restarts<th class=number>last used<th>ends",
         counted(all as u64, "instance")
     );
     for it in &server.instances {
