@@ -35,6 +35,7 @@
 //! | [`framer`] | the line that has not come whole |
 //! | [`meter`] | counts |
 //! | `search`, with the feature of that name | the words of many tools, to find those that fit a task |
+//! | [`history`] | what happened lately, in slots of time |
 //!
 //! Data:
 //!
@@ -60,6 +61,7 @@ mod fingerprint;
 pub mod frame;
 pub mod framer;
 pub mod gateway;
+pub mod history;
 pub mod http_upstream;
 mod label;
 mod ledger;

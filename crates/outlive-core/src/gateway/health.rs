@@ -4,14 +4,18 @@ use std::time::Duration;
 
 use crate::cause::{Cause, Reason};
 use crate::event::{Event, State};
+use crate::history::Window;
 use crate::switch::Sharing;
 use crate::time::Time;
 
 use super::server::Phase;
 use super::{Gateway, ServerId, TargetId, Urgency, Used};
 
-/// Losses that are remembered.
-pub const LOSSES: usize = 20;
+/// Losses of a target that are remembered.
+pub const LOSSES: usize = 5;
+
+/// Losses are counted in slots this long.
+pub const LOSS_SLOT: Duration = Duration::from_secs(60);
 
 /// How long a server that was given up tells about the next one. Not for ever: that one is started by a call, and
 /// whoever asks whether we are ready may send none before we are.
@@ -38,15 +42,18 @@ impl Standing {
     }
 }
 
-/// A server was lost.
+/// A server was lost, once or several times in a row for the same reason: a server that cannot start must not push out
+/// what it died of before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// Which one.
+    /// Which one, the last time.
     pub server: ServerId,
-    /// When.
+    /// When, the last time.
     pub at: Time,
-    /// Why.
+    /// Why, with the last words of the last time.
     pub cause: Cause,
+    /// How often in a row.
+    pub times: u64,
 }
 
 /// Why a target is not ready.
@@ -107,12 +114,23 @@ impl<S: Used> Gateway<S> {
             }
             Event::Lost { cause, .. } if cause.reason != Reason::Closing => {
                 server.standing.losses += 1;
-                self.losses.push_front(Loss {
+                let target = &mut self.targets[server.target.0];
+                target.lost += 1;
+                *target.lost_lately.at(now) += 1;
+                let mut times = 1;
+                if let Some(last) = target.losses.front()
+                    && (&last.cause.reason, last.cause.phase) == (&cause.reason, cause.phase)
+                {
+                    times += last.times;
+                    target.losses.pop_front();
+                }
+                target.losses.push_front(Loss {
                     server: id,
                     at: now,
                     cause: cause.clone(),
+                    times,
                 });
-                self.losses.truncate(LOSSES);
+                target.losses.truncate(LOSSES);
             }
             _ => {}
         }
@@ -151,14 +169,26 @@ impl<S: Used> Gateway<S> {
     /// Why the last server of a target was given up, and when, if that was not long ago and none has been in service
     /// since.
     pub fn given_up(&self, target: TargetId, now: Time) -> Option<(&Cause, Time)> {
-        let given_up = self.targets.get(target.0)?.given_up.as_ref();
-        let (cause, since) = given_up.filter(|(_, since)| now - *since < GIVEN_UP)?;
-        Some((cause, *since))
+        let given_up = self.last_failure(target);
+        given_up.filter(|(_, since)| now - *since < GIVEN_UP)
     }
 
-    /// The last losses, the latest first.
-    pub fn losses(&self) -> impl Iterator<Item = &Loss> {
-        self.losses.iter()
+    /// The same, however long ago that was. For people: nobody has seen the target in service since.
+    pub fn last_failure(&self, target: TargetId) -> Option<(&Cause, Time)> {
+        let given_up = self.targets.get(target.0)?.given_up.as_ref();
+        given_up.map(|(cause, since)| (cause, *since))
+    }
+
+    /// The last losses of a target, the latest first.
+    pub fn losses(&self, target: TargetId) -> impl Iterator<Item = &Loss> {
+        let target = self.targets.get(target.0);
+        target.into_iter().flat_map(|target| &target.losses)
+    }
+
+    /// How often servers of a target were lost: ever, and in the last slots of time.
+    pub fn lost(&self, target: TargetId) -> Option<(u64, &Window<u32>)> {
+        let target = self.targets.get(target.0)?;
+        Some((target.lost, &target.lost_lately))
     }
 
     /// A server is not waited for any more: if it is in trouble, that tells about the next.

@@ -45,7 +45,7 @@
 //! | `member` | clients join and leave; requests are assigned |
 //! | `server` | one server, as far as the gateway has to know it |
 //! | `idle` | what is stopped when its time has come |
-//! | `health` | what has happened to servers; readiness |
+//! | `health` | what has happened to servers, lately and ever; readiness |
 
 mod admission;
 mod health;
@@ -60,7 +60,7 @@ use crate::switch::{Client, Sharing};
 use crate::time::Time;
 
 pub use admission::Admission;
-pub use health::{GIVEN_UP, LOSSES, Loss, Standing, Unready};
+pub use health::{GIVEN_UP, LOSS_SLOT, LOSSES, Loss, Standing, Unready};
 pub use idle::{LEGACY_MEMORY, STANDBY};
 pub use member::{MOST_STANDBY, NoServer, Opening};
 pub use server::{Server, Usage, Used};
@@ -106,7 +106,6 @@ pub struct Gateway<S> {
     queue: Queue,
     /// The number of the last server.
     numbers: u64,
-    losses: VecDeque<Loss>,
     /// When something may have to be stopped.
     next: Option<Time>,
     shutdown: Option<Urgency>,
@@ -123,7 +122,6 @@ impl<S: Used> Gateway<S> {
             members: BTreeMap::new(),
             queue: Queue::default(),
             numbers: 0,
-            losses: VecDeque::new(),
             next: None,
             shutdown: None,
             is_over: false,
@@ -166,6 +164,31 @@ impl<S: Used> Gateway<S> {
         let serving = self.servers.iter().filter(|(_, it)| !it.is_stopping());
         self.orders
             .extend(serving.map(|(id, _)| Order::Restart(*id)));
+    }
+
+    /// Puts new processes or connections under the sessions with all servers of a target. Tells how many.
+    pub fn restart_target(&mut self, target: TargetId) -> usize {
+        let serving = self.serving(target);
+        let restarts = serving.iter().copied().map(Order::Restart);
+        self.orders.extend(restarts);
+        serving.len()
+    }
+
+    /// Stops all servers of a target; what is in flight may finish. Tells how many. Whoever needs one next has one
+    /// started: this is no shutdown.
+    pub fn stop_target(&mut self, target: TargetId, now: Time) -> usize {
+        let serving = self.serving(target);
+        for id in &serving {
+            self.stop(*id, Urgency::Graceful, now);
+        }
+        serving.len()
+    }
+
+    /// The servers of a target that were not told to stop.
+    fn serving(&self, target: TargetId) -> Vec<ServerId> {
+        let servers = self.servers.iter();
+        let serving = servers.filter(|(_, it)| it.target == target && !it.is_stopping());
+        serving.map(|(id, _)| *id).collect()
     }
 
     /// Ends everything: the first time gracefully, the second time at once.
@@ -211,7 +234,7 @@ impl<S: Used> Gateway<S> {
             waiting: self.queue.len(),
             standby: self.servers.values().filter(|it| it.is_standby()).count(),
             assigned: self.targets.iter().map(Target::assigned).sum(),
-            losses: self.losses.len(),
+            losses: self.targets.iter().map(|it| it.losses.len()).sum(),
             orders: self.orders.len(),
         }
     }

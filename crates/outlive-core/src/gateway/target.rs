@@ -1,11 +1,13 @@
 //! The targets of a gateway: where servers come from, and how many there may be.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::cause::Cause;
+use crate::history::Window;
 use crate::time::Time;
 
-use super::ServerId;
+use super::{LOSS_SLOT, Loss, ServerId};
 
 /// A server is not stopped sooner after its last use.
 const SHORTEST_IDLE: Duration = Duration::from_millis(20);
@@ -52,6 +54,12 @@ pub(super) struct Target {
     pub(super) pool: Vec<ServerId>,
     /// The last server that was given up in trouble: why, and when that was.
     pub(super) given_up: Option<(Cause, Time)>,
+    /// Its last losses, the latest first.
+    pub(super) losses: VecDeque<Loss>,
+    /// When its servers were lost, lately.
+    pub(super) lost_lately: Window<u32>,
+    /// How often one of its servers was lost.
+    pub(super) lost: u64,
 }
 
 impl Target {
@@ -64,6 +72,9 @@ impl Target {
             shared: None,
             pool: Vec::new(),
             given_up: None,
+            losses: VecDeque::new(),
+            lost_lately: Window::new(LOSS_SLOT),
+            lost: 0,
         }
     }
 

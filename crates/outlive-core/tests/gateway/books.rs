@@ -139,6 +139,7 @@ seen!(
     closed_by_itself,
     died,
     restarted,
+    stopped_targets,
     shutdowns,
     over,
 );

@@ -155,7 +155,7 @@ impl World {
         if (sizes.servers, sizes.members, sizes.waiting) != known
             || sizes.standby != standby.count()
             || sizes.assigned != assigned.count()
-            || sizes.losses > LOSSES
+            || sizes.losses > LOSSES * self.limits.len()
             || sizes.orders > 0
         {
             return broken(8, format!("{sizes:?}, there are {known:?}"));

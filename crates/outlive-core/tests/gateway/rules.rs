@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use outlive_core::cause::{Phase, Reason};
+use outlive_core::cause::{Exit, Phase, Reason};
 use outlive_core::gateway::{
     Admission, GIVEN_UP, Gateway, LEGACY_MEMORY, LOSSES, MOST_STANDBY, NoServer, Opening, Order,
     STANDBY, ServerId, TargetId, TargetLimits, Unready, Urgency,
 };
+use outlive_core::history::SLOTS;
 use outlive_core::session_table::Principal;
 use outlive_core::switch::{Client, Sharing};
 use outlive_core::{Cause, Event, Generation, State, Time};
@@ -655,12 +656,15 @@ fn a_server_that_was_given_up_tells_about_the_next_for_a_while() {
     assert_eq!(rig.readiness(true, last), Err("given_up"));
     assert_eq!(rig.gateway.given_up(T, last), Some((&cause(), at(5))));
     assert_eq!(rig.readiness(true, at(5) + GIVEN_UP), Ok(()));
+    assert_eq!(rig.gateway.last_failure(T), Some((&cause(), at(5))));
     assert_eq!(rig.gateway.given_up(U, at(5)), None);
+    assert_eq!(rig.gateway.last_failure(U), None);
     // The next one does better.
     let (_, next) = rig.client(T, at(6));
     rig.gateway.observe(next, &ready(), at(7));
     rig.gateway.ended(next, at(8));
     assert_eq!(rig.readiness(true, at(8)), Ok(()));
+    assert_eq!(rig.gateway.last_failure(T), None);
 }
 
 #[test]
@@ -689,14 +693,46 @@ fn the_last_losses_are_remembered() {
         in_flight: 0,
     };
     rig.gateway.observe(server, &lost(Reason::Closing), at(1));
-    assert_eq!(rig.gateway.losses().count(), 0, "it was told to end");
+    assert_eq!(rig.gateway.losses(T).count(), 0, "it was told to end");
     for n in 0..LOSSES as u64 + 5 {
-        rig.gateway.observe(server, &lost(Reason::Eof), at(n));
+        let reason = Reason::Exited(Exit::Code(n as i32));
+        rig.gateway.observe(server, &lost(reason), at(n));
     }
-    let losses: Vec<Time> = rig.gateway.losses().map(|loss| loss.at).collect();
+    let losses: Vec<Time> = rig.gateway.losses(T).map(|loss| loss.at).collect();
     assert_eq!((losses.len(), losses[0]), (LOSSES, at(LOSSES as u64 + 4)));
     let standing = rig.gateway.server(server).expect("a server").standing();
     assert_eq!(standing.losses, LOSSES as u64 + 5);
+    // Losing it again and again for one reason does not push out the others.
+    for n in 0..100 {
+        rig.gateway.observe(server, &lost(Reason::Eof), at(n));
+    }
+    let losses: Vec<_> = rig.gateway.losses(T).collect();
+    assert_eq!((losses[0].times, losses[0].at), (100, at(99)));
+    assert_eq!((losses[1].times, losses.len()), (1, LOSSES));
+    assert_eq!(losses[1].cause.kind(), "exited");
+    assert_eq!(rig.gateway.losses(U).count(), 0, "it is another's");
+}
+
+#[test]
+fn losses_are_counted_by_target_and_by_the_minute() {
+    let mut rig = Rig::new(TargetLimits::default());
+    let (client, server) = rig.client(T, at(0));
+    let lost = Event::Lost {
+        generation: Generation::FIRST,
+        cause: cause(),
+        in_flight: 0,
+    };
+    for seconds in [1, 2, 100] {
+        rig.gateway.observe(server, &lost, at(seconds));
+    }
+    // What was counted stays when the server goes.
+    rig.gateway.leave(client, at(110));
+    rig.gateway.ended(server, at(111));
+    let (ever, lately) = rig.gateway.lost(T).expect("a target");
+    let lately: Vec<u32> = lately.read(at(130)).map(|it| *it.unwrap_or(&0)).collect();
+    assert_eq!((ever, &lately[SLOTS - 3..]), (3, &[2, 1, 0][..]));
+    assert_eq!(rig.gateway.lost(U).map(|(ever, _)| ever), Some(0));
+    assert!(rig.gateway.lost(TargetId(2)).is_none());
 }
 
 #[test]
@@ -737,6 +773,42 @@ fn a_restart_reaches_what_is_in_service() {
     assert_eq!(rig.orders(), graceful(stopping));
     rig.gateway.restart();
     assert_eq!(rig.orders(), [Order::Restart(serving)]);
+}
+
+#[test]
+fn a_restart_of_one_target_leaves_the_others_alone() {
+    let mut rig = Rig::new(TargetLimits::default());
+    let (client, stopping) = rig.client(T, at(0));
+    let (_, serving) = rig.client(T, at(0));
+    let pooled = rig.request(at(0));
+    rig.client(U, at(0));
+    rig.gateway.leave(client, at(0));
+    assert_eq!(rig.orders(), graceful(stopping));
+    assert_eq!(rig.gateway.restart_target(T), 2);
+    let restarts = [serving, pooled].map(Order::Restart);
+    assert_eq!(rig.orders(), restarts);
+    assert_eq!(rig.gateway.restart_target(TargetId(2)), 0);
+    assert_eq!(rig.orders(), []);
+}
+
+#[test]
+fn a_target_that_was_stopped_is_started_again_for_whoever_needs_it() {
+    let mut rig = Rig::new(TargetLimits::default());
+    let (client, dedicated) = rig.client(T, at(0));
+    let pooled = rig.request(at(0));
+    let (_, elsewhere) = rig.client(U, at(0));
+    assert_eq!(rig.gateway.stop_target(T, at(1)), 2);
+    let stops = [dedicated, pooled].map(|id| Order::Stop(id, Urgency::Graceful));
+    assert_eq!(rig.orders(), stops);
+    assert_eq!(rig.gateway.stop_target(T, at(1)), 0, "it was told before");
+    assert!(!rig.gateway.server(elsewhere).expect("it").is_stopping());
+    assert_eq!(rig.gateway.readiness(T, true, at(1)), Ok(()));
+    // Before the old ones have ended.
+    let next = rig.request(at(1));
+    assert!(next > pooled && rig.client(T, at(1)).1 > next);
+    rig.gateway.ended(dedicated, at(2));
+    rig.gateway.leave(client, at(2));
+    assert!(!rig.gateway.is_over());
 }
 
 #[test]

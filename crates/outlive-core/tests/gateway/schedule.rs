@@ -36,6 +36,10 @@ pub enum Step {
     /// Servers of the n-th target cannot be started any more, or can again.
     Obstruct(u8),
     Restart,
+    /// New processes for the n-th target.
+    RestartTarget(u8),
+    /// The servers of the n-th target are stopped.
+    StopTarget(u8),
     Shutdown,
     /// Time passes, in milliseconds.
     Wait(u32),
@@ -73,6 +77,8 @@ pub fn draw(dice: &mut Dice, steps: usize) -> Vec<Step> {
             87..=91 => Step::Wait(dice.below(3000) as u32),
             92..=93 => Step::Wait(dice.below(200_000) as u32),
             94..=97 => Step::Tick,
+            98 if flag => Step::StopTarget(n),
+            98 => Step::RestartTarget(n),
             _ => Step::Ask(0, flag),
         });
     }

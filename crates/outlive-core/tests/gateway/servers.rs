@@ -263,6 +263,7 @@ impl World {
         let limits = self.limits_of(it.target);
         let fits = match doing {
             Doing::Shutdown => true,
+            Doing::StopTarget(target) => it.target == target,
             _ if self.books.is_in_use(server) => false,
             Doing::Leave => it.sharing == Sharing::Dedicated && it.standby.is_none(),
             Doing::Ask => {

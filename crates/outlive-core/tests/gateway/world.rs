@@ -22,6 +22,7 @@ pub(super) enum Doing {
     Request(TargetId),
     Tick,
     Restart,
+    StopTarget(TargetId),
     Shutdown,
     Other,
 }
@@ -100,6 +101,16 @@ impl World {
             Step::Restart => {
                 self.gateway.restart();
                 self.carry_out(Doing::Restart)?;
+            }
+            Step::RestartTarget(n) => {
+                self.gateway.restart_target(self.target(n));
+                self.carry_out(Doing::Restart)?;
+            }
+            Step::StopTarget(n) => {
+                let target = self.target(n);
+                let told = self.gateway.stop_target(target, self.now);
+                self.seen.stopped_targets += usize::from(told > 0);
+                self.carry_out(Doing::StopTarget(target))?;
             }
             Step::Shutdown => self.shutdown()?,
             Step::Wait(ms) => self.wait_until(self.now + Duration::from_millis(ms.into()))?,

@@ -33,15 +33,20 @@
 //! | `outlet`, `leg` | the way from a server to a client, or to a router |
 //! | `catalogue`, `offer_files` | what servers offer, remembered |
 //! | `process`, `stdio` | a process of its own: signals, or one host on standard streams |
-//! | `pages`, `metrics` | what is told about it: `/ready`, `/metrics`, `/` |
+//! | `pages`, `metrics` | what is told about it: `/ready`, `/metrics` |
+//! | `recent` | what is remembered of a target for people who look at it |
+//! | `report`, `page` | how its targets stand: `/status.json` for programs, `/` for people |
 
 mod catalogue;
 mod leg;
 mod metrics;
 mod offer_files;
 mod outlet;
+mod page;
 mod pages;
 mod process;
+mod recent;
+mod report;
 mod route;
 mod router_rules;
 mod router_session;

@@ -108,7 +108,7 @@ impl Backend for Routes {
     }
 
     fn pages(&self) -> Option<&dyn Pages> {
-        Some(&*self.0)
+        Some(&self.0)
     }
 }
 

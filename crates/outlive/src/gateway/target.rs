@@ -12,6 +12,7 @@ use outlive_core::policy::Policy;
 use serde_json::Value;
 
 use super::offer_files;
+use super::recent::Recent;
 use super::unstartable::Unstartable;
 use super::upstream_session::GatewayDownstream;
 use crate::driver::{self, connector::Connections};
@@ -55,6 +56,8 @@ pub(super) struct Target {
     pub(super) limits: TargetLimits,
     /// What is said to modern clients goes here.
     pub(super) modern: OnceLock<Arc<ReplayBuffer>>,
+    /// What is remembered of it for people who look at it.
+    pub(super) recent: Arc<Recent>,
     /// Tools that have arguments which are repeated in headers, as far as lists of them went by.
     mirrored: Mutex<HashMap<String, Vec<Mirrored>>>,
 }
@@ -78,6 +81,7 @@ impl Target {
             policy,
             limits,
             modern: OnceLock::new(),
+            recent: Arc::new(Recent::new()),
             mirrored: Mutex::default(),
         }
     }

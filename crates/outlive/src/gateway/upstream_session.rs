@@ -24,6 +24,7 @@ use outlive_core::{
 use tokio::time::Sleep;
 
 use super::outlet::{Outlet, Woken};
+use super::recent::{Recent, RequestWatch};
 use super::upstreams::Upstreams;
 use super::usage::LiveUsage;
 use crate::client::mailbox::{self, Mailbox, Rank};
@@ -379,6 +380,7 @@ pub(super) struct GatewayDownstream {
     upstream: Arc<UpstreamSession>,
     target: TargetId,
     upstreams: Weak<Upstreams>,
+    recent: Arc<Recent>,
     /// Commands that were taken out of the mailbox and not yet carried out.
     commands: VecDeque<Command>,
     /// When there began to be a gateway: all servers of a client tell it the same time.
@@ -397,6 +399,7 @@ impl GatewayDownstream {
             upstream,
             target,
             upstreams: Arc::downgrade(upstreams),
+            recent: upstreams.targets[target.0].recent.clone(),
             commands: VecDeque::new(),
             clock: upstreams.clock,
             held_back: None,
@@ -479,11 +482,16 @@ impl Downstream for GatewayDownstream {
             session: Some(self.upstream.id.0),
             observer,
         };
-        watches.then(|| Arc::new(numbered()) as Arc<dyn request::Observer>)
+        Some(Arc::new(RequestWatch {
+            server: self.upstream.id,
+            recent: self.recent.clone(),
+            observer: watches.then(numbered),
+        }))
     }
 
     fn send(&mut self, message: Message) {
         let upstream = &self.upstream;
+        self.recent.learn(upstream.id, &message);
         if upstream.sharing == Sharing::Pooled
             && let Some(upstreams) = self.upstreams.upgrade()
         {
@@ -519,6 +527,10 @@ impl Downstream for GatewayDownstream {
                 let upstream = &self.upstream;
                 upstream.feed(&mut upstream.lock(), Input::Lost(*generation));
             }
+            Event::Connected {
+                server: Some(software),
+                ..
+            } => self.recent.name_software(software.to_string()),
             _ => {}
         }
         if let Some(upstreams) = self.upstreams.upgrade() {

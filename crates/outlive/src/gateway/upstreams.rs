@@ -311,6 +311,16 @@ impl Upstreams {
         self.change(|machine, _| machine.restart());
     }
 
+    /// Puts new servers under all sessions with servers of a target. Tells how many.
+    pub(super) fn restart_target(self: &Arc<Upstreams>, target: TargetId) -> usize {
+        self.change(|machine, _| machine.restart_target(target))
+    }
+
+    /// Stops all servers of a target; whoever needs one next has one started. Tells how many.
+    pub(super) fn stop_target(self: &Arc<Upstreams>, target: TargetId) -> usize {
+        self.change(|machine, now| machine.stop_target(target, now))
+    }
+
     /// Ends everything: the first time gracefully, the second time at once.
     pub(super) fn shutdown(self: &Arc<Upstreams>) {
         let routers = self.catalogue.iter().flat_map(|it| it.routers());

@@ -210,7 +210,7 @@ pub(crate) fn header(headers: &HeaderMap, name: impl AsHeaderName) -> Option<&st
     headers.get(name)?.to_str().ok()
 }
 
-fn without_port(authority: &str) -> &str {
+pub(super) fn without_port(authority: &str) -> &str {
     match authority.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !name.ends_with(':') => {
             name
@@ -224,7 +224,7 @@ fn address(name: &str) -> Option<IpAddr> {
     bare.unwrap_or(name).parse().ok()
 }
 
-fn is_local(name: &str) -> bool {
+pub(super) fn is_local(name: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || address(name).is_some_and(|ip| ip.is_loopback())
 }
 

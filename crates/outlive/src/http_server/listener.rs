@@ -60,7 +60,7 @@ pub(crate) struct HttpListener {
     /// Places for clients that only listen.
     pub(super) streams: Arc<Semaphore>,
     channels: AtomicU64,
-    tell: Tell,
+    pub(super) tell: Tell,
     /// When it was last told that there is no room.
     full_told: Mutex<Option<Instant>>,
 }

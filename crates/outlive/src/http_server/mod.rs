@@ -28,11 +28,13 @@
 //! | `request_metadata`, `mirrored` | the headers of a modern request against its body |
 //! | `session` | legacy clients |
 //! | `pages` | what is told about the server to those who watch it |
+//! | `action` | what they may have done to it, and who may |
 //! | `sse` | clients of 2024-11-05: a stream to read, an address to write to |
 //! | `replay_buffer`, `reader` | what is sent, kept and read |
 //! | `deadline` | how long an answer is waited for |
 
 mod access;
+mod action;
 mod arrival;
 mod body;
 mod cors;
@@ -63,6 +65,8 @@ use outlive_core::{Frame, Message};
 use tokio::sync::Notify;
 
 pub(crate) use access::AccessRules;
+#[cfg_attr(not(feature = "gateway"), expect(unused_imports))]
+pub(crate) use action::{Action, NoSuchServer};
 pub(crate) use arrival::Arrival;
 #[cfg(feature = "tower")]
 pub(crate) use body::Source;
@@ -74,7 +78,7 @@ pub(crate) use mirrored::{Mirrored, mirrored};
 #[cfg(feature = "gateway")]
 pub(crate) use mirrored::{is_marked, of_schema};
 #[cfg_attr(not(feature = "gateway"), expect(unused_imports))]
-pub(crate) use pages::{ListenerStats, Pages, Readiness, ServerUse};
+pub(crate) use pages::{Asset, ListenerStats, Pages, Readiness, ServerUse};
 #[cfg(all(test, feature = "gateway"))]
 pub(crate) use replay_buffer::Beginning;
 #[cfg(feature = "gateway")]

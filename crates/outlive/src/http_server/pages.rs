@@ -4,7 +4,8 @@
 //! they like; so they are open, and say nothing that is a secret: the kind of a cause, but no command
 //! line and no output of the server. Under a name that we do not know, or for a page from elsewhere, they say
 //! yes or no and nothing else: such a request may come from a page that has rebound its name to us (FM-72).
-//! `/metrics` and the page for people need the token, if there is one.
+//! `/metrics`, `/status.json` and the page for people need the token, if there is one; what is done from that page has
+//! rules of its own ([`action`]).
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use hyper::{Method, Request, StatusCode};
 use outlive_core::principal::Principal;
 use serde_json::{Value, json};
 
+use super::action::{self, Action, NoSuchServer};
 use super::body::Unread;
 use super::endpoint::Refused;
 use super::listener::HttpListener;
@@ -21,6 +23,8 @@ use super::reply::{self, Reply};
 
 /// The version of the format that `/metrics` is written in.
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+const JSON: &str = "application/json";
 
 /// Who can tell about a server.
 pub(crate) trait Pages: Send + Sync {
@@ -33,6 +37,22 @@ pub(crate) trait Pages: Send + Sync {
 
     /// A page for people.
     fn status(&self, stats: &ListenerStats) -> String;
+
+    /// The same for programs.
+    fn status_data(&self, stats: &ListenerStats) -> Value;
+
+    /// What the page loads from this path, if it does.
+    fn asset(&self, path: &str) -> Option<Asset>;
+
+    /// Does something to the server of this name. Tells what was done.
+    fn act(&self, name: &str, action: Action) -> Result<Value, NoSuchServer>;
+}
+
+/// A part of a page.
+pub(crate) struct Asset {
+    /// Its media type.
+    pub(crate) kind: &'static str,
+    pub(crate) text: &'static str,
 }
 
 /// Whether calls would be answered, and why not.
@@ -69,6 +89,10 @@ pub(crate) struct ListenerStats {
     pub(crate) streams: usize,
     /// By the numbers of their servers.
     pub(crate) server_uses: HashMap<u64, ServerUse>,
+    /// The paths of the endpoints, in their order.
+    pub(crate) paths: Vec<String>,
+    /// Whether servers may be restarted and stopped over HTTP.
+    pub(crate) may_act: bool,
 }
 
 impl HttpListener {
@@ -80,6 +104,8 @@ impl HttpListener {
             sessions_of: self.sessions.count_by_principal(),
             streams: limits.streams - self.streams.available_permits(),
             server_uses: self.sessions.server_uses(self.access.tokens.as_ref()),
+            paths: self.endpoints.iter().map(|it| it.path.clone()).collect(),
+            may_act: self.access.may_act(self.mounted),
         }
     }
 
@@ -93,9 +119,8 @@ impl HttpListener {
         if !is_look(request) {
             return Some(reply::only("GET"));
         }
-        let json = "application/json";
         Some(match asked {
-            "/health" => reply::page(StatusCode::OK, json, "{\"live\":true}\n".into()),
+            "/health" => reply::page(StatusCode::OK, JSON, "{\"live\":true}\n".into()),
             _ => {
                 let (headers, uri) = (request.headers(), request.uri());
                 let known = self.access.check_names(headers, uri).is_ok();
@@ -108,19 +133,26 @@ impl HttpListener {
                     true => StatusCode::OK,
                     false => StatusCode::SERVICE_UNAVAILABLE,
                 };
-                reply::page(status, json, format!("{data}\n"))
+                reply::page(status, JSON, format!("{data}\n"))
             }
         })
     }
 
-    /// The page that is asked for, if it is one of ours.
+    /// The page that is asked for, if it is one of ours; or what came of an action.
     pub(super) fn page(
         self: &Arc<HttpListener>,
         request: &Request<Unread>,
     ) -> Option<Refused<Reply>> {
         let pages = self.backend.pages()?;
         let asked = request.uri().path();
-        if !matches!(asked, "/" | "/metrics") || self.endpoint_at(asked).is_some() {
+        if self.endpoint_at(asked).is_some() {
+            return None;
+        }
+        if let Some((name, action)) = action::named(asked) {
+            return Some(self.act(pages, request, &name, action));
+        }
+        let asset = pages.asset(asked);
+        if asset.is_none() && !matches!(asked, "/" | "/status.json" | "/metrics") {
             return None;
         }
         if !is_look(request) {
@@ -129,12 +161,43 @@ impl HttpListener {
         if let Err(refusal) = self.access.authenticate_browser(request.headers()) {
             return Some(Err(refusal));
         }
-        let stats = self.stats();
-        let (kind, body) = match asked {
-            "/metrics" => (PROMETHEUS, pages.metrics(&stats)),
-            _ => ("text/html; charset=utf-8", pages.status(&stats)),
+        let (kind, body) = match (asked, asset) {
+            (_, Some(asset)) => (asset.kind, asset.text.to_owned()),
+            ("/metrics", _) => (PROMETHEUS, pages.metrics(&self.stats())),
+            ("/status.json", _) => (JSON, format!("{}\n", pages.status_data(&self.stats()))),
+            (_, _) => ("text/html; charset=utf-8", pages.status(&self.stats())),
         };
         Some(Ok(reply::page(StatusCode::OK, kind, body)))
+    }
+
+    /// Does something to a server, for whoever may have that done.
+    fn act(
+        &self,
+        pages: &dyn Pages,
+        request: &Request<Unread>,
+        name: &str,
+        action: Action,
+    ) -> Refused<Reply> {
+        if *request.method() != Method::POST {
+            return Ok(reply::only("POST"));
+        }
+        let headers = request.headers();
+        self.access.check_action(headers, action, self.mounted)?;
+        match pages.act(name, action) {
+            Ok(done) => {
+                let verb = action.as_str();
+                (self.tell)(&format!("{verb} of {name} was asked for over HTTP"));
+                Ok(reply::page(StatusCode::OK, JSON, format!("{done}\n")))
+            }
+            Err(NoSuchServer { names }) => {
+                let name: String = name.chars().take(100).collect();
+                let sentence = format!(
+                    "There is no server {name:?}; nothing was done. There is: {}.",
+                    names.join(", ")
+                );
+                Ok(reply::refusal(StatusCode::NOT_FOUND, sentence))
+            }
+        }
     }
 }
 

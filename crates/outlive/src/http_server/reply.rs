@@ -7,7 +7,7 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue,
-    RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    REFERRER_POLICY, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Response, StatusCode};
 use outlive_core::protocol::{code, header};
@@ -18,6 +18,10 @@ use super::reader::{Cut, Reader};
 pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static(header::SESSION_ID);
 pub(crate) const VERSION: HeaderName = HeaderName::from_static(header::PROTOCOL_VERSION);
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// What a page may do, whatever is in it: run our script, ask us, and show a picture that is part of it.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
+     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// A response.
 pub(crate) type Reply = Response<Content>;
@@ -87,9 +91,8 @@ pub(crate) fn page(status: StatusCode, kind: &'static str, body: String) -> Repl
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     let sniffing = HeaderValue::from_static("nosniff");
     headers.insert(X_CONTENT_TYPE_OPTIONS, sniffing);
-    // Nothing is loaded and nothing is run, whatever the page says.
-    let only = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'");
-    headers.insert(CONTENT_SECURITY_POLICY, only);
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     reply
 }
 

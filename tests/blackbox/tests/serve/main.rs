@@ -9,6 +9,7 @@ mod bodies;
 mod end;
 mod entry;
 mod gateway;
+mod page;
 mod places;
 #[path = "../rig/mod.rs"]
 #[allow(dead_code, unused_imports)] // The rig serves other tests too.
