@@ -27,6 +27,7 @@ mod status;
 mod terminal;
 mod units;
 mod variables;
+mod watch;
 mod wrap;
 
 use std::path::{Path, PathBuf};

@@ -55,7 +55,7 @@ pub fn log_folders() -> Vec<PathBuf> {
     folders
 }
 
-/// The folder for what servers offer, if there is a place for it. It is a cache: nothing is lost with it but time.
+/// The folder in which it is kept what servers offer: it can be made anew, so it is among what the system may clear.
 pub fn catalogue_folder() -> Option<PathBuf> {
     if let Some(folder) = variable(STATE_DIR) {
         return Some(folder.join("catalogue"));

@@ -3,10 +3,10 @@
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use clap::ArgMatches;
-use outlive::{Command, Ended, OrphanReaper, Remote, Run, Secrets, gateway};
+use outlive::gateway;
+use outlive::{Command, Ended, OrphanReaper, Remote, Run, Secrets};
 use outlive_core::Policy;
 
 use crate::eras::Eras;
@@ -14,10 +14,10 @@ use crate::instance::Instance;
 use crate::log::Log;
 use crate::remote::EraSetting;
 use crate::runtime::runtime;
-use crate::serve::{Watch, Watching};
 use crate::servers::Servers;
 use crate::settings::{LogLevel, Settings};
 use crate::variables;
+use crate::watch::{Watch, Watching};
 
 /// The breaker opened, and `--exit-on-failed` was given.
 pub const FAILED: u8 = 3;
@@ -51,7 +51,7 @@ pub fn run(settings: &Settings, given: &ArgMatches) -> Result<ExitCode, String> 
 
 /// Runs all servers of a file as one.
 fn run_servers(settings: &Settings, servers: &Servers) -> Result<ExitCode, String> {
-    let several = servers.gateway()?;
+    let several = servers.gateway(None)?;
     greet(settings);
     let mut named = settings.clone();
     named.name.get_or_insert_with(|| "servers".into());
@@ -65,20 +65,18 @@ fn run_servers(settings: &Settings, servers: &Servers) -> Result<ExitCode, Strin
             log.note(&note.sentence, note.name, note.data.clone());
         }
         let watch = Watch::new(log, settings.exit_on_failed);
-        let built = several.observer(Watching(watch.clone())).build();
-        let gateway = built.map_err(|error| error.to_string())?;
+        let gateway = several.observer(Watching(watch.clone())).build();
+        let gateway = gateway.map_err(|error| error.to_string())?;
         watch.set_gateway(gateway.clone());
         instance.set_gateway(gateway.clone());
         let running = async {
             gateway::run_stdio(&gateway).await?;
-            Ok(match watch.failed.load(Ordering::Acquire) {
+            Ok(match watch.has_failed() {
                 true => Ended::Failed,
                 false => Ended::Closed,
             })
         };
-        let ended = driven(&instance, running);
-        watch.log.finish();
-        ended
+        driven(&instance, running)
     };
     instance.ended(run())
 }

@@ -2,15 +2,12 @@
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use clap::ArgMatches;
 use outlive::gateway::{self, Builder};
-use outlive::{Gateway, Observer, OrphanReaper, Secrets};
+use outlive::{Gateway, OrphanReaper, Secrets};
 use outlive_core::cause::StartFailure;
-use outlive_core::request::{Request, Step};
-use outlive_core::{Event, State, Time};
 use serde_json::json;
 
 use crate::eras::Eras;
@@ -21,6 +18,7 @@ use crate::remote::EraSetting;
 use crate::run::{self, FAILED};
 use crate::runtime::gateway_runtime;
 use crate::servers::Servers;
+use crate::watch::{Watch, Watching};
 
 /// Descriptors that we would like to have: a client takes one, a server of its own three.
 const DESCRIPTORS: u64 = 1 << 16;
@@ -53,13 +51,13 @@ pub fn run(settings: &ServeSettings, given: &ArgMatches) -> Result<ExitCode, Str
     instance.ended(log.and_then(|log| served(settings, &address, None, build, log, &instance)))
 }
 
-/// Serves all servers of a file as one, and each at a path of its own.
+/// Serves all servers of a file at one address, and each at a path of its own.
 fn serve_all(
     settings: &ServeSettings,
     address: &str,
     servers: &Servers,
 ) -> Result<ExitCode, String> {
-    let several = servers.gateway()?;
+    let several = servers.gateway(settings.idle_stop.0)?;
     let build = |watching| {
         let built = several.observer(watching).build();
         built.map_err(|error| error.to_string())
@@ -122,7 +120,7 @@ fn served(
         .and_then(|runtime| runtime.block_on(instance.answering(serving)))
         .map_err(|error| format!("cannot listen at {address}: {error}"))?;
     watch.log.finish();
-    Ok(match watch.failed.load(Ordering::Acquire) {
+    Ok(match watch.has_failed() {
         true => ("a server kept failing", ExitCode::from(FAILED)),
         false => ("it was stopped by a signal", ExitCode::SUCCESS),
     })
@@ -149,27 +147,26 @@ fn announce(log: &Log, settings: &ServeSettings, local: SocketAddr) -> String {
     url
 }
 
-/// Says where clients find all servers and each of them, and gives back the address of all.
+/// Says where clients find the servers, and gives back the address of them all.
 fn announce_all(
     log: &Log,
     settings: &ServeSettings,
     local: SocketAddr,
     servers: &Servers,
 ) -> String {
-    let scheme = match settings.tls_cert {
-        Some(_) => "https",
-        None => "http",
-    };
+    let url = announce(log, settings, local);
     let names: Vec<&str> = servers.servers.iter().map(|it| &*it.segment).collect();
-    let url = format!("{scheme}://{local}{}", settings.path);
-    let sse = format!("{scheme}://{local}/sse");
-    let each = format!("{scheme}://{local}/NAME{}", settings.path);
+    let each = url.replacen(&settings.path, &format!("/NAME{}", settings.path), 1);
     let sentence = format!(
-        "listening: clients connect to {url} (old ones to {sse}), or for one server to {each}, where NAME is one of {}",
+        "there are {} servers; each alone is at {each}, where NAME is one of {}",
+        names.len(),
         names.join(", ")
     );
-    let data = json!({ "url": url, "sse": sse, "each": each, "servers": names });
-    log.note(&sentence, "listening", data);
+    log.note(
+        &sentence,
+        "servers",
+        json!({ "url": each, "servers": names }),
+    );
     url
 }
 
@@ -191,67 +188,5 @@ fn make_room() {
         limit.current = Some(most);
         // It may fail: then there is room for fewer clients.
         let _ = setrlimit(Resource::Nofile, limit);
-    }
-}
-
-/// Writes down what happens to the servers, and ends everything if one of them has failed and that was wanted.
-pub struct Watch {
-    pub log: Log,
-    exit_on_failed: bool,
-    pub failed: AtomicBool,
-    gateway: OnceLock<Gateway>,
-}
-
-impl Watch {
-    pub fn new(log: Log, exit_on_failed: bool) -> Arc<Watch> {
-        Arc::new(Watch {
-            log,
-            exit_on_failed,
-            failed: AtomicBool::new(false),
-            gateway: OnceLock::new(),
-        })
-    }
-
-    /// Watches this gateway from now on. It is set once.
-    pub fn set_gateway(&self, gateway: Gateway) {
-        let _ = self.gateway.set(gateway);
-    }
-}
-
-/// The gateway's part of it.
-pub struct Watching(pub Arc<Watch>);
-
-impl Observer for Watching {
-    fn began(&self, session: u64, target: Option<&str>) {
-        self.0.log.began(session, target);
-    }
-
-    fn event(&self, session: Option<u64>, now: Time, event: &Event) {
-        let watch = &self.0;
-        watch.log.event(session, now, event);
-        if watch.exit_on_failed
-            && matches!(event, Event::State(State::Failed { .. }))
-            && !watch.failed.swap(true, Ordering::AcqRel)
-            && let Some(gateway) = watch.gateway.get()
-        {
-            gateway.shutdown();
-        }
-    }
-
-    fn note(&self, sentence: &str) {
-        let data = json!({ "note": sentence });
-        self.0.log.note(sentence, "catalogue", data);
-    }
-
-    fn watches_requests(&self) -> bool {
-        self.0.log.watches_requests()
-    }
-
-    fn request(&self, session: Option<u64>, now: Time, request: Request<'_>, step: Step<'_>) {
-        self.0.log.request(session, now, request, step);
-    }
-
-    fn stderr(&self, session: Option<u64>, line: &str) {
-        self.0.log.stderr(session, line);
     }
 }

@@ -1,5 +1,6 @@
 //! Which tools, prompts and resources are shown.
 
+use outlive::gateway;
 use toml::Value;
 
 use super::suggestion;
@@ -32,6 +33,16 @@ impl Filter {
             }
         }
         Ok(filter)
+    }
+}
+
+impl Filter {
+    pub(super) fn for_gateway(&self) -> gateway::Filter {
+        let allow = self.allow.iter().flatten().map(String::as_str);
+        let deny = self.deny.iter().map(String::as_str);
+        // A gateway's list that is empty allows everything, this one nothing.
+        let nothing = self.allow.as_ref().is_some_and(Vec::is_empty);
+        gateway::Filter::new(allow, deny.chain(nothing.then_some("*")))
     }
 }
 
@@ -77,6 +88,20 @@ mod tests {
         ] {
             let why = filter(text).unwrap_err();
             assert!(why.contains(words), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_list_that_allows_nothing_shows_nothing() {
+        for (text, name, shown) in [
+            ("tools = {}", "a", true),
+            ("tools = { allow = [] }", "a", false),
+            ("tools = { allow = ['a*'] }", "ab", true),
+            ("tools = { allow = ['a*'] }", "b", false),
+            ("tools = { deny = ['a'] }", "a", false),
+        ] {
+            let filter = filter(text).unwrap().for_gateway();
+            assert_eq!(filter.admits(name), shown, "{text} {name}");
         }
     }
 

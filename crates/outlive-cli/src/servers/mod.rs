@@ -24,7 +24,6 @@
 
 mod entry;
 mod filter;
-mod gateway;
 mod general;
 mod here;
 mod names;
@@ -36,47 +35,42 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ArgMatches;
-use outlive::gateway::Builder;
-use outlive::{Command, Gateway, Remote, Secrets};
+use outlive::gateway::{self, Builder, RouterPolicy, Several};
+use outlive::{Command, Gateway, OrphanReaper, Remote, Secrets};
 use outlive_hosts::Format;
 use serde_json::{Value, json};
 
 use crate::config::nearest;
 use crate::listen::ServeSettings;
+use crate::places;
 use crate::remote::EraSetting;
 use crate::settings::Settings;
 
 pub use entry::source;
 pub use filter::Filter;
-pub use settings::{Expose, Prefix, ServersSettings};
+pub use settings::{Expose, Prefix, ServersSettings, Start};
 pub use views::View;
 
 use entry::Entry;
 use general::General;
 use own::Own;
-use settings::Start;
 
 pub use own::TABLES;
 
 /// Several servers, and how they are shown as one. This is everything that the file and the settings say; nothing of
 /// it is started yet.
 #[derive(Debug)]
-#[expect(dead_code, reason = "not everything is carried out yet")]
 pub struct Servers {
     /// Where they come from, for sentences.
     pub origin: String,
     /// The servers that are switched on, in the order of the file.
     pub servers: Vec<ServerSpec>,
-    /// The names of those that are switched off.
-    pub off: Vec<String>,
     /// How names of tools are made.
     pub naming: Naming,
     /// How tools are shown.
     pub expose: Expose,
     /// How long a list waits for servers that were never seen before.
     pub list_wait: Duration,
-    /// Whether servers are started before a call needs them.
-    pub eager: bool,
     /// Where is kept what servers offer.
     pub catalogue: Catalogue,
     /// Whether a tool is only shown as it was first seen.
@@ -94,6 +88,20 @@ pub struct Naming {
     pub prefix: Prefix,
     /// What stands behind the prefix.
     pub separator: String,
+}
+
+impl Naming {
+    fn for_gateway(&self) -> gateway::Naming {
+        gateway::Naming {
+            prefix: match self.prefix {
+                Prefix::Always => gateway::Prefix::Always,
+                Prefix::Conflict => gateway::Prefix::Conflict,
+                Prefix::Never => gateway::Prefix::Never,
+            },
+            separator: self.separator.as_str().into(),
+            ..gateway::Naming::default()
+        }
+    }
 }
 
 /// Where is kept what servers offer.
@@ -187,6 +195,36 @@ impl Servers {
         each.fold(Secrets::default(), Secrets::and)
     }
 
+    /// The gateway that has all of them, and shows them as one.
+    pub fn gateway(&self, idle_stop: Option<Duration>) -> Result<Several, String> {
+        if self.pin {
+            return Err("pin: not yet".into());
+        }
+        let mut router = RouterPolicy::default();
+        router.list_wait = self.list_wait;
+        router.idle_stop = idle_stop;
+        let mut several = Gateway::of(self.targets()?)
+            .naming(self.naming.for_gateway())
+            .expose(self.expose.for_gateway())
+            .router(router);
+        for view in &self.views {
+            several = several.view(view.name.as_str(), view.for_gateway(&self.servers)?);
+        }
+        let folder = match &self.catalogue {
+            Catalogue::Cache => places::catalogue_folder(),
+            Catalogue::Directory(folder) => Some(folder.clone()),
+            Catalogue::Nowhere => None,
+        };
+        if let Some(folder) = folder {
+            several = several.catalogue(folder);
+        }
+        Ok(match OrphanReaper::start() {
+            Ok(orphan_reaper) => several.orphan_reaper(orphan_reaper),
+            // Without one we go on as well as we can: it is only needed if we are killed.
+            Err(_) => several,
+        })
+    }
+
     /// What is served, for a person.
     pub fn label(&self) -> String {
         let names: Vec<&str> = self.servers.iter().map(|it| it.name.as_str()).collect();
@@ -214,12 +252,14 @@ impl ServerSpec {
             }
             Source::Nowhere(why) => Gateway::unstartable(why),
         };
-        let builder = match &self.prefix {
-            Some(prefix) => builder.prefix(prefix),
+        let mut builder = self.settings.share(builder.policy(policy));
+        builder = builder
+            .tools(self.tools.for_gateway())
+            .eager(self.settings.run.several.start == Start::Eager);
+        Ok(match &self.prefix {
+            Some(prefix) => builder.prefix(prefix.as_str()),
             None => builder,
-        };
-        let builder = builder.tools(self.tools.rule());
-        Ok(self.settings.share(builder.policy(policy)))
+        })
     }
 }
 
@@ -243,9 +283,6 @@ impl Reader<'_> {
         let origin = origin.map_or(String::new(), |path| path.display().to_string());
         own.join(&mut entries, &origin)?;
         let views = own.views(&entries)?;
-        if let Some(view) = views.iter().find(|it| it.token_file.is_some()) {
-            return Err(format!("[views.{}]: token-file: not yet", view.name));
-        }
         let (on, off): (Vec<Entry>, Vec<Entry>) =
             entries.into_iter().partition(|entry| entry.enabled);
         let off: Vec<String> = off.into_iter().map(|entry| entry.name).collect();
@@ -268,14 +305,12 @@ impl Reader<'_> {
         let servers = Servers {
             origin,
             servers: specs?,
-            off,
             naming: Naming {
                 prefix: several.prefix,
                 separator: several.separator.clone(),
             },
             expose: several.expose,
             list_wait: several.list_wait,
-            eager: several.start == Start::Eager,
             catalogue: match (&several.catalogue, several.no_catalogue) {
                 (Some(_), true) => {
                     return Err(

@@ -6,6 +6,8 @@ use std::time::Duration;
 use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
 
+use outlive::gateway;
+
 use crate::units::duration;
 
 /// Where several servers come from, and how they are shown as one.
@@ -26,7 +28,7 @@ pub struct ServersSettings {
         long,
         env = "OUTLIVE_PREFIX",
         value_enum,
-        default_value = "conflict",
+        default_value = "always",
         help_heading = "Several servers"
     )]
     pub prefix: Prefix,
@@ -111,6 +113,16 @@ pub enum Expose {
     Search,
     /// As a list, or as a search where the list would be long
     Auto,
+}
+
+impl Expose {
+    pub(super) fn for_gateway(self) -> gateway::Expose {
+        match self {
+            Expose::List => gateway::Expose::List,
+            Expose::Search => gateway::Expose::Search,
+            Expose::Auto => gateway::Expose::Auto,
+        }
+    }
 }
 
 /// When a server is started.

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use outlive::gateway;
 use toml::{Table, Value};
 
 use super::filter::{matches, strings};
-use super::{Filter, suggestion};
+use super::{Filter, ServerSpec, suggestion};
 
 /// The keys of a view.
 const KEYS: [&str; 5] = ["servers", "tools", "prompts", "resources", "token-file"];
@@ -63,6 +64,30 @@ impl View {
             }
         }
         Ok(view)
+    }
+}
+
+impl View {
+    pub(super) fn for_gateway(&self, servers: &[ServerSpec]) -> Result<gateway::View, String> {
+        if self.token_file.is_some() {
+            return Err(format!("[views.{}]: token-file: not yet", self.name));
+        }
+        // Servers are named as in the file here, and in a gateway as in addresses.
+        let is_in = |server: &&ServerSpec| match &self.servers {
+            Some(patterns) => patterns.iter().any(|it| matches(it, &server.name)),
+            None => true,
+        };
+        let segments = servers.iter().filter(is_in).map(|it| it.segment.clone());
+        let servers = Filter {
+            allow: Some(segments.collect()),
+            deny: Vec::new(),
+        };
+        Ok(gateway::View {
+            servers: servers.for_gateway(),
+            tools: self.tools.for_gateway(),
+            prompts: self.prompts.for_gateway(),
+            resources: self.resources.for_gateway(),
+        })
     }
 }
 

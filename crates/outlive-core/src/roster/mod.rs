@@ -70,6 +70,8 @@ pub struct Entry {
     pub prefix: Option<Box<str>>,
     /// Which of its tools there are.
     pub filter: ToolFilter,
+    /// It is started when a client comes, and not with the first message that needs it.
+    pub eager: bool,
     /// What it offers; `None` if nothing is known of it yet.
     pub offer: Option<Arc<Offer>>,
 }
@@ -79,6 +81,7 @@ pub struct Entry {
 struct Server {
     target: TargetId,
     name: Box<str>,
+    eager: bool,
     offer: Option<Arc<Offer>>,
 }
 
@@ -141,6 +144,7 @@ impl Roster {
             .map(|(_, entry)| Server {
                 target: entry.target,
                 name: entry.name.clone(),
+                eager: entry.eager,
                 offer: entry.offer.clone(),
             })
             .collect();
@@ -227,6 +231,12 @@ impl Roster {
         self.servers()
             .filter(|(_, _, known)| !known)
             .map(|(target, name, _)| (target, name))
+    }
+
+    /// The servers that are started when a client comes.
+    pub fn eager(&self) -> impl Iterator<Item = TargetId> + '_ {
+        let eager = self.servers.iter().filter(|server| server.eager);
+        eager.map(|server| server.target)
     }
 
     /// Whether a server is in the view.

@@ -156,11 +156,8 @@ impl Router {
 
     /// Reaches out for the servers that are to run before they are needed.
     pub(super) fn reach_eager(&mut self) {
-        if !self.policy.eager {
-            return;
-        }
-        let all: Vec<TargetId> = self.roster.servers().map(|(target, ..)| target).collect();
-        for target in all {
+        let eager: Vec<TargetId> = self.roster.eager().collect();
+        for target in eager {
             self.reach(target);
         }
     }

@@ -85,8 +85,6 @@ pub struct RouterPolicy {
     pub list_wait: Duration,
     /// Changes of lists that come within this time are told together (100 ms).
     pub announce_after: Duration,
-    /// Servers are started when the client comes, and not with the first message that needs them (no).
-    pub eager: bool,
     /// A leg that was not used for this long is closed (never).
     pub idle_stop: Option<Duration>,
     /// A server that was never seen and could not be started is tried again after this time, then twice as long each
@@ -103,7 +101,6 @@ impl Default for RouterPolicy {
         RouterPolicy {
             list_wait: Duration::from_secs(5),
             announce_after: Duration::from_millis(100),
-            eager: false,
             idle_stop: None,
             retry: Duration::from_secs(15),
             longest_retry: Duration::from_secs(300),

@@ -6,9 +6,9 @@ use frostem::{Algorithm, Stemmer};
 const MOST_WORD: usize = 64;
 
 /// Words of a task that say nothing about a tool: tools seldom speak of "my" or "which", so that such words would
-/// count as rare.
+/// count as rare. In order.
 #[rustfmt::skip]
-const FILLERS: &[&str] = &[
+pub(super) const FILLERS: &[&str] = &[
     "a", "about", "all", "am", "an", "and", "any", "are", "as", "at", "be", "been", "by", "can", "could", "d", "did",
     "do", "does", "for", "from", "had", "has", "have", "how", "i", "if", "in", "into", "is", "it", "its", "ll", "m",
     "may", "me", "my", "need", "of", "on", "or", "our", "please", "re", "s", "should", "so", "some", "t", "than",

@@ -53,6 +53,7 @@ impl Rig {
             name: (*name).into(),
             prefix: None,
             filter: ToolFilter::default(),
+            eager: false,
             offer: None,
         };
         let entries: Vec<Entry> = names.iter().enumerate().map(entry).collect();

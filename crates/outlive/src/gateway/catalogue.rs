@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use outlive_core::gateway::TargetId;
-use outlive_core::roster::{Entry, Naming, Offer, Prefix, Roster, View};
+use outlive_core::roster::{Entry, Expose, Naming, Offer, Prefix, Roster, View};
 
 use super::offer_files::OfferFiles;
 use super::router_session::RouterSession;
@@ -31,6 +31,8 @@ pub(super) struct Edition {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Showing {
     pub(super) naming: Naming,
+    /// How tools are shown.
+    pub(super) expose: Expose,
     /// The views beside the one that contains everything, by name.
     pub(super) views: Vec<(String, View)>,
     /// Targets that not all tools are shown of, also where they are alone. Each has a view of its own there.
@@ -177,7 +179,8 @@ fn rosters(entries: &[Entry], showing: &Showing) -> Vec<Arc<Roster>> {
     let everything = View::default();
     let views = showing.views.iter().map(|(_, view)| view);
     let all = std::iter::once(&everything).chain(views);
-    let all = all.map(|view| Roster::new(entries, &showing.naming, view));
+    let roster = |view| Roster::new(entries, &showing.naming, view);
+    let all = all.map(|view| showing.expose.apply(roster(view)));
     // What is alone keeps its names.
     let naming = Naming {
         prefix: Prefix::Never,

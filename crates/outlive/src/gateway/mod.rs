@@ -80,7 +80,7 @@ use route::Routes;
 use target::{Source, Target};
 use upstreams::Upstreams;
 
-pub use outlive_core::roster::{Filter, Naming, Prefix, View};
+pub use outlive_core::roster::{Expose, Filter, Naming, Prefix, View};
 pub use outlive_core::router::{RouterLimits, RouterPolicy};
 pub use outlive_core::switch::Sharing;
 pub use process::run;
@@ -259,6 +259,7 @@ pub struct Builder {
     policy: Policy,
     limits: TargetLimits,
     prefix: Option<String>,
+    eager: bool,
     tools: Filter,
     orphan_reaper: Option<OrphanReaper>,
     observer: Arc<dyn Observer>,
@@ -272,6 +273,7 @@ impl Builder {
             policy: Policy::default(),
             limits: TargetLimits::default(),
             prefix: None,
+            eager: false,
             tools: Filter::default(),
             orphan_reaper: None,
             observer: Arc::new(()),
@@ -314,6 +316,13 @@ impl Builder {
     #[must_use]
     pub fn idle_stop(mut self, after: Duration) -> Builder {
         self.limits.idle_stop = Some(after);
+        self
+    }
+
+    /// Starts a server of it when a client of several targets comes, and not with the first call that needs it.
+    #[must_use]
+    pub fn eager(mut self, eager: bool) -> Builder {
+        self.eager = eager;
         self
     }
 
@@ -365,6 +374,7 @@ impl Builder {
             name: name.into(),
             prefix: self.prefix.as_deref().map(Box::from),
             filter: self.tools.clone(),
+            eager: self.eager,
             offer: None,
         }
     }

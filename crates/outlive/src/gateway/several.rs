@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use outlive_core::gateway::TargetId;
-use outlive_core::roster::{Entry, Filter, Naming, View};
+use outlive_core::roster::{Entry, Expose, Filter, Naming, View};
 use outlive_core::router::RouterPolicy;
 
 use super::catalogue::{Catalogue, Showing};
@@ -47,6 +47,13 @@ impl Several {
     #[must_use]
     pub fn naming(mut self, naming: Naming) -> Several {
         self.showing.naming = naming;
+        self
+    }
+
+    /// How the tools of all servers are shown: in one list, or as two tools that find and call the others.
+    #[must_use]
+    pub fn expose(mut self, expose: Expose) -> Several {
+        self.showing.expose = expose;
         self
     }
 
