@@ -19,7 +19,7 @@ enum Machine {
     /// One legacy client.
     Session(Router),
     /// Everybody whose requests speak for themselves.
-    Modern(ModernRouter),
+    Modern(Box<ModernRouter>),
 }
 
 /// What happened.
@@ -60,7 +60,7 @@ impl Rules {
     }
 
     pub(super) fn of_requests(router: ModernRouter, edition: u64) -> Rules {
-        let machine = Machine::Modern(router);
+        let machine = Machine::Modern(Box::new(router));
         Rules { machine, edition }
     }
 

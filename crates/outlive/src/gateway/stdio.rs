@@ -429,10 +429,9 @@ impl InFlight {
         let size = message.bytes().len();
         match (message.kind(), message.id()) {
             (Kind::Request, Some(id)) => {
-                // One that is in flight already is refused.
-                if self.sizes.insert(id.clone(), size).is_none() {
-                    self.bytes += size;
-                }
+                // One that is in flight already is refused, and counts as before.
+                let before = self.sizes.insert(id.clone(), size);
+                self.bytes = self.bytes + size - before.unwrap_or(0);
             }
             (Kind::Notification, _) if message.is("notifications/cancelled") => {
                 if let Some(id) = message.request_id() {
