@@ -17,7 +17,7 @@ pub(super) struct Rules {
 
 enum Machine {
     /// One legacy client.
-    Session(Router),
+    Session(Box<Router>),
     /// Everybody whose requests speak for themselves.
     Modern(Box<ModernRouter>),
 }
@@ -55,7 +55,7 @@ pub(super) enum Order {
 
 impl Rules {
     pub(super) fn of_session(router: Router, edition: u64) -> Rules {
-        let machine = Machine::Session(router);
+        let machine = Machine::Session(Box::new(router));
         Rules { machine, edition }
     }
 
