@@ -533,7 +533,7 @@ fn check(seed: u64) -> Result<BTreeMap<&'static str, usize>, Broken> {
 
 fn holds(invariant: u8) {
     static BROKEN: OnceLock<BTreeMap<u8, String>> = OnceLock::new();
-    let broken = BROKEN.get_or_init(|| check_all("the router of modern clients", check, drop));
+    let broken = BROKEN.get_or_init(|| check_all("the router of modern clients", 5, check, drop));
     if let Some(story) = broken.get(&invariant) {
         panic!("{story}");
     }
