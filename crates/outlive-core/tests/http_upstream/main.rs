@@ -70,7 +70,7 @@ fn broken() -> &'static (BTreeMap<u8, String>, Seen) {
     static BROKEN: OnceLock<(BTreeMap<u8, String>, Seen)> = OnceLock::new();
     BROKEN.get_or_init(|| {
         let mut all = Seen::default();
-        let broken = check_all("links over HTTP", check, |seen| all.add(&seen));
+        let broken = check_all("links over HTTP", 1, check, |seen| all.add(&seen));
         println!("{all:?}");
         (broken, all)
     })

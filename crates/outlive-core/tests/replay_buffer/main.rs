@@ -72,7 +72,7 @@ fn check(seed: u64) -> Result<Seen, (u8, String)> {
 /// Runs all schedules, once, whichever test comes first; tells what broke, by invariant.
 fn broken() -> &'static BTreeMap<u8, String> {
     static BROKEN: OnceLock<BTreeMap<u8, String>> = OnceLock::new();
-    BROKEN.get_or_init(|| check_all("the replay buffer", check, drop))
+    BROKEN.get_or_init(|| check_all("the replay buffer", 1, check, drop))
 }
 
 fn holds(invariant: u8) {

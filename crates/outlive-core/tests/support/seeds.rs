@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use crate::random::number;
 
 /// Checks the schedules of all seeds: what broke, by invariant, and what the schedules have come across.
-/// `OUTLIVE_SCHEDULES` is how many there are, `OUTLIVE_FIRST_SEED` where they begin.
+/// `OUTLIVE_SCHEDULES` is how many there are, of which a world that takes its time runs one in `share`;
+/// `OUTLIVE_FIRST_SEED` is where they begin.
 pub fn check_all<S>(
     world: &str,
+    share: u64,
     check: impl Fn(u64) -> Result<S, (u8, String)>,
     mut see: impl FnMut(S),
 ) -> BTreeMap<u8, String> {
-    let schedules = number("OUTLIVE_SCHEDULES").unwrap_or(20_000);
+    let schedules = number("OUTLIVE_SCHEDULES").unwrap_or(20_000) / share;
     let from = number("OUTLIVE_FIRST_SEED").unwrap_or(0);
     let mut broken = BTreeMap::new();
     for seed in from..from + schedules {

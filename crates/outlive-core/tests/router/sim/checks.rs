@@ -209,7 +209,7 @@ impl World {
             }
         }
         for list in List::ALL {
-            self.list(list as u8, false)?;
+            self.list([0, 3, 4, 5][list as usize], false)?;
         }
         self.end_wait()
     }

@@ -232,7 +232,7 @@ impl World {
         if self.gone {
             return Ok(());
         }
-        let list = List::ALL[list as usize % 4];
+        let list = List::ALL[[0, 0, 0, 1, 2, 3][list as usize % 6]];
         let cursor = self.cursors[list as usize].clone().filter(|_| more);
         let params = match cursor {
             Some(cursor) => json!({"cursor": cursor}),

@@ -299,6 +299,10 @@ impl World {
                     self.tasks
                         .push((task.to_owned(), target, owed.token.clone()));
                     self.seen.tasks += 1;
+                    for at in 0..self.owed.len() {
+                        let may = self.meaning(self.owed[at].method, &self.owed[at].params);
+                        self.owed[at].may.extend(may);
+                    }
                 }
                 Ok(())
             }

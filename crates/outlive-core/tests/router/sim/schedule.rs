@@ -60,7 +60,7 @@ pub fn draw(dice: &mut Dice, steps: usize) -> Vec<Step> {
         let (a, b, c, d) = (n(), n(), n(), n());
         schedule.push(match dice.below(100) {
             0..=17 => Step::Request(a, b, c, d),
-            18..=25 => Step::List(a, b % 2 == 0),
+            18..=25 => Step::List(a, b % 3 > 0),
             26..=27 => Step::Batch(a, b),
             28..=32 => Step::Cancel(a, b % 4 > 0),
             33..=36 => Step::Reply(a, b),

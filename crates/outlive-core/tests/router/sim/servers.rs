@@ -82,9 +82,10 @@ impl World {
                     let declared = !names::capabilities(it.lacks)[list.capability()].is_null();
                     let emptied =
                         declared && places.is_empty() && known.is_some_and(|it| !it.is_empty());
+                    let first = it.empty[at].is_none() || it.doubtful[at];
                     it.empty[at] = places.is_empty().then(|| it.empty[at].unwrap_or(now));
                     it.doubtful[at] =
-                        emptied && it.empty[at].is_some_and(|since| now < since + DOUBT);
+                        emptied && first && it.empty[at].is_some_and(|since| now < since + DOUBT);
                     self.seen.emptied += usize::from(emptied);
                 }
                 page(server, list, places, it.paged, &got.params["cursor"])
@@ -160,7 +161,10 @@ impl World {
         let others = || (0..self.servers.len()).filter(|it| *it != server);
         let theirs: Vec<&Got> = others().flat_map(|it| &self.servers[it].pending).collect();
         let theirs = m.checked_rem(theirs.len()).map(|at| theirs[at].clone());
-        let own = &self.servers[server].past;
+        let it = &self.servers[server];
+        // Ids like ours may be in use again.
+        let free = |got: &&Got| it.pending.iter().all(|other| other.id != got.id);
+        let own: Vec<&Got> = it.past.iter().filter(free).collect();
         let own = m.checked_rem(own.len()).map(|at| own[at].clone());
         let result = json!({"secret": "lie", "by": server});
         let answer = |id: &Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
