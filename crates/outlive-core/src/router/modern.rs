@@ -522,7 +522,7 @@ impl ModernRouter {
 fn legacy_meta(message: &Message) -> Vec<u8> {
     let meta = message.meta().unwrap_or(b"{}");
     let mut meta: Map<String, Value> = serde_json::from_slice(meta).unwrap_or_default();
-    meta.retain(|key, _| !key.starts_with("io.modelcontextprotocol/"));
+    meta.retain(|key, _| !key.starts_with(meta::PREFIX));
     Value::Object(meta).to_string().into_bytes()
 }
 

@@ -89,6 +89,7 @@ impl World {
                 name: name.into(),
                 prefix: None,
                 filter: ToolFilter::default(),
+                eager: false,
                 offer: known.then(|| Arc::new(offer(&["x"]))),
             });
         }
