@@ -297,7 +297,7 @@ impl World {
             json!({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32600, "message": "no", "data": data}})
         };
         let says = |message: &Value| Message::read(message.to_string().into()).expect("a message");
-        if how % 4 == 0 {
+        if how.is_multiple_of(4) {
             let params = json!({"progressToken": request["params"]["_meta"]["progressToken"], "progress": 1});
             let progress =
                 json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});

@@ -299,7 +299,7 @@ impl World {
     }
 
     pub fn reply(&mut self, n: u8, how: u8) -> Result<(), Broken> {
-        let Some((server, at)) = self.asked(n).filter(|_| how % 4 > 0) else {
+        let Some((server, at)) = self.asked(n).filter(|_| !how.is_multiple_of(4)) else {
             return self.notify(&json!({"jsonrpc": "2.0", "id": "nobody", "result": {}}));
         };
         if self.gone {

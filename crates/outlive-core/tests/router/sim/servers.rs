@@ -139,7 +139,7 @@ impl World {
         }
         let error = json!({"code": -31002, "message": "no", "data": data});
         // A page that is not one is an error as well.
-        let answer = match List::of_method(&got.method).is_some() && m % 2 == 0 {
+        let answer = match List::of_method(&got.method).is_some() && m.is_multiple_of(2) {
             true => {
                 json!({"jsonrpc": "2.0", "id": got.id, "result": {"secret": got.secret(), "by": server}})
             }
@@ -206,7 +206,7 @@ impl World {
                 let theirs = theirs
                     .flat_map(|it| [Some(it.id.clone()), it.asked.clone()])
                     .flatten();
-                let Some(id) = theirs.filter(|id| !mine.contains(id)).last() else {
+                let Some(id) = theirs.filter(|id| !mine.contains(id)).next_back() else {
                     return Ok(());
                 };
                 let params = json!({"requestId": id, "reason": "lie"});
@@ -335,7 +335,7 @@ impl World {
     /// A task goes on after its request was answered.
     fn task_progress(&mut self, server: usize) -> Result<(), Broken> {
         let tasks = self.tasks.iter().filter(|it| it.1 == TargetId(server));
-        let token = tasks.filter_map(|it| it.2.clone()).last();
+        let token = tasks.filter_map(|it| it.2.clone()).next_back();
         let there = matches!(self.servers[server].leg, Leg::Shaking | Leg::Ready);
         let (Some(token), true, false) = (token, there, self.gone) else {
             return Ok(());
