@@ -7,7 +7,8 @@
 //! `--start-delay 200ms` makes it slow to start, as servers in real life are. `--call-delay 200ms` makes the tool slow:
 //! any number of calls can be waiting. With `--modern` it answers `server/discover` and needs no handshake
 //! (2026-07-28); without, it has never heard of that. With `--tools 50` there are 49 more in its list, each as large as
-//! those of real servers are; all of them echo. `--name` is its name, which tells commands apart.
+//! those of real servers are; all of them echo. `--name` is its name, which tells commands apart; with
+//! `--own-names` the names of its tools begin with that.
 
 #![forbid(unsafe_code)]
 
@@ -35,11 +36,13 @@ fn main() -> io::Result<()> {
         modern,
         tools,
         name,
+        own_names,
     } = Options::read();
+    let prefix = if own_names { &name } else { "" };
     let about = About {
         modern,
         initialized: initialized(&name),
-        tools: listed(tools),
+        tools: listed(tools, prefix),
     };
     thread::sleep(start_delay);
     let mut input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
@@ -91,6 +94,7 @@ struct Options {
     modern: bool,
     tools: usize,
     name: String,
+    own_names: bool,
 }
 
 /// What it says of itself.
@@ -110,15 +114,15 @@ fn initialized(name: &str) -> Vec<u8> {
     result.into_bytes()
 }
 
-fn listed(count: usize) -> Vec<u8> {
-    let mut tools = String::from(
-        "[{\"name\":\"echo\",\"description\":\"Returns its argument.\",\
-         \"inputSchema\":{\"type\":\"object\",\"properties\":{\"text\":{\"type\":\"string\"}},\
-         \"required\":[\"text\"]}}",
+fn listed(count: usize, prefix: &str) -> Vec<u8> {
+    let mut tools = format!(
+        "[{{\"name\":\"{prefix}echo\",\"description\":\"Returns its argument.\",\
+         \"inputSchema\":{{\"type\":\"object\",\"properties\":{{\"text\":{{\"type\":\"string\"}}}},\
+         \"required\":[\"text\"]}}}}"
     );
     for number in 1..count {
         tools += &format!(
-            ",{{\"name\":\"echo_{number:04}\",\"description\":\"Returns its argument as it was given, byte for byte, \
+            ",{{\"name\":\"{prefix}echo_{number:04}\",\"description\":\"Returns its argument as it was given, byte for byte, \
              and ignores whatever else it is told.\",\"inputSchema\":{{\"type\":\"object\",\"properties\":{{\
              \"text\":{{\"type\":\"string\",\"description\":\"What is to be returned\"}},\"limit\":{{\
              \"type\":\"integer\",\"minimum\":1,\"description\":\"How much of it\"}}}},\"required\":[\"text\"]}}}}"
@@ -135,6 +139,7 @@ impl Options {
             modern: false,
             tools: 1,
             name: "echo".into(),
+            own_names: false,
         };
         let mut words = env::args().skip(1);
         while let Some(word) = words.next() {
@@ -150,12 +155,13 @@ impl Options {
                     let count = words.next().and_then(|count| count.parse().ok());
                     count.map(|count| options.tools = count)
                 }
+                "--own-names" => Some(true).map(|yes| options.own_names = yes),
                 "--modern" => Some(true).map(|yes| options.modern = yes),
                 _ => None,
             };
             if known.is_none() {
                 eprintln!(
-                    "usage: echo [--start-delay Nms] [--call-delay Nms] [--modern] [--tools N] [--name NAME]"
+                    "usage: echo [--start-delay Nms] [--call-delay Nms] [--modern] [--tools N] [--name NAME] [--own-names]"
                 );
                 exit(1);
             }

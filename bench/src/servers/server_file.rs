@@ -46,6 +46,8 @@ impl ServerFile {
                 json,
                 "{separator}\n  \"{name}\": {{ \"command\": {echo:?}, \"args\": {arguments} }}"
             );
+            // mcp-hub wants names that differ and adds nothing to them.
+            let arguments = arguments.replace(']', r#", "--own-names"]"#);
             let _ = write!(
                 toml,
                 "[servers.{name}]\ncommand = {echo:?}\nargs = {arguments}\n\n"
