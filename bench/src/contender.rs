@@ -6,6 +6,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::traffic::ECHO;
+
 /// What a contender is to the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -32,6 +34,8 @@ pub struct Contender {
     pub role: Role,
     /// The command and its arguments.
     pub command: Vec<OsString>,
+    /// How the echo tool is called there.
+    pub tool: &'static str,
     /// Variables set for it.
     pub variables: Vec<(&'static str, &'static str)>,
 }
@@ -181,6 +185,7 @@ fn contender(name: impl Into<String>, role: Role, command: Vec<OsString>) -> Con
         name: name.into(),
         role,
         command,
+        tool: ECHO,
         variables: Vec::new(),
     }
 }

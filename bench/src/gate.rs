@@ -1,5 +1,6 @@
 //! The regression gate: outlive against the bare relay, the library against rmcp, and our server over HTTP against
-//! rmcp's, each in the same run; and crowds before `outlive serve`, which are to leave nothing behind.
+//! rmcp's, each in the same run; calls through the router against those without; and crowds before `outlive serve`,
+//! which are to leave nothing behind.
 //!
 //! The bounds lie below what was seen on a machine with four times more work than processors: what misses them has
 //! become slower. A miss is still given two more chances, since a machine can be busy in just the wrong moments; a real
@@ -14,6 +15,7 @@ use crate::http;
 use crate::library::{self, Library};
 use crate::load::{self, Load};
 use crate::matrix::{Cell, Effort, Matrix};
+use crate::servers;
 use crate::target::{self, Margin, Target};
 
 /// Seen: round trip 0.43 on a machine at rest to 1.11 with five times more work than processors, small 1.15 to 0.40,
@@ -35,6 +37,17 @@ const LIBRARY_MARGIN: library::Margin = library::Margin {
 
 /// Seen: 1.33 to 1.95 of rmcp's throughput.
 const HTTP_MARGIN: f64 = 0.8;
+
+/// Seen: TODO
+const ROUTER_MARGIN: servers::Margin = servers::Margin {
+    call: 1.6,
+    stdio_call: 2.5,
+    idle_server: 100.0,
+    // Asked by `bench servers` only.
+    start: f64::INFINITY,
+    start_of_peers: f64::INFINITY,
+    growth: f64::INFINITY,
+};
 
 const CELLS: [Cell; 3] = [
     Cell {
@@ -66,6 +79,9 @@ pub fn run(programs: &Programs) -> io::Result<Vec<Target>> {
     let restarts = endurance::restarts(programs, 100)?;
     targets.push(target::no_leak("100 restarts", &restarts));
     targets.extend(with_chances(|| http_speed(programs))?);
+    targets.extend(with_chances(|| {
+        servers::gate(programs, &ROUTER_MARGIN, EFFORT)
+    })?);
     targets.extend(Load::measure(programs, &load::FEW, |_| {})?.targets());
     Ok(targets)
 }

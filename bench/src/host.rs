@@ -46,7 +46,7 @@ impl Host {
     pub fn start(contender: &Contender, scratch: &Path) -> io::Result<Host> {
         let errors = scratch.join(format!("{}.stderr", contender.name.replace(' ', "-")));
         let host = Host::spawn(contender, Stdio::from(File::create(&errors)?));
-        host.and_then(|mut host| host.shake_hands().map(|()| host))
+        host.and_then(|mut host| host.shake_hands(contender.tool).map(|()| host))
             .map_err(|error| {
                 let said = fs::read_to_string(&errors).unwrap_or_default();
                 io::Error::other(format!("{} did not start: {error}\n{said}", contender.name))
@@ -91,11 +91,11 @@ impl Host {
     }
 
     /// `initialize`, `initialized`, and the tool list that a host always asks for.
-    pub fn shake_hands(&mut self) -> io::Result<()> {
+    pub fn shake_hands(&mut self, tool: &str) -> io::Result<()> {
         self.initialize()?;
         let tools = self.request("tools/list", "{}")?;
-        if !tools.contains("\"echo\"") {
-            return Err(io::Error::other(format!("no tool named echo: {tools}")));
+        if !tools.contains(&format!("\"{tool}\"")) {
+            return Err(io::Error::other(format!("no tool named {tool}: {tools}")));
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 //! bench library [--quick] [--check] [--docs DIR]
 //! bench http [--quick] [--check] [--peers DIR] [--docs DIR]
 //! bench load [--quick] [--check] [--docs DIR]
+//! bench servers [--quick] [--check] [--peers DIR] [--docs DIR]
 //! bench gate
 //! bench drive BYTES IN_FLIGHT SECONDS COMMAND...
 //! bench post legacy|modern BYTES IN_FLIGHT SECONDS COMMAND...
@@ -17,8 +18,8 @@
 //!
 //! If `OUTLIVE_EARLIER` names the program of an earlier version, that takes part in the same run.
 //!
-//! The third compares over HTTP; see [`http`]. The fourth sends crowds; see [`load`]. The fifth is the short gate of
-//! the test suite; see [`gate`]. The last two keep one command busy, for a profiler to look at; a command that serves
+//! The third compares over HTTP; see [`http`]. The fourth sends crowds; see [`load`]. The fifth puts many servers behind
+//! one address; see [`servers`]. The sixth is the short gate of the test suite; see [`gate`]. The last two keep one command busy, for a profiler to look at; a command that serves
 //! HTTP has the word `PORT` in place of its port.
 
 #![forbid(unsafe_code)]
@@ -38,6 +39,7 @@ use library::Library;
 use load::Load;
 use matrix::{Cell, Effort, Matrix};
 use report::Endurance;
+use servers::Servers;
 use target::{Margin, Target};
 use traffic::Batch;
 
@@ -52,10 +54,11 @@ mod matrix;
 mod picture;
 mod process;
 mod report;
+mod servers;
 mod target;
 mod traffic;
 
-const USAGE: &str = "usage: bench [library|http|load] [--quick] [--check] [--peers DIR] [--docs DIR]\n       \
+const USAGE: &str = "usage: bench [library|http|load|servers] [--quick] [--check] [--peers DIR] [--docs DIR]\n       \
     bench gate";
 
 /// What outlive promises against the bare relay.
@@ -88,6 +91,16 @@ const BRIDGE_PROMISE: f64 = 3.0;
 /// How many times the throughput of any other server over HTTP ours promises.
 const SERVER_PROMISE: f64 = 1.0;
 
+/// What a router promises: beside outlive before one server, and beside peers before as many.
+const ROUTER_PROMISE: servers::Margin = servers::Margin {
+    start: 3.0,
+    start_of_peers: 0.05,
+    call: 1.15,
+    stdio_call: 1.15,
+    idle_server: 50.0,
+    growth: 1.1,
+};
+
 fn main() -> ExitCode {
     let words: Vec<OsString> = env::args_os().skip(1).collect();
     let outcome = match words.split_first() {
@@ -112,6 +125,7 @@ struct Order {
     library: bool,
     http: bool,
     load: bool,
+    servers: bool,
     quick: bool,
     check: bool,
     peers: Option<PathBuf>,
@@ -128,6 +142,7 @@ impl Order {
                 Some("library") => order.library = true,
                 Some("http") => order.http = true,
                 Some("load") => order.load = true,
+                Some("servers") => order.servers = true,
                 Some("--quick") => order.quick = true,
                 Some("--check") => order.check = true,
                 Some("--peers") => order.peers = Some(folder()?),
@@ -148,6 +163,9 @@ impl Order {
         }
         if self.load {
             return Ok(self.crowds()? || !self.check);
+        }
+        if self.servers {
+            return Ok(self.many_servers()? || !self.check);
         }
         let library = self.beside_rmcp()?;
         if self.library {
@@ -245,6 +263,24 @@ impl Order {
         println!("{measured}");
         if let Some(docs) = &self.docs {
             report::write_into(&docs.join("benchmarks-http.md"), "load", &measured)?;
+        }
+        Ok(judge(&targets))
+    }
+
+    /// Puts many servers behind one address. True if all is as promised.
+    fn many_servers(&self) -> Result<bool, Box<dyn Error>> {
+        let scope = match self.quick {
+            true => servers::QUICK,
+            false => servers::FULL,
+        };
+        let programs = Programs::locate()?;
+        let peers = self.peers.as_deref();
+        let servers = Servers::measure(&programs, peers, scope, |what| eprintln!("{what}"))?;
+        let targets = servers.targets(&ROUTER_PROMISE);
+        let measured = servers.markdown(&targets);
+        println!("{measured}");
+        if let Some(docs) = &self.docs {
+            report::write_into(&docs.join("benchmarks-servers.md"), "servers", &measured)?;
         }
         Ok(judge(&targets))
     }
@@ -367,6 +403,7 @@ fn post(words: &[OsString]) -> Result<bool, Box<dyn Error>> {
             true => Era::Modern,
             false => Era::Legacy,
         },
+        tool: traffic::ECHO,
         command: command.to_vec(),
     };
     let running = http::Running::start(&contender, &Programs::locate()?.scratch)?;

@@ -124,7 +124,12 @@ impl Matrix {
             if contender.role != Role::Direct {
                 resident.push(at_rest);
             }
-            host.many_at_once(&mut Batch::new(TEXTS[0]), 8, Duration::ZERO, WARM_UP)?;
+            host.many_at_once(
+                &mut Batch::of(contender.tool, TEXTS[0]),
+                8,
+                Duration::ZERO,
+                WARM_UP,
+            )?;
             hosts.push(host);
         }
         let mut order: Vec<usize> = (0..hosts.len()).collect();
@@ -132,9 +137,9 @@ impl Matrix {
             order.reverse();
         }
         for (index, cell) in self.cells.iter().enumerate() {
-            let mut batch = Batch::new(cell.text);
             for &who in &order {
                 let contender = &self.contenders[who];
+                let mut batch = Batch::of(contender.tool, cell.text);
                 let turn = match self.sits_out(who, *cell) {
                     true => None,
                     false => Some(

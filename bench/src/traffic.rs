@@ -13,6 +13,9 @@ const BATCH_BYTES: usize = 64 * 1024;
 pub const FIRST_ID: u64 = 1_000_000_000;
 pub const ID_DIGITS: usize = 10;
 
+/// The name of the tool at its server.
+pub const ECHO: &str = "echo";
+
 /// How far into an answer its id is looked for. Every contender writes it before the result.
 const HEAD: usize = 64;
 
@@ -55,9 +58,14 @@ pub struct Batch {
 impl Batch {
     /// Calls with a text of `text` bytes.
     pub fn new(text_bytes: usize) -> Batch {
+        Batch::of(ECHO, text_bytes)
+    }
+
+    /// Calls of the echo tool where it has another name.
+    pub fn of(tool: &str, text_bytes: usize) -> Batch {
         let head = "{\"jsonrpc\":\"2.0\",\"id\":";
         let message = format!(
-            "{head}{FIRST_ID},\"method\":\"tools/call\",\"params\":{{\"name\":\"echo\",\
+            "{head}{FIRST_ID},\"method\":\"tools/call\",\"params\":{{\"name\":\"{tool}\",\
              \"arguments\":{{\"text\":\"{}\"}}}}}}\n",
             text(text_bytes)
         );

@@ -6,7 +6,9 @@
 //!
 //! `--start-delay 200ms` makes it slow to start, as servers in real life are. `--call-delay 200ms` makes the tool slow:
 //! any number of calls can be waiting. With `--modern` it answers `server/discover` and needs no handshake
-//! (2026-07-28); without, it has never heard of that.
+//! (2026-07-28); without, it has never heard of that. With `--tools 50` there are 49 more in its list, each as large as
+//! those of real servers are; all of them echo. `--name` is its name, which tells commands apart; with
+//! `--own-names` the names of its tools begin with that.
 
 #![forbid(unsafe_code)]
 
@@ -32,7 +34,16 @@ fn main() -> io::Result<()> {
         start_delay,
         call_delay,
         modern,
+        tools,
+        name,
+        own_names,
     } = Options::read();
+    let prefix = if own_names { &name } else { "" };
+    let about = About {
+        modern,
+        initialized: initialized(&name),
+        tools: listed(tools, prefix),
+    };
     thread::sleep(start_delay);
     let mut input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut output = Output::new(File::from(io::stdout().as_fd().try_clone_to_owned()?));
@@ -49,7 +60,7 @@ fn main() -> io::Result<()> {
                 buffer.resize(buffer.len() * 2, 0);
             }
         }
-        waiting.answer_until_readable(&input, &mut output, modern)?;
+        waiting.answer_until_readable(&input, &mut output, &about)?;
         let count = match input.read(&mut buffer[end..]) {
             Ok(0) => return Ok(()),
             Ok(count) => count,
@@ -62,7 +73,7 @@ fn main() -> io::Result<()> {
             let line = &buffer[start..searched + at];
             match Request::read(line) {
                 Some(request) if waiting.has_to(line, &request) => waiting.add(line),
-                Some(request) => answer(line, request, &mut output, modern)?,
+                Some(request) => answer(line, request, &mut output, &about)?,
                 // What is not a request needs no answer.
                 None => {}
             }
@@ -77,31 +88,81 @@ fn main() -> io::Result<()> {
 }
 
 /// What the command line asks for.
-#[derive(Default)]
 struct Options {
     start_delay: Duration,
     call_delay: Duration,
     modern: bool,
+    tools: usize,
+    name: String,
+    own_names: bool,
+}
+
+/// What it says of itself.
+struct About {
+    modern: bool,
+    /// The result of `initialize` behind the version.
+    initialized: Vec<u8>,
+    /// The tools, as a JSON array.
+    tools: Vec<u8>,
+}
+
+fn initialized(name: &str) -> Vec<u8> {
+    let result = format!(
+        "\",\"capabilities\":{{\"tools\":{{}}}},\
+         \"serverInfo\":{{\"name\":\"{name}\",\"version\":\"1.0.0\"}}}}}}\n"
+    );
+    result.into_bytes()
+}
+
+fn listed(count: usize, prefix: &str) -> Vec<u8> {
+    let mut tools = format!(
+        "[{{\"name\":\"{prefix}echo\",\"description\":\"Returns its argument.\",\
+         \"inputSchema\":{{\"type\":\"object\",\"properties\":{{\"text\":{{\"type\":\"string\"}}}},\
+         \"required\":[\"text\"]}}}}"
+    );
+    for number in 1..count {
+        tools += &format!(
+            ",{{\"name\":\"{prefix}echo_{number:04}\",\"description\":\"Returns its argument as it was given, byte for byte, \
+             and ignores whatever else it is told.\",\"inputSchema\":{{\"type\":\"object\",\"properties\":{{\
+             \"text\":{{\"type\":\"string\",\"description\":\"What is to be returned\"}},\"limit\":{{\
+             \"type\":\"integer\",\"minimum\":1,\"description\":\"How much of it\"}}}},\"required\":[\"text\"]}}}}"
+        );
+    }
+    (tools + "]").into_bytes()
 }
 
 impl Options {
     fn read() -> Options {
-        let mut options = Options::default();
+        let mut options = Options {
+            start_delay: Duration::ZERO,
+            call_delay: Duration::ZERO,
+            modern: false,
+            tools: 1,
+            name: "echo".into(),
+            own_names: false,
+        };
         let mut words = env::args().skip(1);
         while let Some(word) = words.next() {
-            let mut delay = || {
-                let word = words.next()?;
-                let milliseconds = word.strip_suffix("ms")?.parse().ok()?;
+            let delay = |word: Option<String>| {
+                let milliseconds = word?.strip_suffix("ms")?.parse().ok()?;
                 Some(Duration::from_millis(milliseconds))
             };
             let known = match word.as_str() {
-                "--start-delay" => delay().map(|delay| options.start_delay = delay),
-                "--call-delay" => delay().map(|delay| options.call_delay = delay),
+                "--start-delay" => delay(words.next()).map(|delay| options.start_delay = delay),
+                "--call-delay" => delay(words.next()).map(|delay| options.call_delay = delay),
+                "--name" => words.next().map(|name| options.name = name),
+                "--tools" => {
+                    let count = words.next().and_then(|count| count.parse().ok());
+                    count.map(|count| options.tools = count)
+                }
+                "--own-names" => Some(true).map(|yes| options.own_names = yes),
                 "--modern" => Some(true).map(|yes| options.modern = yes),
                 _ => None,
             };
             if known.is_none() {
-                eprintln!("usage: echo [--start-delay Nms] [--call-delay Nms] [--modern]");
+                eprintln!(
+                    "usage: echo [--start-delay Nms] [--call-delay Nms] [--modern] [--tools N] [--name NAME] [--own-names]"
+                );
                 exit(1);
             }
         }
@@ -137,13 +198,13 @@ impl Waiting {
         &mut self,
         input: &File,
         output: &mut Output,
-        modern: bool,
+        about: &About,
     ) -> io::Result<()> {
         while let Some((due, line)) = self.lines.front() {
             let left = due.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 if let Some(request) = Request::read(line) {
-                    answer(line, request, output, modern)?;
+                    answer(line, request, output, about)?;
                 }
                 self.lines.pop_front();
                 continue;
@@ -165,7 +226,8 @@ impl Waiting {
 }
 
 /// Answers the request in a line.
-fn answer(line: &[u8], request: Request, output: &mut Output, modern: bool) -> io::Result<()> {
+fn answer(line: &[u8], request: Request, output: &mut Output, about: &About) -> io::Result<()> {
+    let modern = about.modern;
     // Every result of 2026-07-28 says that it is one; what was before ignores it.
     let complete: &[u8] = match modern {
         true => b"\"resultType\":\"complete\",",
@@ -184,8 +246,7 @@ fn answer(line: &[u8], request: Request, output: &mut Output, modern: bool) -> i
         b"initialize" => {
             output.put(b",\"result\":{\"protocolVersion\":\"");
             output.put(&line[request.version]);
-            output.put(b"\",\"capabilities\":{\"tools\":{}},");
-            output.put(b"\"serverInfo\":{\"name\":\"echo\",\"version\":\"1.0.0\"}}}\n");
+            output.put(&about.initialized);
         }
         b"server/discover" if modern => {
             output.put(b",\"result\":{");
@@ -196,9 +257,8 @@ fn answer(line: &[u8], request: Request, output: &mut Output, modern: bool) -> i
         b"tools/list" => {
             output.put(b",\"result\":{");
             output.put(complete);
-            output.put(b"\"tools\":[{\"name\":\"echo\",\"description\":\"Returns its argument.\",");
-            output.put(b"\"inputSchema\":{\"type\":\"object\",\"properties\":{\"text\":{\"type\":\"string\"}},");
-            output.put(b"\"required\":[\"text\"]}}]");
+            output.put(b"\"tools\":");
+            output.put(&about.tools);
             if modern {
                 output.put(b",\"ttlMs\":3600000,\"cacheScope\":\"public\"");
             }

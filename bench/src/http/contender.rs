@@ -14,6 +14,7 @@ use super::fleet::{Fleet, PATIENCE};
 use super::wire::{Address, Era};
 use crate::contender::Programs;
 use crate::process::Process;
+use crate::traffic::ECHO;
 
 /// What a contender is to the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,9 +49,14 @@ pub struct Contender {
     pub side: Side,
     /// Whether its clients shake hands.
     pub era: Era,
+    /// How the echo tool is called there.
+    pub tool: &'static str,
     /// The command and its arguments; `PORT` stands for the port.
     pub command: Vec<OsString>,
 }
+
+/// How often it is looked whether somebody listens.
+const LOOK_AGAIN: Duration = Duration::from_micros(500);
 
 /// What a command has in place of its port.
 const PORT: &str = "PORT";
@@ -77,6 +83,7 @@ pub fn all(programs: &Programs, peers: &Path) -> io::Result<Vec<Contender>> {
         kind,
         side: Side::Theirs,
         era: Era::Legacy,
+        tool: ECHO,
         command,
     };
     let with_echo = |mut command: Vec<OsString>| {
@@ -153,6 +160,7 @@ pub fn own(programs: &Programs) -> Vec<Contender> {
         kind: Kind::Bridge,
         side: Side::Mark,
         era: Era::Legacy,
+        tool: ECHO,
         command,
     });
     all
@@ -175,6 +183,7 @@ pub fn outlive(programs: &Programs, era: Era, settings: &[&str]) -> Contender {
         kind: Kind::Bridge,
         side: Side::Ours,
         era,
+        tool: ECHO,
         command,
     }
 }
@@ -191,6 +200,7 @@ pub fn servers() -> Vec<Contender> {
             kind: Kind::Server,
             side,
             era,
+            tool: ECHO,
             command,
         }
     };
@@ -262,6 +272,7 @@ impl Running {
             port,
             path: "/mcp",
             era: contender.era,
+            tool: contender.tool,
             session: None,
         };
         Ok(Running { child, address })
@@ -277,13 +288,13 @@ impl Running {
             if start.elapsed() > PATIENCE {
                 return Err(io::Error::from(io::ErrorKind::TimedOut));
             }
-            thread::sleep(Duration::from_millis(5));
+            thread::sleep(LOOK_AGAIN);
         }
         Ok(())
     }
 
     /// What a client says before its first call, if it says anything.
-    fn shake_hands(&mut self) -> io::Result<()> {
+    pub fn shake_hands(&mut self) -> io::Result<()> {
         if self.address.era == Era::Modern {
             return Ok(());
         }

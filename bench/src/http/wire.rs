@@ -15,6 +15,8 @@ pub struct Address {
     pub path: &'static str,
     /// The era of the protocol.
     pub era: Era,
+    /// How the echo tool is called there.
+    pub tool: &'static str,
     /// The session, once there is one.
     pub session: Option<String>,
 }
@@ -54,7 +56,7 @@ impl Address {
         if self.era == Era::Modern {
             head += &format!("Mcp-Method: {method}\r\n");
             if method == "tools/call" {
-                head += "Mcp-Name: echo\r\n";
+                head += &format!("Mcp-Name: {}\r\n", self.tool);
             }
         }
         head += &format!("Content-Length: {}\r\n\r\n{body}", body.len());
@@ -97,20 +99,34 @@ impl Address {
         )
     }
 
-    /// A call of the `echo` tool with this text.
+    /// `tools/list`.
+    pub fn list_tools(&self) -> Vec<u8> {
+        let method = "tools/list";
+        self.post(
+            method,
+            &format!("{ID}1,\"method\":\"{method}\",\"params\":{{}}}}"),
+        )
+    }
+
+    /// A call of the echo tool with this text.
     pub fn say(&self, id: u64, text: &str) -> Vec<u8> {
+        self.say_to(self.tool, id, text)
+    }
+
+    /// The same to a tool of this name.
+    pub fn say_to(&self, tool: &str, id: u64, text: &str) -> Vec<u8> {
         let meta = match self.era {
             Era::Legacy => "",
             Era::Modern => META,
         };
         let body = format!(
-            "{ID}{id},\"method\":\"tools/call\",\"params\":{{{meta}\"name\":\"echo\",\
+            "{ID}{id},\"method\":\"tools/call\",\"params\":{{{meta}\"name\":\"{tool}\",\
              \"arguments\":{{\"text\":\"{text}\"}}}}}}"
         );
         self.post("tools/call", &body)
     }
 
-    /// Calls of the `echo` tool with a text of this size.
+    /// Calls of the echo tool with a text of this size.
     pub fn call(&self, text_bytes: usize) -> Call {
         let bytes = self.say(FIRST_ID, &text(text_bytes));
         let body = memmem::find(&bytes, ID.as_bytes()).unwrap_or_default();
@@ -268,6 +284,7 @@ fn chunks(bytes: &[u8]) -> io::Result<Option<(std::borrow::Cow<'_, [u8]>, usize)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::traffic::ECHO;
 
     const PLAIN: &[u8] =
         b"HTTP/1.1 200 OK\r\ncontent-LENGTH: 5\r\nMcp-Session-Id: abc\r\n\r\nhello";
@@ -299,6 +316,7 @@ mod tests {
             port: 1,
             path: "/mcp",
             era: Era::Legacy,
+            tool: ECHO,
             session: None,
         };
         let call = address.call(40);

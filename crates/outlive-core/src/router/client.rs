@@ -57,27 +57,27 @@ impl Router {
 
     fn on_message(&mut self, channel: Channel, message: Message) {
         match message.kind() {
-            Kind::Request => self.on_request(channel, &message),
+            Kind::Request => self.on_request(channel, message),
             Kind::Notification => self.on_notification(&message),
             Kind::Response => self.on_answer(message),
         }
     }
 
-    fn on_request(&mut self, channel: Channel, message: &Message) {
-        if let Some(refusal) = self.objection(message) {
+    fn on_request(&mut self, channel: Channel, message: Message) {
+        if let Some(refusal) = self.objection(&message) {
             return self.refuse(channel, message.id_json(), &refusal);
         }
         self.arriving = message.id().cloned();
         match message.method() {
-            "initialize" => self.initialize(channel, message),
-            "ping" => self.answer_plainly(channel, message),
+            "initialize" => self.initialize(channel, &message),
+            "ping" => self.answer_plainly(channel, &message),
             method if self.introduction.is_none() => {
                 let refusal = ServerRefusal::uninitialized(method);
                 self.refuse(channel, message.id_json(), &refusal);
             }
-            "logging/setLevel" => self.set_level(channel, message),
+            "logging/setLevel" => self.set_level(channel, &message),
             method => match List::of_method(method) {
-                Some(list) => self.list(channel, list, message),
+                Some(list) => self.list(channel, list, &message),
                 None => self.route(channel, message, true),
             },
         }

@@ -171,7 +171,7 @@ impl Router {
         self.arriving = message.id().cloned();
         match List::of_method(message.method()) {
             Some(list) => self.answer_list(*channel, list, message),
-            None => self.route(*channel, message, false),
+            None => self.route(*channel, message.clone(), false),
         }
         self.release(*channel);
     }

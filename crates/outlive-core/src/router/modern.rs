@@ -314,8 +314,11 @@ impl ModernRouter {
             None => Way::Tried(target, message.clone()),
         };
         self.enter(channel, message, way);
-        self.out
-            .push_back(ModernOutput::Request(target, channel, resolved.message));
+        self.out.push_back(ModernOutput::Request(
+            target,
+            channel,
+            resolved.message(message.clone()),
+        ));
     }
 
     fn enter(&mut self, channel: Channel, message: &Message, way: Way) {

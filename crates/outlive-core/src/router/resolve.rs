@@ -13,34 +13,71 @@ use super::{Router, Task};
 /// Where a request goes.
 pub(super) struct Resolved {
     pub(super) target: TargetId,
-    /// As its server knows it.
-    pub(super) message: Message,
+    change: Change,
     what: What,
+}
+
+/// What its server knows it by, as JSON, where that is something else.
+enum Change {
+    Nothing,
+    Name(Vec<u8>),
+    Uri(Vec<u8>),
+    ReferenceName(Vec<u8>),
+    ReferenceUri(Vec<u8>),
+    /// The call that a call of one of our tools stands for.
+    #[cfg(feature = "search")]
+    Call(Box<Message>),
+}
+
+impl Change {
+    /// Takes the request by value: one that nobody else holds is not copied for a shorter name.
+    fn apply(self, request: Message) -> Message {
+        match self {
+            Change::Nothing => request,
+            Change::Name(json) => request.with_name(&json),
+            Change::Uri(json) => request.with_uri(&json),
+            Change::ReferenceName(json) => request.with_reference_name(&json),
+            Change::ReferenceUri(json) => request.with_reference_uri(&json),
+            #[cfg(feature = "search")]
+            Change::Call(call) => *call,
+        }
+    }
+}
+
+impl Resolved {
+    /// The request as its server knows it.
+    pub(super) fn message(self, request: Message) -> Message {
+        self.change.apply(request)
+    }
 }
 
 impl Router {
     /// Passes a request to the server it is about. If none is known to have what it names, a server that was never seen
     /// may be waited for.
-    pub(super) fn route(&mut self, channel: Channel, message: &Message, may_wait: bool) {
+    pub(super) fn route(&mut self, channel: Channel, message: Message, may_wait: bool) {
         #[cfg(feature = "search")]
-        if self.find_tools(channel, message) {
+        if self.find_tools(channel, &message) {
             return;
         }
-        match self.resolve(message) {
-            Ok(resolved) => {
-                if let What::Subscribe(uri, _) = &resolved.what
-                    && !self.has_room_for(resolved.target, uri)
+        match self.resolve(&message) {
+            Ok(Resolved {
+                target,
+                change,
+                what,
+            }) => {
+                if let What::Subscribe(uri, _) = &what
+                    && !self.has_room_for(target, uri)
                 {
                     let refusal = ServerRefusal::overloaded(message.method());
                     return self.refuse(channel, message.id_json(), &refusal);
                 }
-                self.call(resolved.target, channel, resolved.message, resolved.what);
+                self.call(target, channel, change.apply(message), what);
             }
             Err(refusal) => {
                 if may_wait {
                     self.reach_unknown();
                 }
-                if !may_wait || !self.wait(channel, message) {
+                if !may_wait || !self.wait(channel, &message) {
                     self.refuse(channel, message.id_json(), &refusal);
                 }
             }
@@ -58,13 +95,22 @@ impl Router {
                 let name = message.name().unwrap_or_default();
                 let found = self.roster.tool(&name);
                 let found = found.ok_or_else(|| self.nobody_has("tool", &name))?;
+                let target = found.target;
                 let what = match message.has_task() {
                     true => What::Task,
                     false => What::Plain,
                 };
+                let name = quoted(found.item.key());
+                #[cfg(feature = "search")]
+                let change = match called {
+                    Some(call) => Change::Call(Box::new(call.with_name(&name))),
+                    None => Change::Name(name),
+                };
+                #[cfg(not(feature = "search"))]
+                let change = Change::Name(name);
                 Ok(Resolved {
-                    target: found.target,
-                    message: message.clone().with_name(&quoted(found.item.key())),
+                    target,
+                    change,
                     what,
                 })
             }
@@ -74,7 +120,7 @@ impl Router {
                 let found = found.ok_or_else(|| self.nobody_has("prompt", &name))?;
                 Ok(Resolved {
                     target: found.target,
-                    message: message.clone().with_name(&quoted(found.item.key())),
+                    change: Change::Name(quoted(found.item.key())),
                     what: What::Plain,
                 })
             }
@@ -89,7 +135,7 @@ impl Router {
                 };
                 Ok(Resolved {
                     target,
-                    message: message.clone().with_uri(&quoted(&uri)),
+                    change: Change::Uri(quoted(&uri)),
                     what,
                 })
             }
@@ -98,20 +144,20 @@ impl Router {
                 "`tasks/list` was not executed: {}",
                 self.which_server()
             )))
-            .or_else(|refusal| self.only(message).ok_or(refusal)),
+            .or_else(|refusal| self.only().ok_or(refusal)),
             _ if method.starts_with("tasks/") => {
                 let task = task_id(message.params().unwrap_or_default());
                 let known = task.and_then(|task| self.task_owner(&task));
                 match known {
-                    Some(target) => Ok(plain(target, message)),
-                    None => self.only(message).ok_or_else(|| {
+                    Some(target) => Ok(plain(target)),
+                    None => self.only().ok_or_else(|| {
                         ServerRefusal::invalid_params(
                             "No server is known to have this task.".into(),
                         )
                     }),
                 }
             }
-            _ => self.only(message).ok_or_else(|| {
+            _ => self.only().ok_or_else(|| {
                 let mut refusal = ServerRefusal::method_not_found(method);
                 let sentence = format!("{}. {}", refusal.error.message, self.which_server());
                 refusal.error.message = sentence.into();
@@ -127,9 +173,7 @@ impl Router {
                 let found = found.ok_or_else(|| self.nobody_has("prompt", &name))?;
                 Ok(Resolved {
                     target: found.target,
-                    message: message
-                        .clone()
-                        .with_reference_name(&quoted(found.item.key())),
+                    change: Change::ReferenceName(quoted(found.item.key())),
                     what: What::Plain,
                 })
             }
@@ -140,7 +184,7 @@ impl Router {
                 };
                 Ok(Resolved {
                     target,
-                    message: message.clone().with_reference_uri(&quoted(&uri)),
+                    change: Change::ReferenceUri(quoted(&uri)),
                     what: What::Plain,
                 })
             }
@@ -159,10 +203,10 @@ impl Router {
     }
 
     /// A request that says nothing about whose it is goes to the only server there is.
-    fn only(&self, message: &Message) -> Option<Resolved> {
+    fn only(&self) -> Option<Resolved> {
         let mut servers = self.roster.servers();
         let (only, more) = (servers.next()?, servers.next());
-        more.is_none().then(|| plain(only.0, message))
+        more.is_none().then(|| plain(only.0))
     }
 
     fn which_server(&self) -> String {
@@ -220,16 +264,16 @@ impl Router {
     }
 }
 
-fn plain(target: TargetId, message: &Message) -> Resolved {
+fn plain(target: TargetId) -> Resolved {
     Resolved {
         target,
-        message: message.clone(),
+        change: Change::Nothing,
         what: What::Plain,
     }
 }
 
 fn quoted(text: &str) -> Vec<u8> {
-    Value::from(text).to_string().into_bytes()
+    serde_json::to_vec(text).unwrap_or_default()
 }
 
 pub(super) fn task_id(params: &[u8]) -> Option<String> {

@@ -22,7 +22,8 @@ impl Router {
     /// The call that a call of the tool that calls tools stands for.
     pub(super) fn called_tool(&self, message: &Message) -> Option<Message> {
         let is_it = self.roster.is_searchable() && message.name().is_some_and(|it| it == CALL);
-        let name = message.argument("name").filter(|_| is_it)?;
+        // Arguments may be long: they are looked into only if they say what is called.
+        let name = is_it.then(|| message.argument("name"))??;
         let arguments = message.argument("arguments").unwrap_or(b"{}");
         Some(message.clone().with_arguments(arguments).with_name(name))
     }

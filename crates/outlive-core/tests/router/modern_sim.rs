@@ -425,11 +425,9 @@ impl World {
             }
             26 => {
                 // The switch of a modern server answers nobody whose server is gone.
-                match self.absent.take(&server) {
-                    None if self.absent.len() + 1 < self.servers.len() => {
-                        drop(self.absent.insert(server))
-                    }
-                    _ => {}
+                let was_absent = self.absent.remove(&server);
+                if !was_absent && self.absent.len() + 1 < self.servers.len() {
+                    self.absent.insert(server);
                 }
                 self.saw("rosters");
                 self.tell_roster()

@@ -22,13 +22,26 @@ pub(super) enum Outlet {
 /// Routers that have something to do. They are run when the lock is released under which they got it.
 #[derive(Default)]
 #[must_use = "a router that is not run does nothing"]
-pub(super) struct Woken(Vec<Arc<LegPort>>);
+pub(super) struct Woken {
+    /// Most often there is one.
+    first: Option<Arc<LegPort>>,
+    others: Vec<Arc<LegPort>>,
+}
 
 impl Woken {
     /// Has them do it. No lock of a server may be held.
     pub(super) fn run(self) {
-        for port in self.0 {
+        for port in self.first.into_iter().chain(self.others) {
             port.run();
+        }
+    }
+
+    fn add(&mut self, port: &Arc<LegPort>) {
+        match &self.first {
+            None => self.first = Some(port.clone()),
+            // Once is enough.
+            Some(first) if Arc::ptr_eq(first, port) => {}
+            Some(_) => self.others.push(port.clone()),
         }
     }
 }
@@ -78,7 +91,7 @@ impl Outlet {
     pub(super) fn flush(&self, woken: &mut Woken) {
         match self {
             Outlet::Buffer(replay) => replay.flush(),
-            Outlet::Leg(port) => woken.0.push(port.clone()),
+            Outlet::Leg(port) => woken.add(port),
         }
     }
 
@@ -88,7 +101,7 @@ impl Outlet {
             Outlet::Buffer(replay) => replay.seal(),
             Outlet::Leg(port) => {
                 port.seal();
-                woken.0.push(port.clone());
+                woken.add(port);
             }
         }
     }

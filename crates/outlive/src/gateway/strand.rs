@@ -16,6 +16,9 @@ use std::task::Waker;
 /// Rounds of work that one thread does in a row. It has something else to do, and others can keep it here.
 const ROUNDS: usize = 64;
 
+/// A queue with room for more than this is not kept.
+const ROOM: usize = 64;
+
 /// With more bytes than this waiting, whoever can wait is to.
 const HIGH: usize = 1 << 20;
 
@@ -93,6 +96,10 @@ impl<T> Strand<T> {
             let mut inner = self.lock();
             if inner.queue.is_empty() {
                 inner.running = false;
+                // Its room is used again, unless there was an unusual crowd in it.
+                if work.capacity() <= ROOM {
+                    inner.queue = work;
+                }
                 std::mem::forget(turn);
                 return Left::Nothing;
             }

@@ -203,10 +203,10 @@ impl World {
                     .map(|it| it.id.clone())
                     .collect();
                 let theirs = others().flat_map(|it| &self.servers[it].questions);
-                let theirs = theirs
+                let mut theirs = theirs
                     .flat_map(|it| [Some(it.id.clone()), it.asked.clone()])
                     .flatten();
-                let Some(id) = theirs.filter(|id| !mine.contains(id)).next_back() else {
+                let Some(id) = theirs.rfind(|id| !mine.contains(id)) else {
                     return Ok(());
                 };
                 let params = json!({"requestId": id, "reason": "lie"});
