@@ -1,7 +1,10 @@
 //! The official Rust SDK as a host: a server killed in the middle of a call, a call dropped by its caller.
 //!
 //! usage: `rmcp-host SCRATCH_FOLDER COMMAND ARG…`; prints one JSON object with what the host saw. The peer tests run it
-//! with `outlive run -- SERVER` as the command and judge what it prints.
+//! with `outlive run -- SERVER` as the command and judge what it prints. `rmcp-host --plan FILE COMMAND ARG…` makes the
+//! calls of a [plan] instead.
+
+mod plan;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -20,8 +23,14 @@ type Client = RunningService<RoleClient, ()>;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args_os().skip(1);
-    let (Some(scratch), Some(command)) = (args.next(), args.next()) else {
-        return Err("usage: rmcp-host SCRATCH_FOLDER COMMAND ARG…".into());
+    let first = args.next();
+    let has_plan = first.as_deref().is_some_and(|word| word == "--plan");
+    let file = match has_plan {
+        true => args.next(),
+        false => first,
+    };
+    let (Some(scratch), Some(command)) = (file, args.next()) else {
+        return Err("usage: rmcp-host SCRATCH_FOLDER|--plan FILE COMMAND ARG…".into());
     };
     let scratch = Path::new(&scratch);
     let mut server = Command::new(command);
@@ -35,6 +44,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
         },
     )
     .await?;
+    if has_plan {
+        println!("{}", plan::make(&client, scratch).await?);
+        client.close().await?;
+        return Ok(());
+    }
 
     let pid = text(&client, "pid").await?;
     let killed = {

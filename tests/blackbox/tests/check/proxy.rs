@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use outlive_check::proxy::{ProxyOptions, ProxyUnderTest};
-use outlive_check::{Cast, Over, Scenario, Subject, Trial, select};
+use outlive_check::{Cast, Era, Over, Scenario, Subject, Trial, select};
 
 use crate::play::{
     PATIENCE, each_breaks_its_scenario, every_defect_is_used, everything_holds, outlive, peer,
@@ -48,6 +48,15 @@ fn scenarios() -> Vec<&'static Scenario> {
 
 async fn play(
     scenarios: Vec<&'static Scenario>,
+    command: Vec<OsString>,
+    url: Option<&str>,
+) -> Result<Vec<Trial>, String> {
+    play_in(None, scenarios, command, url).await
+}
+
+async fn play_in(
+    era: Option<Era>,
+    scenarios: Vec<&'static Scenario>,
     mut command: Vec<OsString>,
     url: Option<&str>,
 ) -> Result<Vec<Trial>, String> {
@@ -58,7 +67,7 @@ async fn play(
         puppet: vec![outlive().into(), "check-puppet".into()],
         timeout: PATIENCE,
         start_patience: 10 * PATIENCE,
-        era: None,
+        era,
     };
     let proxy = ProxyUnderTest::look(options).await?;
     Ok(trials(Cast::Proxy(proxy), scenarios).await)
@@ -78,6 +87,28 @@ fn a_good_proxy_passes_them_all() {
 fn outlive_run_passes_them_all() {
     let command = vec![outlive().into(), "run".into()];
     everything_holds(play(scenarios(), command, None));
+}
+
+/// A script that writes the server it is given into a file of servers, of which it is the only one.
+fn router(directory: &str) -> Vec<OsString> {
+    let script = format!(
+        "file=$(mktemp -p '{directory}' XXXXXXXX.json); entry='\"command\":\"'\"$1\"'\",\"args\":['; shift; \
+         for word; do entry=\"$entry$comma\\\"$word\\\"\"; comma=,; done; \
+         printf '%s' '{{\"mcpServers\":{{\"it\":{{'\"$entry\"']}}}}}}' > \"$file\"; \
+         exec '{}' run --servers \"$file\" --prefix never --no-catalogue",
+        outlive().display()
+    );
+    ["sh", "-c", &script].map(OsString::from).to_vec()
+}
+
+/// In the older era: a modern host is answered by the router, and the scripted server hears nothing of its handshake.
+#[test]
+fn the_router_before_one_server_passes_them_all() {
+    let directory = tempfile::TempDir::new().expect("a temporary directory");
+    let command = router(directory.path().to_str().expect("a path in UTF-8"));
+    let mut older = scenarios();
+    older.retain(|scenario| scenario.name != "modern-results-pass");
+    everything_holds(play_in(Some(Era::Legacy), older, command, None));
 }
 
 const URL: &str = "http://127.0.0.1:{port}/mcp";

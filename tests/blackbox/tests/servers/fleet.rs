@@ -108,6 +108,46 @@ impl Fleet {
         session
     }
 
+    /// The session of a client at this path.
+    #[track_caller]
+    pub fn session_at(&self, path: &str) -> String {
+        let body = message::initialize().to_string();
+        let reply = http_peer::send(self.address, "POST", path, &[], &body).expect("a response");
+        let session = reply.header("mcp-session-id").map(str::to_owned);
+        let session = session.unwrap_or_else(|| panic!("no session: {}", reply.json()));
+        let told = message::initialized().to_string();
+        let headers = [("Mcp-Session-Id", session.as_str())];
+        let reply = http_peer::send(self.address, "POST", path, &headers, &told);
+        assert_eq!(reply.expect("a response").status, 202);
+        session
+    }
+
+    /// The session of a client of all servers.
+    #[track_caller]
+    pub fn all(&self) -> String {
+        self.session_at("/mcp")
+    }
+
+    /// The answer to a request in a session at this path.
+    pub fn ask(&self, path: &str, session: &str, method: &str, params: Value) -> Value {
+        let body = json!({ "jsonrpc": "2.0", "id": 8, "method": method, "params": params });
+        let headers = [("Mcp-Session-Id", session)];
+        let reply = http_peer::send(self.address, "POST", path, &headers, &body.to_string());
+        reply.expect("a response").answer()
+    }
+
+    /// The names of all tools of all servers.
+    pub fn tools(&self, session: &str) -> Vec<String> {
+        let listed = self.ask("/mcp", session, "tools/list", json!({}));
+        crate::place::names(listed["result"]["tools"].as_array().expect("tools"))
+    }
+
+    /// Calls a tool of any server.
+    pub fn call_all(&self, session: &str, tool: &str, arguments: Value) -> Value {
+        let params = json!({ "name": tool, "arguments": arguments });
+        self.ask("/mcp", session, "tools/call", params)
+    }
+
     /// Calls a tool in a session.
     pub fn call(&self, server: &str, session: &str, tool: &str, arguments: Value) -> Value {
         let headers = [("Mcp-Session-Id", session)];

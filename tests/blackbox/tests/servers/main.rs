@@ -3,11 +3,16 @@
 //! The program is the built one, its servers are fakes; clients speak HTTP by hand, over real sockets.
 #![cfg(target_os = "linux")]
 
+mod bad_servers;
+mod catalogue;
 mod file;
 mod fleet;
 mod own_settings;
+mod place;
+mod relay;
 #[path = "../rig/mod.rs"]
 #[allow(dead_code, unused_imports)] // The rig serves other tests too.
 mod rig;
 mod shapes;
+mod shown;
 mod together;
