@@ -148,7 +148,12 @@ impl<S: Used> Gateway<S> {
         let mut is_there = false;
         for sharing in [Sharing::Dedicated, Sharing::Shared, Sharing::Pooled] {
             let servers = self.servers.values().filter(|it| !it.is_stopping());
-            let mut those = servers.filter(|it| it.target == target && it.sharing == sharing);
+            // One of a pool that speaks legacy revisions only answers nobody, and tells nothing about those who do.
+            let answers =
+                |it: &&super::Server<S>| sharing != Sharing::Pooled || !it.usage().legacy_only;
+            let mut those = servers
+                .filter(|it| it.target == target && it.sharing == sharing)
+                .filter(answers);
             let Some(first) = those.next() else {
                 continue;
             };

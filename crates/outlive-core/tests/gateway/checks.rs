@@ -57,6 +57,8 @@ impl World {
         let servers = self.books.servers.values();
         let those: Vec<_> = servers
             .filter(|it| it.target == target && !it.is_stopping())
+            // One that is there only to tell requests that it knows no such requests answers nobody.
+            .filter(|it| it.sharing != Sharing::Pooled || !it.session.0.get().legacy_only)
             .collect();
         let given_up = self.books.given_up.get(&target);
         let given_up = given_up.is_some_and(|since| self.now - *since < GIVEN_UP);

@@ -638,6 +638,9 @@ fn servers_of_one_kind_stand_in_for_each_other() {
     rig.gateway.observe(pooled, &down(), at(4));
     let unready = rig.gateway.readiness(T, true, at(4));
     assert_eq!(unready, Err(Unready::InTrouble(Sharing::Pooled)));
+    // One that only tells requests that it knows no such requests is missed by nobody.
+    rig.session(pooled).change(|usage| usage.legacy_only = true);
+    assert_eq!(rig.readiness(true, at(4)), Ok(()));
 }
 
 #[test]

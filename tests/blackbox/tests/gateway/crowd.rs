@@ -38,7 +38,10 @@ fn a_thousand_requests_in_flight_are_all_answered() {
 /// FM-39: clients connect, call and vanish; nearly none says good-bye.
 #[test]
 fn fm_39_a_storm_of_clients_leaves_no_process_descriptor_or_session_behind() {
-    let gate = Gate::with(Setup::new(), &["--session-ttl", "300ms", "--max-servers", "256"]);
+    let gate = Gate::with(
+        Setup::new(),
+        &["--session-ttl", "300ms", "--max-servers", "256"],
+    );
     gate.client();
     until("it ends", || gate.servers().is_empty().then_some(()));
     let before = descriptors(gate.pid());
