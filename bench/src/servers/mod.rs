@@ -3,9 +3,9 @@
 //! # Theory
 //!
 //! Three things are asked of a router. What it costs a client that comes, when none of the servers is running: the time
-//! from the start of the process to the whole list of tools, beside one server with as many tools, and beside peers that
-//! stand before many servers. What it costs a call, beside the same call without a router. And whether either grows
-//! with the number of servers.
+//! from the start of the process to the whole list of tools, beside one server with as many tools, and beside peers
+//! that stand before many servers. What it costs a call, beside the same call without a router. And whether either
+//! grows with the number of servers.
 //!
 //! Every server is the [echo server](../../src/bin/echo.rs), so that nobody waits for a slow one. outlive knows what
 //! the servers offer from an earlier run, which is how it is started every time but the first.

@@ -1,7 +1,7 @@
 //! The resources that the client follows.
 //!
-//! They belong to the client and not to a leg: a server that comes later is asked to tell of them as well. It is asked a
-//! few at a time, so that one that never answers costs no more than these.
+//! They belong to the client and not to a leg: a server that comes later is asked to tell of them as well. It is asked
+//! a few at a time, so that one that never answers costs no more than these.
 
 use std::collections::BTreeSet;
 

@@ -14,7 +14,8 @@ use super::{Output, Router};
 /// Pages of one list. A server that has more has no end.
 const MOST_PAGES: usize = 1000;
 
-/// A list that was not empty and now is gets read once more after this time: some servers list nothing while they start.
+/// A list that was not empty and now is gets read once more after this time: some servers list nothing while they
+/// start.
 const DOUBT: Duration = Duration::from_secs(2);
 
 /// One list, page by page.

@@ -1,8 +1,8 @@
 //! Lists are answered from the roster, and their changes told.
 //!
 //! A list is never empty or shorter because something is starting: as long as a server that was never seen before is
-//! about to tell what it offers, the list waits, within a bound. So does a request for something that nobody is known to
-//! have: it may be that server's. Whatever was answered without it is announced when it comes.
+//! about to tell what it offers, the list waits, within a bound. So does a request for something that nobody is known
+//! to have: it may be that server's. Whatever was answered without it is announced when it comes.
 
 use std::sync::Arc;
 
@@ -101,7 +101,8 @@ impl Router {
         }
     }
 
-    /// Lets a request wait for the servers of which nothing is known. False if there are none that could change anything.
+    /// Lets a request wait for the servers of which nothing is known. False if there are none that could change
+    /// anything.
     pub(super) fn wait(&mut self, channel: Channel, message: &Message) -> bool {
         if self.awaited().next().is_none() {
             return false;

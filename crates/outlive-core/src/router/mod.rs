@@ -20,10 +20,10 @@
 //! client's own handshake, so that a server knows what this client can do.
 //!
 //! - **`initialize` and lists wait for nobody**: they are answered from the roster, which knows what each server
-//!   offered when it was last seen, also if it is dead, slow or not started. Only a server that was never seen is waited
-//!   for, and only for [`RouterPolicy::list_wait`].
-//! - **One server costs its own calls and nothing else.** A leg has its own queue and its own bounds. What a server says
-//!   counts only for requests that it was sent: answers, progress and withdrawals of anything else are dropped.
+//!   offered when it was last seen, also if it is dead, slow or not started. Only a server that was never seen is
+//!   waited for, and only for [`RouterPolicy::list_wait`].
+//! - **One server costs its own calls and nothing else.** A leg has its own queue and its own bounds. What a server
+//!   says counts only for requests that it was sent: answers, progress and withdrawals of anything else are dropped.
 //! - **A request is in one table and leaves it once**, with its answer, with an error of ours, or because the client no
 //!   longer waits for it.
 //! - **Ids and progress tokens of the client pass as they are**: there is one client, so they are unique. What servers
@@ -90,8 +90,8 @@ pub struct RouterPolicy {
     pub announce_after: Duration,
     /// A leg that was not used for this long is closed (never).
     pub idle_stop: Option<Duration>,
-    /// A server that could not be reached is tried again after this time, then twice as long each time (15 s): if it was
-    /// never seen, or the client follows a resource of it. Others are tried again with the next message for them.
+    /// A server that could not be reached is tried again after this time, then twice as long each time (15 s): if it
+    /// was never seen, or the client follows a resource of it. Others are tried again with the next message for them.
     pub retry: Duration,
     /// No longer than this (5 min).
     pub longest_retry: Duration,

@@ -5,8 +5,8 @@
 //! A modern request has no session, and each has a channel of its own. What is about all servers is answered from the
 //! roster. A request that is about one goes to that server as it is, name aside, if the server is a modern one. Most
 //! servers are not: then it is *bridged*. The bridge is a [`Router`] whose only client is this one; it has shaken hands
-//! once, declares no capabilities, and so is never asked anything. A request loses its modern metadata on the way there,
-//! and its answer is given what 2026-07-28 wants of a result on the way back.
+//! once, declares no capabilities, and so is never asked anything. A request loses its modern metadata on the way
+//! there, and its answer is given what 2026-07-28 wants of a result on the way back.
 //!
 //! ```text
 //!  requests ──► ModernRouter ──► modern leg ──► pooled session, modern server
@@ -15,7 +15,8 @@
 //! ```
 //!
 //! - **Which era a server is of is found out by asking it**: the first request goes there as it is, and a server that
-//!   knows legacy revisions only has it refused as *unsupported*, unexecuted. Then it is bridged, and all later ones are.
+//!   knows legacy revisions only has it refused as *unsupported*, unexecuted. Then it is bridged, and all later ones
+//!   are.
 //! - **A client that closes its channel cancels what is on it** (2026-07-28, cancellation).
 //! - **`subscriptions/listen` is ours**: lists change when the roster does, and resources are followed over the bridge,
 //!   each once for all who want to hear of it, under whatever name, and by every server that there will be.

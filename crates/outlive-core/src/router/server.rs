@@ -120,8 +120,8 @@ impl Router {
         }
     }
 
-    /// The channel of the client's that a server speaks on. If it speaks on none, the channel of the newest request that
-    /// it was sent will do where nobody reads the main one.
+    /// The channel of the client's that a server speaks on. If it speaks on none, the channel of the newest request
+    /// that it was sent will do where nobody reads the main one.
     fn place(&self, target: TargetId, channel: Channel) -> Result<Channel, Channel> {
         let open = channel != Channel::MAIN && self.held.contains_key(&channel);
         if open && self.table.has_channel(target, channel) {

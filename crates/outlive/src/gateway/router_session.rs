@@ -2,8 +2,8 @@
 //!
 //! # Theory
 //!
-//! The rules are those of the [router](outlive_core::router). Here its outputs are carried out: legs are opened, used and
-//! closed, and the client is told things through its replay buffer.
+//! The rules are those of the [router](outlive_core::router). Here its outputs are carried out: legs are opened, used
+//! and closed, and the client is told things through its replay buffer.
 //!
 //! ```text
 //!  client's connections ─┐                        ┌─► LegacyClient ─► UpstreamSession ─┐
@@ -14,9 +14,9 @@
 //! ```
 //!
 //! - **The order of locks has no router in it.** Connections go from the router to a session, drivers from a session to
-//!   the router. So neither is locked while the other is called: whatever happens is put into a [strand](super::strand),
-//!   and the work is done by whoever came first, with no lock held but that of the rules, and that one not while their
-//!   outputs are carried out.
+//!   the router. So neither is locked while the other is called: whatever happens is put into a
+//!   [strand](super::strand), and the work is done by whoever came first, with no lock held but that of the rules, and
+//!   that one not while their outputs are carried out.
 //! - **A leg has a number.** What an earlier leg of the same target still says is not heard.
 //! - **A leg for which there is no room yet waits**, with what it is to say, and nobody waits for it.
 //! - **There is a timer only while the rules want to be told the time.**

@@ -6,8 +6,8 @@
 //! a [router](super::router_session), whose client is the host: what it says is put in here, and what it is told comes
 //! out of a replay buffer that this task reads.
 //!
-//! A host may speak either era on the same pipe, or both. Requests that speak for themselves have a router of their own,
-//! which tells them apart by channels: here each has one, and cancelling it closes that.
+//! A host may speak either era on the same pipe, or both. Requests that speak for themselves have a router of their
+//! own, which tells them apart by channels: here each has one, and cancelling it closes that.
 //!
 //! Both directions push back. A host that does not read leaves the buffer full, and its servers wait for that; a host
 //! that sends more than may be in flight is not read.
@@ -65,8 +65,8 @@ pub async fn run_stdio(gateway: &Gateway) -> io::Result<()> {
     Ok(())
 }
 
-/// The same for a host that is read from and written to at these descriptors, in a process that is not all ours: signals
-/// and orphans are left to it.
+/// The same for a host that is read from and written to at these descriptors, in a process that is not all ours:
+/// signals and orphans are left to it.
 ///
 /// # Errors
 ///

@@ -26,7 +26,8 @@ use crate::http_server::{ReplayBuffer, Room};
 use crate::observer::Observer;
 use crate::process::orphan_reaper::OrphanReaper;
 
-/// The header by which a gateway knows its own requests again, should the address of one of its servers lead back to it.
+/// The header by which a gateway knows its own requests again, should the address of one of its servers lead back to
+/// it.
 pub(super) const VIA: &str = "outlive-via";
 
 /// The rules, and the sessions they are about.
