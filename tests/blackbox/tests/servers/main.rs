@@ -16,3 +16,4 @@ mod rig;
 mod shapes;
 mod shown;
 mod together;
+mod view_tokens;
