@@ -13,10 +13,6 @@ use crate::places;
 impl Servers {
     /// All of them behind one router, with what concerns all of them but the observer.
     pub fn gateway(&self, idle_stop: Option<Duration>) -> Result<Several, String> {
-        if self.pin {
-            // What somebody wants held back must not be shown.
-            return Err("pin: not yet".into());
-        }
         let policy = RouterPolicy {
             list_wait: self.list_wait,
             idle_stop,

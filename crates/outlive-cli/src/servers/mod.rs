@@ -74,8 +74,6 @@ pub struct Servers {
     pub list_wait: Duration,
     /// Where is kept what servers offer.
     pub catalogue: Catalogue,
-    /// Whether a tool is only shown as it was first seen.
-    pub pin: bool,
     /// Parts of it under names of their own.
     pub views: Vec<View>,
     /// What a person should know about the file.
@@ -278,7 +276,6 @@ impl Reader<'_> {
                 (None, true) => Catalogue::Nowhere,
                 (None, false) => Catalogue::Cache,
             },
-            pin: several.pin,
             views,
             notes,
         };

@@ -21,7 +21,7 @@ pub struct ServersSettings {
     )]
     pub servers: Option<PathBuf>,
 
-    /// Put the name of a server in front of the names of its tools, prompts and resources.
+    /// Put the name of a server in front of the names of its tools and prompts.
     #[arg(
         long,
         env = "OUTLIVE_PREFIX",
@@ -85,10 +85,6 @@ pub struct ServersSettings {
     /// Keep nothing of what servers offer.
     #[arg(long, env = "OUTLIVE_NO_CATALOGUE", value_parser = BoolishValueParser::new(), help_heading = "Several servers")]
     pub no_catalogue: bool,
-
-    /// Show a tool only as it was when it was first seen; one that has changed since is held back.
-    #[arg(long, env = "OUTLIVE_PIN", value_parser = BoolishValueParser::new(), help_heading = "Several servers")]
-    pub pin: bool,
 }
 
 /// Which names get the name of their server in front.
@@ -122,14 +118,14 @@ pub enum Start {
     Eager,
 }
 
-/// Names of tools consist of letters, digits, `_`, `-` and `.`: so does what stands between their parts.
+/// Names of tools consist of letters, digits, `_` and `-`: so does what stands between their parts.
 fn separator(text: &str) -> Result<String, String> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
     match text {
         "" => Err("names could not be told apart without one".into()),
         _ if text.len() > 8 => Err("at most 8 characters may stand there".into()),
         _ if !text.chars().all(plain) => {
-            Err("names of tools consist of letters, digits, _, - and .".into())
+            Err("names of tools consist of letters, digits, _ and -".into())
         }
         _ => Ok(text.into()),
     }
