@@ -195,12 +195,7 @@ fn unwrap_entry(editor: &mut Editor<'_>, shape: Shape, entry: &Entry<'_>) -> Res
 }
 
 /// Flags of `outlive run` that have no value.
-pub const SWITCHES: [&str; 4] = [
-    "--exit-on-failed",
-    "--no-catalogue",
-    "--no-keep-logs",
-    "--pin",
-];
+pub const SWITCHES: [&str; 3] = ["--exit-on-failed", "--no-catalogue", "--no-keep-logs"];
 
 /// The place of the server's own program among the words behind `outlive`.
 fn behind_dashes(words: &[Node]) -> Result<usize, String> {

@@ -6,10 +6,11 @@
 use std::collections::BTreeSet;
 
 use crate::gateway::TargetId;
+use crate::message::Message;
 
-use super::Router;
 use super::leg::Stage;
 use super::table::What;
+use super::{Output, Router};
 
 /// Subscriptions that a server is told at a time.
 const MOST_SETTINGS: usize = 32;
@@ -39,12 +40,22 @@ impl Router {
         }
         for (method, uri) in changes {
             let params = serde_json::json!({ "uri": uri }).to_string();
-            self.ask(target, method, params.as_bytes(), What::Setting);
+            let subscribed = (method == "resources/subscribe").then_some(uri);
+            self.ask(target, method, params.as_bytes(), What::Setting(subscribed));
         }
     }
 
-    /// The server has answered one of these.
-    pub(super) fn on_set(&mut self, target: TargetId) {
+    /// The server has answered one of these. If it tells of a resource from now on, the client is told that the resource
+    /// may have changed: nobody has told of that before.
+    pub(super) fn on_set(&mut self, target: TargetId, followed: Option<&str>) {
+        let exposed = followed.and_then(|uri| self.follows.get(&(target, uri.into())));
+        if let Some(exposed) = exposed {
+            let params = serde_json::json!({ "uri": exposed }).to_string();
+            let method = "notifications/resources/updated";
+            let message = Message::notification(method, params.as_bytes());
+            let newest = self.newest_channel();
+            self.out.push_back(Output::Offer(newest, message));
+        }
         if let Some(leg) = self.legs.get_mut(&target) {
             leg.settings -= 1;
         }

@@ -159,8 +159,12 @@ impl Router {
         if self.listing.waiting.is_empty() || self.awaited().next().is_some() {
             return;
         }
-        for waiting in self.listing.take_waiting() {
-            self.resume(&waiting);
+        // Lists first: what the others reach out for is not waited for any more.
+        let is_list = |it: &Waiting| List::of_method(it.message.method()).is_some();
+        let (lists, others): (Vec<Waiting>, Vec<Waiting>) =
+            self.listing.take_waiting().into_iter().partition(is_list);
+        for waiting in lists.iter().chain(&others) {
+            self.resume(waiting);
         }
     }
 

@@ -36,7 +36,10 @@ impl Router {
             What::Initialize => return self.on_handshake(target, &message),
             What::Page(list) => return self.on_page(target, *list, &message),
             What::Level => return self.on_leveled(target),
-            What::Setting => return self.on_set(target),
+            What::Setting(uri) => {
+                let followed = uri.as_deref().filter(|_| !message.is_error());
+                return self.on_set(target, followed);
+            }
             What::Subscribe(uri, exposed) if !message.is_error() => {
                 self.on_subscribed(target, uri, exposed);
             }

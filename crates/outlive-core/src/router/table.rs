@@ -27,8 +27,8 @@ pub(super) enum What {
     Page(List),
     /// Ours: the level of log messages.
     Level,
-    /// Ours: a subscription that the server is to have, or no longer.
-    Setting,
+    /// Ours: a subscription that the server is to have, to this resource, or no longer.
+    Setting(Option<Box<str>>),
 }
 
 /// A request that is waited for.
@@ -52,7 +52,7 @@ impl Call {
     pub(super) fn is_of_client(&self) -> bool {
         !matches!(
             self.what,
-            What::Initialize | What::Page(_) | What::Level | What::Setting
+            What::Initialize | What::Page(_) | What::Level | What::Setting(_)
         )
     }
 }

@@ -425,6 +425,17 @@ impl World {
             };
         }
         self.expected = None;
+        if method == "notifications/resources/updated" && params.get("by").is_none() {
+            // The server tells of it from now on, and nobody has before.
+            let uri = params["uri"].as_str().unwrap_or_default();
+            let is_it = |(target, known): &(TargetId, String)| {
+                *target == speaker && uri.ends_with(known.as_str())
+            };
+            return match self.follows.keys().any(is_it) {
+                true => Ok(()),
+                false => broken(4, format!("{it} is followed by nobody")),
+            };
+        }
         if params["by"] != json!(speaker.0) {
             return broken(4, format!("{it} was said by another"));
         }
