@@ -1,5 +1,6 @@
 //! Which tools, prompts and resources are shown.
 
+use outlive::gateway;
 use toml::Value;
 
 use super::suggestion;
@@ -43,16 +44,7 @@ pub fn strings(list: &Value) -> Option<Vec<String>> {
 
 /// Whether a name is what a pattern means, where `*` stands for any characters.
 pub fn matches(pattern: &str, name: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == name,
-        Some((begin, rest)) => {
-            let Some(name) = name.strip_prefix(begin) else {
-                return false;
-            };
-            let ends = name.char_indices().map(|(at, _)| at).chain([name.len()]);
-            ends.into_iter().any(|at| matches(rest, &name[at..]))
-        }
-    }
+    gateway::Filter::new([pattern], []).admits(name)
 }
 
 #[cfg(test)]

@@ -233,6 +233,16 @@ impl Roster {
             .map(|(target, name, _)| (target, name))
     }
 
+    /// The servers of which something is known, but no tool although they have some to offer: they could not be read, or
+    /// the server was still starting.
+    pub fn incomplete(&self) -> impl Iterator<Item = TargetId> + '_ {
+        let incomplete = self.servers.iter().filter(|server| {
+            let offer = server.offer.as_deref();
+            offer.is_some_and(|it| it.offers(List::Tools)) && server.items(List::Tools).is_empty()
+        });
+        incomplete.map(|server| server.target)
+    }
+
     /// The servers that are started when a client comes.
     pub fn eager(&self) -> impl Iterator<Item = TargetId> + '_ {
         let eager = self.servers.iter().filter(|server| server.eager);

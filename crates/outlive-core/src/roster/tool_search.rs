@@ -187,7 +187,8 @@ impl Roster {
         };
         let Ok(question) = serde_json::from_slice::<Question>(arguments) else {
             return failure(
-                "Nothing was searched for: `query` must be a string that says what you want to do.",
+                "Nothing was searched for: `query` must be a string that says what you want to do, and `limit`, if there is \
+                 one, a number.",
             );
         };
         let limit = question.limit.map_or(USUAL, |limit| limit as usize);
@@ -208,13 +209,19 @@ impl Roster {
             tools.push(json);
         }
         let tools = format!("[{}]", tools.join(","));
-        let words = match found.is_empty() {
+        let mut words = match found.is_empty() {
             true => format!(
                 "No tool fits. There are {} tools; say it in other words, or name the server.",
                 all.len()
             ),
             false => format!("Call one of these with {CALL}:\n{tools}"),
         };
+        let unknown: Vec<&str> = self.unknown().map(|(_, name)| name).take(5).collect();
+        if !unknown.is_empty() {
+            words.push_str("\nNothing is known yet of the tools of ");
+            words.push_str(&unknown.join(", "));
+            words.push_str(", which could not be reached so far; search again later.");
+        }
         format!(
             r#"{{"content":[{{"type":"text","text":{}}}],"structuredContent":{{"tools":{tools}}}}}"#,
             Value::from(words)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::gateway::TargetId;
 use crate::message::Message;
-use crate::protocol::List;
+use crate::protocol::{List, code};
 use crate::roster::{self, Item, Offer};
 use crate::time::Time;
 
@@ -17,6 +17,17 @@ const MOST_PAGES: usize = 1000;
 /// A list that was not empty and now is gets read once more after this time: some servers list nothing while they
 /// start.
 const DOUBT: Duration = Duration::from_secs(2);
+
+/// A list that could not be read is tried again after this time, then twice as long each time,
+const RETRY: Duration = Duration::from_secs(2);
+/// this often. What is still not known then is asked for with the next leg.
+const MOST_RETRIES: u32 = 6;
+
+/// A list that has changed while it was read is read once more after this time, then twice as long each time: a server
+/// may say so with each of its answers.
+const PAUSE: Duration = Duration::from_millis(100);
+/// No longer than this many times doubled.
+const MOST_PAUSES: u32 = 8;
 
 /// One list, page by page.
 #[derive(Debug, Default)]
@@ -36,6 +47,14 @@ pub(super) struct Reading {
     drafts: [Draft; 4],
     /// Since when a list is said to be empty that was not: what was known of it stays until it is read again.
     doubts: [Option<Time>; 4],
+    /// When a list is read once more, for another reason.
+    again: [Option<Time>; 4],
+    /// How often in a row a list could not be read.
+    failures: [u32; 4],
+    /// How often in a row a list has changed while it was read.
+    changes: [u32; 4],
+    /// A first list of tools that was empty has been doubted.
+    is_doubted: bool,
 }
 
 impl Reading {
@@ -45,6 +64,10 @@ impl Reading {
             offer: Offer::of_handshake(result)?,
             drafts: Default::default(),
             doubts: [None; 4],
+            again: [None; 4],
+            failures: [0; 4],
+            changes: [0; 4],
+            is_doubted: false,
         })
     }
 
@@ -59,15 +82,19 @@ impl Reading {
 
     /// Whether a list will be read once more.
     pub(super) fn doubts(&self) -> bool {
-        self.doubts.iter().any(Option::is_some)
+        self.doubts.iter().chain(&self.again).any(Option::is_some)
     }
 
     /// When a list is read once more. What is being read is not waited for.
     pub(super) fn deadline(&self) -> Option<Time> {
-        let doubts = self.doubts.iter().zip(&self.drafts);
-        let waiting = doubts.filter(|(_, draft)| !draft.underway);
-        let since = waiting.filter_map(|(since, _)| *since).min()?;
-        Some(since + DOUBT)
+        let waiting = (0..self.drafts.len()).filter(|at| !self.drafts[*at].underway);
+        waiting.filter_map(|at| self.due(at)).min()
+    }
+
+    /// When this list is read once more.
+    fn due(&self, at: usize) -> Option<Time> {
+        let doubt = self.doubts[at].map(|since| since + DOUBT);
+        doubt.into_iter().chain(self.again[at]).min()
     }
 }
 
@@ -101,20 +128,19 @@ impl Router {
             underway: true,
             ..Draft::default()
         };
+        reading.again[list as usize] = None;
         self.ask(target, list.method(), b"", What::Page(list));
     }
 
-    /// Reads lists once more that were said to be empty.
+    /// Reads lists once more whose time has come.
     pub(super) fn read_doubted(&mut self, target: TargetId) {
         let now = self.now;
         for list in List::ALL {
             let Some(reading) = self.reading(target) else {
                 return;
             };
-            let doubt = reading.doubts[list as usize];
-            if doubt.is_some_and(|since| since + DOUBT <= now)
-                && !reading.drafts[list as usize].underway
-            {
+            let at = list as usize;
+            if reading.due(at).is_some_and(|due| due <= now) && !reading.drafts[at].underway {
                 self.read(target, list);
             }
         }
@@ -139,10 +165,13 @@ impl Router {
             // What was known of the list before stays.
             let draft = std::mem::take(draft);
             reading.doubts[at] = None;
-            return match draft.again {
-                true => self.read(target, list),
-                false => self.learned(target),
-            };
+            reading.failures[at] += 1;
+            let failures = reading.failures[at];
+            if draft.again || failures <= MOST_RETRIES && !is_unknown_method(answer) {
+                let wait = RETRY * (1 << (failures - 1).min(MOST_RETRIES));
+                reading.again[at] = Some(now + wait);
+            }
+            return self.learned(target);
         };
         draft.pages += 1;
         draft.bytes += items.iter().map(|it| it.json().len()).sum::<usize>();
@@ -153,8 +182,14 @@ impl Router {
             return self.ask(target, list.method(), params.as_bytes(), What::Page(list));
         }
         let whole = std::mem::take(draft);
+        reading.failures[at] = 0;
         let known = reading.offer.list(list).or(known.as_ref());
         let emptied = whole.items.is_empty() && known.is_some_and(|known| !known.is_empty());
+        let is_first = list == List::Tools && known.is_none() && !reading.is_doubted;
+        if is_first && whole.items.is_empty() {
+            reading.is_doubted = true;
+            reading.again[at] = Some(now + DOUBT);
+        }
         let since = reading.doubts[at].unwrap_or(now);
         match emptied && now < since + DOUBT {
             true => reading.doubts[at] = Some(since),
@@ -163,8 +198,12 @@ impl Router {
                 reading.offer.set_list(list, whole.items);
             }
         }
+        reading.changes[at] = match whole.again {
+            true => (reading.changes[at] + 1).min(MOST_PAUSES),
+            false => 0,
+        };
         if whole.again {
-            return self.read(target, list);
+            reading.again[at] = Some(now + PAUSE * (1 << (reading.changes[at] - 1)));
         }
         self.learned(target);
     }
@@ -186,4 +225,14 @@ impl Router {
         }
         self.out.push_back(Output::Learned(target, offer));
     }
+}
+
+/// Whether a server says that it does not know the method.
+fn is_unknown_method(answer: &Message) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Coded {
+        code: i64,
+    }
+    let error = answer.error().unwrap_or_default();
+    serde_json::from_slice::<Coded>(error).is_ok_and(|error| error.code == code::METHOD_NOT_FOUND)
 }

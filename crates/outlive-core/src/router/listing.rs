@@ -93,9 +93,9 @@ impl Router {
         self.unknown().filter(|target| self.is_awaited(*target))
     }
 
-    /// Reaches out for the servers of which nothing is known.
+    /// Reaches out for the servers of which nothing is known, or no tools.
     pub(super) fn reach_unknown(&mut self) {
-        let unknown: Vec<TargetId> = self.unknown().collect();
+        let unknown: Vec<TargetId> = self.unknown().chain(self.roster.incomplete()).collect();
         for target in unknown {
             self.reach(target);
         }

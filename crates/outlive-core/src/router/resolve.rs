@@ -4,6 +4,8 @@ use serde_json::Value;
 
 use crate::gateway::TargetId;
 use crate::message::{Id, Message, Reference};
+#[cfg(feature = "search")]
+use crate::roster;
 use crate::server::Channel;
 use crate::server::refusal::ServerRefusal;
 
@@ -56,7 +58,7 @@ impl Router {
     /// may be waited for.
     pub(super) fn route(&mut self, channel: Channel, message: Message, may_wait: bool) {
         #[cfg(feature = "search")]
-        if self.find_tools(channel, &message) {
+        if self.find_tools(channel, &message, may_wait) {
             return;
         }
         match self.resolve(&message) {
@@ -93,6 +95,13 @@ impl Router {
                 #[cfg(feature = "search")]
                 let message = called.as_ref().unwrap_or(message);
                 let name = message.name().unwrap_or_default();
+                #[cfg(feature = "search")]
+                if called.is_none() && self.roster.is_searchable() && name == roster::CALL {
+                    return Err(ServerRefusal::invalid_params(
+                        "Nothing was called: `name` must be the name of a tool, as find_tools returned it."
+                            .into(),
+                    ));
+                }
                 let found = self.roster.tool(&name);
                 let found = found.ok_or_else(|| self.nobody_has("tool", &name))?;
                 let target = found.target;

@@ -7,16 +7,27 @@ use crate::server::Channel;
 use super::Router;
 
 impl Router {
-    /// Answers a call of the tool that finds tools. False if this is none.
-    pub(super) fn find_tools(&mut self, channel: Channel, message: &Message) -> bool {
+    /// Answers a call of the tool that finds tools; if need be, waits for servers as a list does. False if this is none.
+    pub(super) fn find_tools(
+        &mut self,
+        channel: Channel,
+        message: &Message,
+        may_wait: bool,
+    ) -> bool {
         let is_it = self.roster.is_searchable()
             && message.is("tools/call")
             && message.name().is_some_and(|name| name == FIND);
-        if is_it {
+        if !is_it {
+            return false;
+        }
+        if may_wait {
+            self.reach_unknown();
+        }
+        if !may_wait || !self.wait(channel, message) {
             let result = self.roster.find_tools(message.arguments().unwrap_or(b"{}"));
             self.send(channel, Message::response(message.id_json(), &result));
         }
-        is_it
+        true
     }
 
     /// The call that a call of the tool that calls tools stands for.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use outlive_core::gateway::TargetId;
 use outlive_core::server::Channel;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::rig::{Order, Rig, names, offer};
 
@@ -149,4 +149,108 @@ fn a_server_without_an_end_to_its_pages_is_read_for_a_while_and_no_longer() {
     }
     assert_eq!(pages, 1000);
     assert_eq!(rig.tools(1).len(), 1000);
+}
+
+/// A server that answers the handshake, and each of its first lists of tools with this.
+fn answer_first_list(rig: &mut Rig, answer: Value) {
+    let (channel, hello) = rig.take(0).remove(0);
+    let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+        "serverInfo": {"name": "s", "version": "1"}});
+    rig.server_says(
+        0,
+        channel,
+        json!({"jsonrpc": "2.0", "id": hello["id"], "result": result}),
+    );
+    let heard = rig.take(0);
+    let (channel, list) = heard
+        .iter()
+        .find(|it| it.1["method"] == "tools/list")
+        .expect("a list");
+    let mut answer = answer;
+    answer["jsonrpc"] = json!("2.0");
+    answer["id"] = list["id"].clone();
+    rig.server_says(0, *channel, answer);
+}
+
+#[test]
+fn a_first_list_that_cannot_be_read_or_is_empty_is_read_again() {
+    let bad = [
+        json!({"error": {"code": -32603, "message": "still loading"}}),
+        json!({"result": {"tools": {}}}),
+        json!({"result": {"tools": []}}),
+    ];
+    for answer in bad {
+        let mut rig = Rig::new(&["a"]);
+        rig.initialize();
+        answer_first_list(&mut rig, answer.clone());
+        assert!(rig.tools(1).is_empty(), "nobody waits for it: {answer}");
+        rig.pass(Duration::from_secs(3));
+        rig.serve(0, &["x"]);
+        rig.pass(Duration::from_secs(1));
+        assert_eq!(rig.told(CHANGED).len(), 1, "{answer}");
+        assert_eq!(rig.tools(2), ["a__x"], "{answer}");
+        // Also if that was in an earlier life: the next client has it looked at again.
+        let mut rig = Rig::known(&[("a", &[])]);
+        rig.initialize();
+        assert_eq!(rig.orders, [Order::Open(TargetId(0))]);
+        assert!(rig.tools(1).is_empty());
+        rig.serve(0, &["x"]);
+        assert_eq!(rig.tools(2), ["a__x"]);
+    }
+}
+
+#[test]
+fn a_list_that_never_can_be_read_is_given_up_in_the_end() {
+    let mut rig = Rig::new(&["a"]);
+    rig.initialize();
+    let error = json!({"error": {"code": -32603, "message": "no"}});
+    answer_first_list(&mut rig, error.clone());
+    let mut asked = 0;
+    for _ in 0..1000 {
+        rig.pass(Duration::from_secs(1));
+        for (channel, message) in rig.take(0) {
+            asked += usize::from(message["method"] == "tools/list");
+            let mut answer = error.clone();
+            answer["jsonrpc"] = json!("2.0");
+            answer["id"] = message["id"].clone();
+            rig.server_says(0, channel, answer);
+        }
+    }
+    assert_eq!(asked, 6);
+    assert_eq!(rig.router.deadline(), None);
+}
+
+#[test]
+fn a_server_that_says_with_each_list_that_it_has_changed_is_known_and_read_ever_less_often() {
+    let mut rig = Rig::new(&["a"]);
+    rig.initialize();
+    let mut asked = 0;
+    for _ in 0..600 {
+        loop {
+            let heard = rig.take(0);
+            if heard.is_empty() {
+                break;
+            }
+            for (channel, message) in heard {
+                let result = match message["method"].as_str() {
+                    Some("initialize") => {
+                        json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                        "serverInfo": {"name": "s", "version": "1"}})
+                    }
+                    Some("tools/list") => {
+                        asked += 1;
+                        let changed = json!({"jsonrpc": "2.0", "method": CHANGED});
+                        rig.server_says(0, Channel::MAIN, changed);
+                        json!({"tools": [{"name": "x"}]})
+                    }
+                    _ => continue,
+                };
+                let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+                rig.server_says(0, channel, answer);
+            }
+        }
+        rig.pass(Duration::from_millis(100));
+    }
+    assert_eq!(rig.tools(1), ["a__x"]);
+    assert!((2..20).contains(&asked), "{asked}");
 }

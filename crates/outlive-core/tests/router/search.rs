@@ -88,3 +88,23 @@ fn a_list_becomes_a_search_by_itself_when_it_is_long() {
     assert!(Expose::Auto.apply(roster(&rig)).is_searchable());
     assert!(!Expose::List.apply(roster(&rig)).is_searchable());
 }
+
+#[test]
+fn a_search_waits_for_servers_that_were_never_seen_and_names_those_that_do_not_come() {
+    let mut rig = Rig::new(&["git", "late"]);
+    let roster = Roster::new(&rig.entries, &rig.naming, &rig.view);
+    rig.feed(Input::Roster(Arc::new(Expose::Search.apply(roster))));
+    rig.initialize();
+    rig.request(
+        1,
+        "tools/call",
+        json!({"name": "find_tools", "arguments": {"query": "commit"}}),
+    );
+    assert!(rig.answers(1).is_empty());
+    rig.pass(std::time::Duration::from_secs(6));
+    let answer = rig.answer(1);
+    let words = answer["result"]["content"][0]["text"]
+        .as_str()
+        .expect("words");
+    assert!(words.contains("git, late"), "{words}");
+}

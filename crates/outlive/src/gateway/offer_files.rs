@@ -56,6 +56,11 @@ impl OfferFiles {
                 "{path} is ignored: {why}. The server is asked again what it offers when it runs."
             )
         };
+        // To open anything else may take for ever.
+        match fs::metadata(&path) {
+            Ok(about) if !about.is_file() => return Err(ignored(&"it is no file")),
+            _ => {}
+        }
         let file = match File::open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
