@@ -151,6 +151,7 @@ impl Servers {
 pub fn gate(programs: &Programs, margin: &Margin, effort: Effort) -> io::Result<Vec<Target>> {
     let calls = Calls::measure(programs, &[cell(100, 64)], effort)?;
     let mut targets = calls.targets(margin);
+    targets.retain(|target| matches!(target.bound, Bound::AtMost(most) if most.is_finite()));
     targets.push(growth::idle_server(
         growth::idle_server_bytes(programs)?,
         margin,

@@ -103,7 +103,7 @@ impl Starts {
             self.ratio(HTTP, ONE_SERVER),
         )];
         for peer in OURS..self.names.len() {
-            // Each beside the one of ours that is spoken to as it is.
+            // Most of them are spoken to on standard streams.
             targets.push(at_most(
                 what(STDIO, &self.names[peer]),
                 margin.start_of_peers,
