@@ -20,6 +20,7 @@ use crate::eras::Eras;
 use crate::instance::Instance;
 use crate::log_writer::LogWriter;
 use crate::rate_limit::{Kind, RateLimit, Untold};
+use crate::runtime;
 use crate::settings::{LogFormat, LogLevel, Settings};
 
 /// How often it is looked whether there is something to sum up.
@@ -367,6 +368,9 @@ impl Observer for Log {
 
     fn event(&self, session: Option<u64>, now: Time, event: &Event) {
         self.write(session, now, event);
+        if matches!(event, Event::State(State::Ready { .. })) {
+            runtime::settled();
+        }
     }
 
     fn watches_requests(&self) -> bool {

@@ -6,7 +6,7 @@
 //! themselves.
 
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, Once, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -83,6 +83,12 @@ fn keep() {
         libc::mallopt(libc::M_MMAP_THRESHOLD, SINGLE);
         libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT);
     }
+}
+
+/// The first server is in service: all that was only needed to get there is given back.
+pub fn settled() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(forget_start);
 }
 
 /// Gives back what the program's code and constants take so far: to be loaded and to read flags takes more of them
