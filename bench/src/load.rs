@@ -22,10 +22,10 @@ use crate::target::{Bound, Target};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long a session lasts in a storm …
-const TTL: &str = "1s";
+const TTL: &str = "3s";
 
 /// … and after how long it is forgotten for certain, unless the machine is very busy.
-const FORGOTTEN: Duration = Duration::from_secs(3);
+const FORGOTTEN: Duration = Duration::from_secs(6);
 
 /// Sessions there may be in a storm: more than come before the first are forgotten.
 const ROOM: &str = "20000";
