@@ -183,10 +183,10 @@ impl Http {
     pub(super) fn check(&self) -> io::Result<()> {
         let wrong = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         self.check_files().map_err(wrong)?;
-        let has_view = |name: &str| match &self.served {
-            Served::Server(_) => false,
+        let has_view = |name: &str| match (&self.served, name) {
+            (Served::Server(_), _) => false,
             #[cfg(feature = "gateway")]
-            Served::Gateway(gateway) => gateway.has_view(name),
+            (Served::Gateway(gateway), name) => gateway.has_view(name),
         };
         let views = self.access.token_views();
         if let Some(view) = views.iter().find(|view| !has_view(view)) {
