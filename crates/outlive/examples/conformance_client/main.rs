@@ -4,7 +4,8 @@
 //! $ conformance client --command target/debug/examples/conformance_client --scenario tools_call
 //! ```
 //!
-//! It finds out which era the server speaks, and logs in where that is asked for, without a person: module `oauth`.
+//! It finds out which era the server speaks, and logs in where that is asked for, without a person: module `oauth`. With
+//! `CONFORMANCE_THROUGH=outlive` it is a host of `outlive run URL` instead, which logs in by itself: module `through`.
 //!
 //! The suite names what it wants to see in `MCP_CONFORMANCE_SCENARIO`, the version of the specification in
 //! `MCP_CONFORMANCE_PROTOCOL_VERSION`, and gives the address as the last argument. What comes of it is in
@@ -13,6 +14,7 @@
 use std::env;
 
 mod oauth;
+mod through;
 
 use outlive::model::{ElicitRequest, ElicitResult, Object, RpcError};
 use outlive::{Client, Error, Remote};
@@ -26,17 +28,21 @@ async fn main() -> Result<()> {
     let scenario = env::var("MCP_CONFORMANCE_SCENARIO")?;
     let context = env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default();
     let context: Value = serde_json::from_str(&context).unwrap_or_default();
-    let remote = Remote::new(&url).credentials(oauth::Login::new(&url, &context)?);
-    let client = Client::builder()
+    let builder = Client::builder()
         .info("outlive-conformance", env!("CARGO_PKG_VERSION"))
         .elicitation(|request| async move { filled_in(&request) })
         .sampling(|_| async { Err(RpcError::internal("there is no model here")) })
-        .roots(|| async { Ok(Vec::new()) })
-        .url(remote)
-        .connect()
-        .await?;
+        .roots(|| async { Ok(Vec::new()) });
+    let client = match through::command(&url, &scenario, &context)? {
+        Some(command) => builder.command(command).connect().await?,
+        None => {
+            let remote = Remote::new(&url).credentials(oauth::Login::new(&url, &context)?);
+            builder.url(remote).connect().await?
+        }
+    };
     let done = act(&client, &scenario, &context).await;
     client.close().await;
+    through::clean_up();
     done
 }
 

@@ -1,0 +1,235 @@
+//! Where metadata may lead us.
+//!
+//! A server names its authorization server, and that names its endpoints; we fetch what they name. A server somewhere
+//! else could so make us ask services that only this machine or this network can reach. Such an address is refused,
+//! unless the server itself is as near, or the user has allowed it. A name is judged by the addresses it stands for, at
+//! the moment of the connection.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use reqwest::Url;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use tokio::net::lookup_host;
+
+/// Who can reach an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Everybody.
+    Public,
+    /// This network.
+    Private,
+    /// This machine.
+    Loopback,
+    /// This wire; also what nobody should ask for metadata (multicast).
+    Link,
+}
+
+impl Reach {
+    fn of(address: IpAddr) -> Reach {
+        match address {
+            IpAddr::V4(address) => Reach::of_v4(address),
+            IpAddr::V6(address) => Reach::of_v6(address),
+        }
+    }
+
+    fn of_v4(it: Ipv4Addr) -> Reach {
+        let shared = it.octets()[0] == 100 && it.octets()[1] & 0xc0 == 64;
+        match it {
+            _ if it.is_loopback() || it.octets()[0] == 0 => Reach::Loopback,
+            _ if it.is_link_local() || it.is_multicast() || it.is_broadcast() => Reach::Link,
+            _ if it.is_private() || shared => Reach::Private,
+            _ => Reach::Public,
+        }
+    }
+
+    fn of_v6(it: Ipv6Addr) -> Reach {
+        let parts = it.segments();
+        let inner = |high: u16, low: u16| {
+            let [a, b] = high.to_be_bytes();
+            let [c, d] = low.to_be_bytes();
+            Reach::of_v4(Ipv4Addr::new(a, b, c, d))
+        };
+        match parts {
+            _ if it.is_loopback() || it.is_unspecified() => Reach::Loopback,
+            // An IPv4 address in another dress: mapped, NAT64, 6to4.
+            [0, 0, 0, 0, 0, 0xffff, high, low] => inner(high, low),
+            [0x64, 0xff9b, 0, 0, 0, 0, high, low] => inner(high, low),
+            [0x2002, high, low, ..] => inner(high, low),
+            [first, ..] if first & 0xffc0 == 0xfe80 || first & 0xff00 == 0xff00 => Reach::Link,
+            [first, ..] if first & 0xfe00 == 0xfc00 => Reach::Private,
+            _ => Reach::Public,
+        }
+    }
+
+    /// What an address says by itself; none if it is a name.
+    pub(super) fn of_host(url: &Url) -> Option<Reach> {
+        let host = url.host_str()?;
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        if host == "localhost" || host.ends_with(".localhost") {
+            return Some(Reach::Loopback);
+        }
+        host.parse::<IpAddr>().ok().map(Reach::of)
+    }
+
+    /// Whether a server that is this near may lead us there.
+    fn may_lead_to(self, there: Reach) -> bool {
+        match there {
+            Reach::Public => true,
+            Reach::Private => matches!(self, Reach::Private | Reach::Loopback),
+            Reach::Loopback => self == Reach::Loopback,
+            Reach::Link => self == Reach::Link,
+        }
+    }
+}
+
+/// Decides where a server may lead us.
+#[derive(Clone, Debug)]
+pub(super) struct Guard {
+    server: Url,
+    /// How near the server is.
+    near: Reach,
+    /// The user lets it lead anywhere.
+    open: bool,
+}
+
+impl Guard {
+    /// The guard of this server; a name is looked up.
+    pub(super) async fn of(server: &Url, open: bool) -> Guard {
+        let near = match Reach::of_host(server) {
+            Some(near) => near,
+            None => {
+                let host = server.host_str().unwrap_or_default().to_owned();
+                let found = lookup_host((host, 443)).await;
+                let found = found.map(|all| all.map(|it| Reach::of(it.ip())).collect::<Vec<_>>());
+                match found.unwrap_or_default().as_slice() {
+                    [] => Reach::Public,
+                    [first, rest @ ..] if rest.iter().all(|it| it == first) => *first,
+                    // What is here and there is nowhere in particular.
+                    _ => Reach::Public,
+                }
+            }
+        };
+        Guard {
+            server: server.clone(),
+            near,
+            open,
+        }
+    }
+
+    /// Why an address is not asked, if it is not: by how it is written. Names are judged when they are looked up.
+    pub(super) fn check(&self, url: &Url) -> Result<(), String> {
+        let own = url.origin() == self.server.origin();
+        let shown = url.origin().ascii_serialization();
+        match url.scheme() {
+            "https" => {}
+            // OAuth 2.1 wants TLS for everybody but this machine; a server that has none cannot have more.
+            "http" if own || Reach::of_host(url) == Some(Reach::Loopback) || self.open => {}
+            _ => return Err(format!("{shown} is not asked: it is not https")),
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(format!(
+                "{shown} is not asked: there are credentials in its address"
+            ));
+        }
+        match Reach::of_host(url) {
+            Some(there) if !own && !self.open && !self.near.may_lead_to(there) => {
+                Err(self.refusal(&shown))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn refusal(&self, shown: &str) -> String {
+        format!(
+            "{shown} is not asked: the server led us to an address that only this machine or network can reach \
+             (if that is right, allow it with --allow-private-login)"
+        )
+    }
+}
+
+/// Looks up names, and leaves out the addresses we are not to be led to.
+pub(super) struct Resolver(pub(super) Arc<Guard>);
+
+impl Resolve for Resolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let guard = self.0.clone();
+        Box::pin(async move {
+            let own = guard.server.host_str() == Some(name.as_str());
+            let found: Vec<_> = lookup_host((name.as_str(), 0)).await?.collect();
+            let allowed: Vec<_> = found
+                .iter()
+                .copied()
+                .filter(|it| own || guard.open || guard.near.may_lead_to(Reach::of(it.ip())))
+                .collect();
+            if allowed.is_empty() && !found.is_empty() {
+                return Err(guard.refusal(name.as_str()).into());
+            }
+            Ok(Box::new(allowed.into_iter()) as Addrs)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_known_in_every_dress() {
+        for (address, reach) in [
+            ("127.0.0.1", Reach::Loopback),
+            ("0.0.0.0", Reach::Loopback),
+            ("10.1.2.3", Reach::Private),
+            ("172.31.0.1", Reach::Private),
+            ("192.168.0.1", Reach::Private),
+            ("100.64.0.1", Reach::Private),
+            ("169.254.169.254", Reach::Link),
+            ("224.0.0.1", Reach::Link),
+            ("8.8.8.8", Reach::Public),
+            ("::1", Reach::Loopback),
+            ("::", Reach::Loopback),
+            ("fe80::1", Reach::Link),
+            ("fd00::1", Reach::Private),
+            ("::ffff:169.254.169.254", Reach::Link),
+            ("64:ff9b::a00:1", Reach::Private),
+            ("2002:7f00:1::", Reach::Loopback),
+            ("2606:4700::1111", Reach::Public),
+        ] {
+            assert_eq!(Reach::of(address.parse().unwrap()), reach, "{address}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_leads_no_nearer_than_it_is() {
+        let table = [
+            ("https://8.8.8.8/mcp", "https://1.1.1.1/token", true),
+            ("https://8.8.8.8/mcp", "https://10.0.0.1/token", false),
+            ("https://8.8.8.8/mcp", "https://127.0.0.1/token", false),
+            ("https://8.8.8.8/mcp", "https://[::1]/token", false),
+            ("https://8.8.8.8/mcp", "http://localhost:8080/token", false),
+            (
+                "https://8.8.8.8/mcp",
+                "https://169.254.169.254/latest",
+                false,
+            ),
+            ("https://8.8.8.8/mcp", "http://1.1.1.1/token", false),
+            ("https://8.8.8.8/mcp", "https://me@1.1.1.1/token", false),
+            ("https://8.8.8.8/mcp", "file:///etc/passwd", false),
+            ("http://10.0.0.1/mcp", "https://10.0.0.2/token", true),
+            ("http://10.0.0.1/mcp", "http://10.0.0.1/token", true),
+            ("http://10.0.0.1/mcp", "https://169.254.169.254/", false),
+            ("http://127.0.0.1:1/mcp", "http://127.0.0.1:2/token", true),
+            ("http://127.0.0.1:1/mcp", "https://169.254.169.254/", false),
+        ];
+        for (server, there, allowed) in table {
+            let guard = Guard::of(&server.parse().unwrap(), false).await;
+            let checked = guard.check(&there.parse().unwrap());
+            assert_eq!(checked.is_ok(), allowed, "{server} -> {there}: {checked:?}");
+        }
+        let open = Guard::of(&"https://8.8.8.8/mcp".parse().unwrap(), true).await;
+        assert!(
+            open.check(&"https://10.0.0.1/token".parse().unwrap())
+                .is_ok()
+        );
+    }
+}

@@ -1,0 +1,18 @@
+//! Servers that want a login: OAuth 2.1 as the specification of MCP has it, against the built binary.
+//!
+//! [`provider`] is an MCP server and its authorization server in one, which rotates refresh tokens and takes note of
+//! everything that should not happen; [`person`] is somebody with a browser. `fm_NN_…` is the test of failure mode NN.
+#![cfg(target_os = "linux")]
+
+mod attacks;
+mod expiry;
+mod flows;
+mod person;
+mod processes;
+mod provider;
+#[path = "../rig/mod.rs"]
+#[allow(dead_code, unused_imports)] // The rig serves other tests too.
+mod rig;
+#[path = "../http/web.rs"]
+#[allow(dead_code)] // It serves other tests too.
+mod web;

@@ -1,0 +1,118 @@
+//! Several processes with one login.
+
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::person::{asked, link_of, logged_in, setup};
+use crate::provider::{Fault, Provider};
+use crate::rig::{Host, until};
+
+/// FM-28: eight processes share a login whose refresh token is good once, over many expiries: nobody uses one twice,
+/// nobody logs in again, and no call fails.
+#[test]
+fn fm_28_many_processes_share_a_rotating_token() {
+    let provider = Provider::start(Duration::from_secs(2));
+    let (_folder, store) = logged_in(&provider);
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let mut host = Host::ready(setup(&provider, &store));
+                let begun = Instant::now();
+                while begun.elapsed() < Duration::from_secs(12) {
+                    host.ask("echo", json!({})).result();
+                    sleep(Duration::from_millis(150));
+                }
+                assert_eq!(asked(&host), 0);
+            });
+        }
+    });
+    provider.check();
+    let books = provider.books();
+    assert_eq!(books.logins, 1);
+    assert!(
+        (4..=16).contains(&books.refreshes),
+        "{} refreshes",
+        books.refreshes
+    );
+}
+
+/// The refreshing process is killed before its refresh is read: the next one refreshes, and nobody logs in.
+#[test]
+fn a_process_killed_before_its_refresh_costs_nothing() {
+    let provider = Provider::start(Duration::from_secs(3600));
+    let (_folder, store) = logged_in(&provider);
+    let mut first = Host::ready(setup(&provider, &store));
+    let mut second = Host::ready(setup(&provider, &store));
+    provider.withdraw_access();
+    provider.books().faults.push_back(Fault::HangBefore);
+    first.call("echo", json!({}));
+    until("the refresh", || {
+        (provider.books().hanging == 1).then_some(())
+    });
+    let id = second.call("echo", json!({}));
+    first.signal(Signal::KILL);
+    second.answer(id).result();
+    assert_eq!((asked(&second), provider.books().logins), (0, 1));
+    provider.check();
+}
+
+/// It is killed after the exchange, before it has read the answer: that token is gone for everybody. What is left of the
+/// access token is used up, and then there is one login.
+#[test]
+fn a_process_killed_after_its_refresh_costs_one_login() {
+    let provider = Provider::start(Duration::from_secs(3600));
+    let (_folder, store) = logged_in(&provider);
+    let mut first = Host::ready(setup(&provider, &store));
+    let mut second = Host::ready(setup(&provider, &store));
+    provider.withdraw_access();
+    provider.books().faults.push_back(Fault::HangAfter);
+    first.call("echo", json!({}));
+    until("the refresh", || {
+        (provider.books().hanging == 1).then_some(())
+    });
+    let calls: Vec<i64> = (0..3).map(|_| second.call("echo", json!({}))).collect();
+    first.signal(Signal::KILL);
+    link_of(&second, 1).log_in(&provider);
+    for id in calls {
+        second.answer(id).result();
+    }
+    assert_eq!((asked(&second), provider.books().logins), (1, 2));
+    provider.check();
+}
+
+/// Two processes want a login: one asks, and both go on with what it gets. If the one that asks is killed, the other
+/// asks.
+#[test]
+fn of_several_processes_one_asks() {
+    for killed in [false, true] {
+        let provider = Provider::start(Duration::from_secs(3600));
+        let (_folder, store) = logged_in(&provider);
+        let mut first = Host::ready(setup(&provider, &store));
+        let mut second = Host::ready(setup(&provider, &store));
+        provider.withdraw_all();
+        let one = first.call("echo", json!({}));
+        let link = link_of(&first, 1);
+        let other = second.call("echo", json!({}));
+        sleep(Duration::from_millis(500));
+        assert_eq!(asked(&second), 0, "the first one asks");
+        match killed {
+            false => {
+                link.log_in(&provider);
+                first.answer(one).result();
+            }
+            true => {
+                first.signal(Signal::KILL);
+                link_of(&second, 1).log_in(&provider);
+            }
+        }
+        second.answer(other).result();
+        assert_eq!(
+            (asked(&second), provider.books().logins),
+            (usize::from(killed), 2)
+        );
+        provider.check();
+    }
+}
