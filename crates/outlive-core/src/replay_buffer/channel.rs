@@ -42,6 +42,8 @@ pub(super) struct ChannelBuffer<M> {
     idle_since: Option<Time>,
     /// The reader has taken nothing for so long that its sender does not wait for it.
     stalled: bool,
+    /// A store is told of what is sent: up to which number that is written, and may be read.
+    shown: Option<u64>,
 }
 
 impl<M> Default for ChannelBuffer<M> {
@@ -60,6 +62,7 @@ impl<M> Default for ChannelBuffer<M> {
             overrun: false,
             idle_since: None,
             stalled: false,
+            shown: None,
         }
     }
 }
@@ -165,6 +168,61 @@ impl<M: Payload> ChannelBuffer<M> {
     fn moves(&mut self) {
         self.idle_since = None;
         self.stalled = false;
+    }
+
+    /// A channel of which a store has kept the events from this number on.
+    pub(super) fn restored(first: u64) -> ChannelBuffer<M> {
+        ChannelBuffer {
+            first,
+            next: first,
+            known: true,
+            shown: Some(first.saturating_sub(1)),
+            ..ChannelBuffer::default()
+        }
+    }
+
+    /// Adds an event that a store has kept. It counts as read: whoever wants it names the one before.
+    pub(super) fn push_read(&mut self, place: u64, message: M) {
+        self.events.push_back((place, message));
+        self.next += 1;
+        self.shown = Some(self.next - 1);
+    }
+
+    /// Has a store told of it from now on. False if it is already.
+    pub(super) fn begin_recording(&mut self) -> bool {
+        let begins = self.shown.is_none();
+        self.shown.get_or_insert(0);
+        begins
+    }
+
+    pub(super) fn is_recorded(&self) -> bool {
+        self.shown.is_some()
+    }
+
+    /// Events up to this number are written.
+    pub(super) fn show(&mut self, number: u64) {
+        self.shown = self.shown.map(|shown| shown.max(number));
+    }
+
+    /// Whether the next event is not written yet.
+    pub(super) fn is_held_back(&self) -> bool {
+        self.unread() > 0 && self.shown.is_some_and(|shown| self.next > shown)
+    }
+
+    /// The number of the first event that is kept.
+    pub(super) fn first_number(&self) -> u64 {
+        self.first
+    }
+
+    /// The number of the event behind the last one.
+    pub(super) fn end_number(&self) -> u64 {
+        self.first + self.events.len() as u64
+    }
+
+    /// The events that are kept, with their numbers.
+    pub(super) fn numbered(&self) -> impl Iterator<Item = (u64, &M)> {
+        let events = self.events.iter().map(|(_, message)| message);
+        (self.first..).zip(events)
     }
 
     /// Adds an event, which has this place among all of the buffer.

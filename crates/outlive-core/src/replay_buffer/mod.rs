@@ -36,6 +36,11 @@
 //!   forgotten, or the buffer is sealed.
 //! - **A done channel ends**, and takes nothing more. A sealed buffer ends every channel.
 //! - **A withdrawn channel forgets everything**, also what was not yet read; what is sent from then on is read.
+//! - **A [recorded](ReplayBuffer::record_all) buffer shows nothing that a successor could not show again.** What is
+//!   sent on the main channel, and on a channel whose client was [promised](ReplayBuffer::promise) a stream, is a
+//!   [change](Change) that a store is told, and is read only when that is [written](ReplayBuffer::written). What is
+//!   forgotten is a change, too. A channel that is answered before it is promised is nobody else's business. A sealed
+//!   buffer forgets nothing that is recorded: its successor has it.
 //!
 //! The buffer wakes nobody itself, and is told the time only by a sender that asks whether to pause. After every call
 //! the driver wakes the readers that [`ReplayBuffer::next_woken`] names; each has been told [`Next::Pending`], or
@@ -43,15 +48,20 @@
 //! [released](ReplayBuffer::is_released).
 
 mod channel;
+mod journal;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
+
+use rustc_hash::FxHashMap;
 
 use crate::message::Message;
 use crate::server::Channel;
 use crate::time::Time;
 
+pub use journal::Change;
+
 use channel::{ChannelBuffer, End};
+use journal::Journal;
 
 /// How the events of a buffer reach their readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +183,8 @@ pub enum Beginning<M> {
 pub struct ReplayBuffer<M> {
     delivery: Delivery,
     limits: ReplayLimits,
-    channels: BTreeMap<Channel, ChannelBuffer<M>>,
+    /// The driver chooses their numbers, so nobody else can choose their hashes.
+    channels: FxHashMap<Channel, ChannelBuffer<M>>,
     /// Events in all channels, and their bytes.
     kept: usize,
     kept_bytes: usize,
@@ -196,6 +207,21 @@ pub struct ReplayBuffer<M> {
     /// The main channel has had a reader.
     was_listened_to: bool,
     sealed: bool,
+    /// What a store is told, if there is one.
+    journal: Option<Journal<M>>,
+}
+
+/// A channel as a store has kept it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptChannel<M> {
+    /// Which one.
+    pub channel: Channel,
+    /// The number of the first event that is kept.
+    pub first: u64,
+    /// The events that are kept, in their order.
+    pub events: Vec<M>,
+    /// Everything has been sent on it.
+    pub ended: bool,
 }
 
 impl<M: Payload> ReplayBuffer<M> {
@@ -204,7 +230,7 @@ impl<M: Payload> ReplayBuffer<M> {
         ReplayBuffer {
             delivery,
             limits,
-            channels: BTreeMap::new(),
+            channels: FxHashMap::default(),
             kept: 0,
             kept_bytes: 0,
             dirty: Vec::new(),
@@ -218,6 +244,96 @@ impl<M: Payload> ReplayBuffer<M> {
             events: 0,
             was_listened_to: false,
             sealed: false,
+            journal: None,
+        }
+    }
+
+    /// The recorded buffer of a session that another process has begun, with what was kept of it. Clients come back to
+    /// its channels with the ids they know; a reader of the main channel that names none reads what is sent from now
+    /// on.
+    pub fn restored(limits: ReplayLimits, kept: Vec<KeptChannel<M>>) -> ReplayBuffer<M> {
+        let mut buffer = ReplayBuffer::new(Delivery::Resumable, limits);
+        for kept in kept {
+            let mut channel = ChannelBuffer::restored(kept.first);
+            for message in kept.events {
+                buffer.events += 1;
+                buffer.kept += 1;
+                buffer.kept_bytes += message.size();
+                channel.push_read(buffer.events, message);
+            }
+            if kept.ended {
+                channel.end(End::Complete);
+            }
+            buffer.channels.insert(kept.channel, channel);
+        }
+        buffer.journal = Some(Journal::default());
+        buffer
+    }
+
+    /// Tells a store of all that is sent on the main channel from now on, and on channels that are
+    /// [promised](ReplayBuffer::promise).
+    pub fn record_all(&mut self) {
+        self.journal.get_or_insert_default();
+        if let Some(main) = self.channels.get(&Channel::MAIN) {
+            let lease = Lease {
+                channel: Channel::MAIN,
+                after: 0,
+                reader: main.reader().unwrap_or(ReaderId(0)),
+            };
+            self.promise(lease);
+        }
+    }
+
+    /// The client of this channel is told that it may come back for what is sent on it: all of that is recorded.
+    pub fn promise(&mut self, lease: Lease) {
+        let (Some(journal), Some(channel)) =
+            (&mut self.journal, self.channels.get_mut(&lease.channel))
+        else {
+            return;
+        };
+        if channel.begin_recording() {
+            for (number, message) in channel.numbered() {
+                journal.note(Change::Event(lease.channel, number, message.clone()));
+            }
+            if channel.ended() == Some(End::Complete) {
+                journal.note(Change::Ended(lease.channel));
+            }
+        }
+    }
+
+    /// Whether there are changes that nobody has taken.
+    pub fn has_changes(&self) -> bool {
+        self.journal.as_ref().is_some_and(|it| !it.is_empty())
+    }
+
+    /// The changes since the last time, and a number to say when they are [written](ReplayBuffer::written).
+    pub fn take_changes(&mut self) -> (Vec<Change<M>>, u64) {
+        self.journal
+            .as_mut()
+            .map_or_else(|| (Vec::new(), 0), Journal::take)
+    }
+
+    /// All changes up to this number are written: what they are about may be read.
+    pub fn written(&mut self, upto: u64) {
+        let Some(journal) = &mut self.journal else {
+            return;
+        };
+        while let Some((at, number)) = journal.next_written(upto) {
+            if let Some(channel) = self.channels.get_mut(&at) {
+                channel.show(number);
+                self.woken.extend(channel.wake());
+            }
+        }
+    }
+
+    /// Takes the leases of all readers, but ends no channel: the clients are to come back, here or elsewhere.
+    pub fn hang_up_all(&mut self) {
+        let all: Vec<Channel> = self.channels.keys().copied().collect();
+        for at in all {
+            if let Some(channel) = self.channels.get_mut(&at) {
+                self.woken.extend(channel.wake());
+                channel.detach();
+            }
         }
     }
 
@@ -315,6 +431,10 @@ impl<M: Payload> ReplayBuffer<M> {
         let Some(channel) = self.leased(lease).filter(|it| !it.overrun) else {
             return Next::Cut;
         };
+        if channel.is_held_back() {
+            channel.waits = true;
+            return Next::Pending;
+        }
         let Some((number, message)) = channel.take() else {
             return match channel.ended() {
                 None => {
@@ -338,12 +458,12 @@ impl<M: Payload> ReplayBuffer<M> {
     /// How the channel of a new reader begins, as far as can be told now. If that is not yet, the reader is
     /// [woken](ReplayBuffer::next_woken) when it is.
     pub fn beginning(&mut self, lease: Lease) -> Option<Beginning<M>> {
-        if !self.channels.contains_key(&lease.channel) {
+        let Some(channel) = self.channels.get_mut(&lease.channel) else {
             return Some(Beginning::Silence);
-        }
-        let Some(channel) = self.leased(lease).filter(|it| !it.overrun) else {
-            return Some(Beginning::Stream);
         };
+        if channel.reader() != Some(lease.reader) || channel.overrun {
+            return Some(Beginning::Stream);
+        }
         match (channel.ended(), channel.len()) {
             (Some(_), 0) => Some(Beginning::Silence),
             (Some(End::Complete), 1) => {
@@ -388,6 +508,9 @@ impl<M: Payload> ReplayBuffer<M> {
         self.kept += 1;
         self.kept_bytes += message.size();
         self.events += 1;
+        if let Some(journal) = self.journal.as_mut().filter(|_| channel.is_recorded()) {
+            journal.note(Change::Event(at, channel.end_number(), message.clone()));
+        }
         channel.push(self.events, message);
         if !std::mem::replace(&mut channel.dirty, true) {
             self.dirty.push(at);
@@ -411,7 +534,7 @@ impl<M: Payload> ReplayBuffer<M> {
 
     /// Wakes whoever has something to read.
     pub fn flush(&mut self) {
-        for at in std::mem::take(&mut self.dirty) {
+        for at in self.dirty.drain(..) {
             if let Some(channel) = self.channels.get_mut(&at) {
                 channel.dirty = false;
                 self.woken.extend(channel.wake());
@@ -470,6 +593,11 @@ impl<M: Payload> ReplayBuffer<M> {
         };
         for at in all {
             if let Some(channel) = self.channels.get_mut(&at) {
+                if let Some(journal) = self.journal.as_mut().filter(|_| channel.is_recorded()) {
+                    for (number, _) in channel.numbered() {
+                        journal.note(Change::Forgotten(at, number));
+                    }
+                }
                 let (events, bytes) = channel.clear();
                 self.kept -= events;
                 self.kept_bytes -= bytes;
@@ -588,10 +716,14 @@ impl<M: Payload> ReplayBuffer<M> {
     /// The main channel, which is there when it is needed.
     fn main(&mut self) -> &mut ChannelBuffer<M> {
         let (sealed, resumable) = (self.sealed, self.delivery == Delivery::Resumable);
+        let recorded = self.journal.is_some();
         self.channels.entry(Channel::MAIN).or_insert_with(|| {
             let mut main = ChannelBuffer::default();
             // Every client knows where it begins.
             main.known = resumable;
+            if recorded {
+                main.begin_recording();
+            }
             if sealed {
                 main.end(End::Complete);
             }
@@ -607,7 +739,14 @@ impl<M: Payload> ReplayBuffer<M> {
 
     fn end(&mut self, at: Channel, end: End) {
         if let Some(channel) = self.channels.get_mut(&at) {
+            let is_first = channel.ended().is_none();
             channel.end(end);
+            if let Some(journal) = self.journal.as_mut().filter(|_| channel.is_recorded())
+                && end == End::Complete
+                && is_first
+            {
+                journal.note(Change::Ended(at));
+            }
             self.woken.extend(channel.wake());
             self.settle(at);
             self.trim();
@@ -694,10 +833,16 @@ impl<M: Payload> ReplayBuffer<M> {
     }
 
     fn forget_first(&mut self, at: Channel) {
-        let channel = self.channels.get_mut(&at);
-        if let Some(message) = channel.and_then(ChannelBuffer::forget_first) {
+        let Some(channel) = self.channels.get_mut(&at) else {
+            return;
+        };
+        let first = channel.first_number();
+        if let Some(message) = channel.forget_first() {
             self.kept -= 1;
             self.kept_bytes -= message.size();
+            if let Some(journal) = self.journal.as_mut().filter(|_| channel.is_recorded()) {
+                journal.note(Change::Forgotten(at, first));
+            }
         }
     }
 
@@ -717,6 +862,13 @@ impl<M: Payload> ReplayBuffer<M> {
     fn remove(&mut self, at: Channel) {
         if let Some(channel) = self.channels.remove(&at) {
             self.discount(&channel);
+            if let Some(journal) = &mut self.journal
+                && channel.is_recorded()
+                && !self.sealed
+            {
+                let kept = channel.first_number()..channel.end_number();
+                journal.note(Change::Dropped(at, kept));
+            }
         }
     }
 

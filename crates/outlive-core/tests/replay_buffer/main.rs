@@ -6,6 +6,7 @@
 
 #[path = "../support/random.rs"]
 mod random;
+mod recorded;
 mod rules;
 mod schedule;
 #[path = "../support/seeds.rs"]

@@ -21,6 +21,8 @@ use super::endpoint::Refused;
 use super::reply;
 
 const ACTION: HeaderName = HeaderName::from_static("outlive-action");
+/// What is accepted: the digest of what was shown.
+const DIGEST: HeaderName = HeaderName::from_static("outlive-digest");
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// What may be done to a server.
@@ -30,6 +32,8 @@ pub(crate) enum Action {
     Restart,
     /// Stop it until somebody needs it.
     Stop,
+    /// Accept what is withheld of its definitions.
+    Accept,
 }
 
 impl Action {
@@ -37,22 +41,35 @@ impl Action {
         match self {
             Action::Restart => "restart",
             Action::Stop => "stop",
+            Action::Accept => "accept",
         }
     }
 }
 
-/// There is no server of that name, but there are these.
-pub(crate) struct NoSuchServer {
-    pub(crate) names: Vec<String>,
+/// Why nothing was done to a server.
+#[cfg_attr(
+    not(feature = "gateway"),
+    expect(dead_code, reason = "only gateways act on servers")
+)]
+pub(crate) enum ActionError {
+    /// There is no server of that name, but there are these.
+    NoSuchServer(Vec<String>),
+    /// It is not as whoever asked believes, in a sentence.
+    Conflict(String),
 }
 
 /// The server and the action that a path names: `/servers/NAME/restart`.
 pub(super) fn named(path: &str) -> Option<(String, Action)> {
     let (name, verb) = path.strip_prefix("/servers/")?.rsplit_once('/')?;
-    let actions = [Action::Restart, Action::Stop];
+    let actions = [Action::Restart, Action::Stop, Action::Accept];
     let action = actions.into_iter().find(|action| action.as_str() == verb)?;
     let name = percent_decode_str(name).decode_utf8().ok()?;
     Some((name.into_owned(), action))
+}
+
+/// The digest of what is to be accepted.
+pub(super) fn digest(headers: &HeaderMap) -> &str {
+    header(headers, DIGEST).unwrap_or_default()
 }
 
 impl AccessRules {
@@ -78,8 +95,8 @@ impl AccessRules {
                 false => "a token",
             };
             let sentence = format!(
-                "Without a token, servers are restarted and stopped from this machine only, under the name localhost \
-                 or its address. Whoever runs this gateway can set one: {how}."
+                "Without a token, servers are restarted and stopped, and definitions accepted, from this machine only, \
+                 under the name localhost or its address. Whoever runs this gateway can set one: {how}."
             );
             return Err(forbidden(&sentence));
         }
@@ -93,7 +110,7 @@ impl AccessRules {
             || site.is_some_and(|it| it != "same-origin")
         {
             return Err(forbidden(
-                "A page of another origin may not restart or stop servers. Nothing was done.",
+                "A page of another origin may not do anything to servers. Nothing was done.",
             ));
         }
         if header(headers, ACTION) != Some(action.as_str()) {
@@ -135,6 +152,7 @@ mod tests {
         for path in [
             "/servers/a",
             "/servers/a/kill",
+            "/servers/a/accept/b",
             "/servers/%ff/stop",
             "/stop",
         ] {

@@ -8,14 +8,13 @@
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::header::{EXPECT, HeaderMap};
 use hyper::{Request, StatusCode};
 use outlive_core::byte_budget::{ByteBudget, Share};
 use outlive_core::framer::BOM;
@@ -24,6 +23,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
+use super::deadline::DeadlineTimer;
 use super::endpoint::Refused;
 use super::listener::unless;
 use super::reply::{self, Reply};
@@ -146,8 +146,8 @@ pub(super) struct Unread {
 }
 
 impl Unread {
-    pub(super) fn of(request: Request<Source>, time: Duration) -> Request<Unread> {
-        let waits = waits(request.headers());
+    /// `waits`: its client waits to be told whether to send it.
+    pub(super) fn of(request: Request<Source>, waits: bool, time: Duration) -> Request<Unread> {
         request.map(|body| Unread {
             body: Some(body),
             time,
@@ -156,13 +156,27 @@ impl Unread {
     }
 
     /// Reads all of it, within its bounds.
-    pub(super) async fn read(mut self, limit: usize, bodies: &Arc<Bodies>) -> Refused<Bytes> {
+    pub(super) async fn read(
+        mut self,
+        limit: usize,
+        bodies: &Arc<Bodies>,
+        deadline: &DeadlineTimer,
+    ) -> Refused<Bytes> {
         let Some(body) = &mut self.body else {
             return Ok(Bytes::new());
         };
-        let all = match timeout(self.time, whole(body, limit, bodies)).await {
-            Ok(all) => all?,
-            Err(_) => {
+        let mut waiting = deadline.wait(self.time);
+        let all = {
+            let mut reading = pin!(whole(body, limit, bodies));
+            poll_fn(|cx| match reading.as_mut().poll(cx) {
+                Poll::Ready(all) => Poll::Ready(Some(all)),
+                Poll::Pending => waiting.poll(cx).map(|()| None),
+            })
+            .await
+        };
+        let all = match all {
+            Some(all) => all?,
+            None => {
                 // Its time is over; nothing more of it is read.
                 self.body = None;
                 let sentence = "The body took too long.";
@@ -185,11 +199,6 @@ impl Drop for Unread {
             runtime.spawn(timeout(self.time, discard(body)));
         }
     }
-}
-
-fn waits(headers: &HeaderMap) -> bool {
-    let expected = headers.get(EXPECT);
-    expected.is_some_and(|it| it.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
 async fn frame(body: &mut Source) -> Option<Result<Bytes, Broken>> {

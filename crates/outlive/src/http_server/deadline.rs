@@ -1,22 +1,23 @@
-//! How long an answer is waited for, without setting an alarm for each.
+//! How long a head, a body or an answer is waited for, without setting an alarm for each.
 //!
-//! Most answers come long before the deadline. An alarm that rings before all others has to be told to the
-//! thread that sleeps until the next one, which costs a system call and wakes that thread; done for each request
-//! this is dearer than the rest of it. So a connection has one alarm. It is left alone when an answer comes, and
-//! when it rings too early for the request that is waiting now, it is set again.
+//! Most of what is waited for comes long before the deadline. An alarm that rings before all others has to be told to
+//! the thread that sleeps until the next one, which costs a system call and wakes that thread; done for each request
+//! this is dearer than the rest of it. So a connection has one alarm, since it waits for one thing at a time. It is
+//! left alone when that comes, and when it rings too early for what is waited for now, it is set again.
 
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant as StdInstant};
 
+use hyper::rt;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 /// The alarm of one connection.
 #[derive(Default)]
 pub(crate) struct DeadlineTimer(Mutex<Option<Pin<Box<Sleep>>>>);
 
-/// One wait for an answer.
+/// One wait.
 pub(crate) struct Waiting<'a> {
     deadline: &'a DeadlineTimer,
     bound: Duration,
@@ -33,17 +34,13 @@ impl DeadlineTimer {
             due: None,
         }
     }
-}
 
-impl Waiting<'_> {
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let due = *self.due.get_or_insert_with(|| Instant::now() + self.bound);
-        let mut alarm = self
-            .deadline
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+    fn poll_until(&self, due: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        let mut alarm = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let alarm = alarm.get_or_insert_with(|| Box::pin(sleep_until(due)));
+        if alarm.deadline() > due {
+            alarm.as_mut().reset(due);
+        }
         while alarm.as_mut().poll(cx).is_ready() {
             if Instant::now() >= due {
                 return Poll::Ready(());
@@ -53,6 +50,43 @@ impl Waiting<'_> {
         Poll::Pending
     }
 }
+
+impl Waiting<'_> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let due = *self.due.get_or_insert_with(|| Instant::now() + self.bound);
+        self.deadline.poll_until(due, cx)
+    }
+}
+
+/// The alarm of a connection as the timer of its HTTP implementation, which bounds the time of a head with it.
+pub(super) struct HeadTimer(pub(super) Arc<DeadlineTimer>);
+
+impl rt::Timer for HeadTimer {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
+        self.sleep_until(StdInstant::now() + duration)
+    }
+
+    fn sleep_until(&self, due: StdInstant) -> Pin<Box<dyn rt::Sleep>> {
+        let (deadline, due) = (self.0.clone(), due.into());
+        Box::pin(HeadWait { deadline, due })
+    }
+}
+
+/// One wait for a head.
+struct HeadWait {
+    deadline: Arc<DeadlineTimer>,
+    due: Instant,
+}
+
+impl Future for HeadWait {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.deadline.poll_until(self.due, cx)
+    }
+}
+
+impl rt::Sleep for HeadWait {}
 
 #[cfg(test)]
 mod tests {
@@ -79,6 +113,23 @@ mod tests {
             let mut waiting = deadline.wait(bound);
             poll_fn(|cx| waiting.poll(cx)).await;
             assert!(begun.elapsed() >= bound, "{:?}", begun.elapsed());
+        });
+    }
+
+    #[test]
+    fn a_short_wait_does_not_wait_for_the_alarm_of_a_long_one() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .expect("a runtime");
+        runtime.block_on(async {
+            let deadline = DeadlineTimer::default();
+            let mut come = deadline.wait(Duration::from_secs(3600));
+            poll_fn(|cx| Poll::Ready(come.poll(cx).is_pending())).await;
+            let mut waiting = deadline.wait(Duration::from_millis(10));
+            let short = poll_fn(|cx| waiting.poll(cx));
+            let rung = tokio::time::timeout(Duration::from_secs(60), short).await;
+            assert!(rung.is_ok());
         });
     }
 }

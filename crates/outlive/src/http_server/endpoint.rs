@@ -10,8 +10,9 @@ use memchr::memmem;
 use outlive_core::message::{Defect, Kind as MessageKind};
 use outlive_core::principal::Principal;
 use outlive_core::protocol::header::LAST_EVENT_ID;
-use outlive_core::protocol::{Era, code, version};
+use outlive_core::protocol::{code, version};
 use outlive_core::replay_buffer::Delivery;
+use outlive_core::session_record::Record;
 use outlive_core::sse::EventId;
 use outlive_core::{Error, Frame, Id, Message};
 use serde::Deserialize;
@@ -22,12 +23,15 @@ use super::access::{AccessRules, header};
 use super::arrival::Arrival;
 use super::body::{Source, Unread};
 use super::deadline::DeadlineTimer;
+use super::durable::{Durable, requests_of};
+use super::head::{Head, Revision};
 use super::listener::{Endpoint, HttpListener};
 use super::reader::Reader;
 use super::replay_buffer::{Beginning, ReplayBuffer};
 use super::reply::{self, Reply, SESSION_ID, VERSION};
 use super::request_metadata;
 use super::session::{ClientSession, ExchangeGuard, Unopened};
+use super::takeover::unkept;
 use super::token::Identity;
 use super::{Kind, Room, Route, cors, sse};
 
@@ -42,15 +46,17 @@ pub(super) type Refused<T> = Result<T, Box<Reply>>;
 pub(super) struct Caller<'a> {
     /// The alarm of its connection.
     deadline: &'a DeadlineTimer,
+    /// What its headers say.
+    head: Head,
     /// Who that is.
     pub(super) identity: Identity,
     /// Where it sends it.
-    pub(super) endpoint: &'a Endpoint,
+    pub(super) endpoint: &'a Arc<Endpoint>,
 }
 
 impl Caller<'_> {
     /// Whether its token is still good.
-    fn check(&self) -> Refused<()> {
+    pub(super) fn check(&self) -> Refused<()> {
         match self.identity.is_good() {
             true => Ok(()),
             false => Err(reply::unauthorized("The token is not the right one.").into()),
@@ -66,10 +72,11 @@ impl HttpListener {
     /// Answers a request.
     pub(crate) async fn answer(
         self: &Arc<HttpListener>,
-        request: Request<Source>,
+        mut request: Request<Source>,
         deadline: &DeadlineTimer,
     ) -> Reply {
-        let request = Unread::of(request, self.limits.body_time);
+        let head = Head::read(request.headers_mut());
+        let request = Unread::of(request, head.waits, self.limits.body_time);
         if let Err(refusal) = AccessRules::check_single(request.headers(), request.uri()) {
             return *refusal;
         }
@@ -79,11 +86,14 @@ impl HttpListener {
         if let Err(refusal) = self.access.check_names(request.headers(), request.uri()) {
             return *refusal;
         }
-        let origin = request.headers().get(ORIGIN).cloned();
+        let origin = match head.has_origin {
+            true => request.headers().get(ORIGIN).cloned(),
+            false => None,
+        };
         let mut reply = match cors::is_question(request.method(), request.headers()) {
             true => cors::answer(request.headers()),
             false => {
-                let admitted = self.admit(request, deadline).await;
+                let admitted = self.admit(request, head, deadline).await;
                 admitted.unwrap_or_else(|refusal| *refusal)
             }
         };
@@ -96,6 +106,7 @@ impl HttpListener {
     async fn admit(
         self: &Arc<HttpListener>,
         request: Request<Unread>,
+        head: Head,
         deadline: &DeadlineTimer,
     ) -> Refused<Reply> {
         if let Some(page) = self.page(&request) {
@@ -103,29 +114,42 @@ impl HttpListener {
         }
         let identity = self.access.authenticate(request.headers())?;
         let identity = identity.or(request.extensions().get().copied());
-        if self.backend.is_own(request.headers()) {
+        if head.has_via && self.backend.is_own(request.headers()) {
             let sentence = "This gateway has sent this request to itself: the address of one of its servers leads \
                             back here (cyclic).";
             return Ok(reply::refusal(StatusCode::LOOP_DETECTED, sentence));
         }
-        let (first, path) = (&self.endpoints[0], request.uri().path());
-        let named = self.endpoint_at(path);
+        let endpoints = self.endpoints();
+        let path = request.uri().path();
+        let (first, named) = (self.first.clone(), self.endpoint_at(path));
         let (first, named) = match identity.view() {
             None => (first, named),
             Some(view) => self.within_view(view, path, named)?,
         };
         let caller = &Caller {
             deadline,
+            head,
             identity,
             // The paths of HTTP+SSE are those of the first.
-            endpoint: named.unwrap_or(first),
+            endpoint: named.as_ref().unwrap_or(&first),
         };
         match path {
-            _ if named.is_some() => self.endpoint(request, caller).await,
+            _ if named.is_some() => match *request.method() {
+                Method::POST | Method::GET | Method::DELETE => {
+                    let (parts, body) = request.into_parts();
+                    let arrival = &Arc::new(Arrival::new(parts, caller.principal()));
+                    match arrival.parts.method {
+                        Method::POST => self.post(arrival, body, caller).await,
+                        Method::GET => self.get(arrival, caller).await,
+                        _ => self.delete(arrival, caller).await,
+                    }
+                }
+                _ => Ok(reply::only("POST, GET, DELETE")),
+            },
             sse::STREAM => self.sse_stream(&request, caller).await,
             sse::MESSAGES => self.sse_message(request, caller).await,
             _ => {
-                let sentence = match &self.endpoints[..] {
+                let sentence = match &endpoints.all[..] {
                     [only] => format!("There is nothing here. The server is at {}.", only.path),
                     several => format!("There is nothing here. {}.", places(several)),
                 };
@@ -135,21 +159,21 @@ impl HttpListener {
     }
 
     /// The endpoints that a client finds who may see a view only: that of everything, and the one at a path.
-    fn within_view<'a>(
-        &'a self,
+    fn within_view(
+        &self,
         view: &str,
         path: &str,
-        named: Option<&'a Endpoint>,
-    ) -> Refused<(&'a Endpoint, Option<&'a Endpoint>)> {
-        let everything = &self.endpoints[0];
+        named: Option<Arc<Endpoint>>,
+    ) -> Refused<(Arc<Endpoint>, Option<Arc<Endpoint>>)> {
+        let everything = &self.first;
         let own = self.endpoint_at(&format!("/view/{view}{}", everything.path));
         let Some(own) = own else {
             let sentence = format!("This token is good for the view {view:?}, which there is not.");
             return Err(reply::refusal(StatusCode::FORBIDDEN, sentence).into());
         };
         match named {
-            Some(named) if named.number == own.number => Ok((own, Some(own))),
-            Some(named) if named.number == everything.number => Ok((own, Some(own))),
+            Some(named) if named.number == own.number => Ok((own.clone(), Some(own))),
+            Some(named) if named.number == everything.number => Ok((own.clone(), Some(own))),
             None if matches!(path, sse::STREAM | sse::MESSAGES) => Ok((own, None)),
             _ => {
                 let (path, own) = (&everything.path, &own.path);
@@ -162,43 +186,34 @@ impl HttpListener {
     }
 
     /// The endpoint at this path. A router that took off what leads here has left `/`.
-    pub(super) fn endpoint_at(&self, path: &str) -> Option<&Endpoint> {
-        match &self.endpoints[..] {
-            [only] if self.mounted && path == "/" => Some(only),
-            all => all.iter().find(|endpoint| endpoint.path == path),
+    pub(super) fn endpoint_at(&self, path: &str) -> Option<Arc<Endpoint>> {
+        let endpoints = self.endpoints();
+        match &endpoints.all[..] {
+            [only] if self.mounted && path == "/" => Some(only.clone()),
+            _ => endpoints.at(path).cloned(),
         }
     }
 
-    async fn endpoint(
-        self: &Arc<HttpListener>,
-        request: Request<Unread>,
+    async fn post(
+        &self,
+        arrival: &Arc<Arrival>,
+        body: Unread,
         caller: &Caller<'_>,
     ) -> Refused<Reply> {
-        match *request.method() {
-            Method::POST => self.post(request, caller).await,
-            Method::GET => self.get(request.headers(), caller),
-            Method::DELETE => self.delete(request.headers(), caller),
-            _ => Ok(reply::only("POST, GET, DELETE")),
+        let (headers, head) = (arrival.headers(), caller.head);
+        if !head.is_json {
+            must_be_json(headers)?;
         }
-    }
-
-    async fn post(&self, request: Request<Unread>, caller: &Caller<'_>) -> Refused<Reply> {
-        let (parts, body) = request.into_parts();
-        let arrival = &Arc::new(Arrival::new(parts, caller.principal()));
-        let headers = arrival.headers();
-        must_be_json(headers)?;
-        if !accepts_both(headers) {
+        if !head.accepts_both && !accepts_both(headers) {
             let sentence = "The client must accept both application/json and text/event-stream.";
             return Ok(reply::refusal(StatusCode::NOT_ACCEPTABLE, sentence));
         }
         let frame = self.read(body, caller).await?;
-        let legacy = |version: &str| version::era(version.trim()) == Some(Era::Legacy);
         let speaks_for_itself = frame.message().is_some_and(Message::is_modern);
-        let modern =
-            speaks_for_itself || header(headers, VERSION).is_some_and(|version| !legacy(version));
+        let modern = speaks_for_itself || head.revision == Some(Revision::Other);
         if modern && !speaks_for_itself && headers.contains_key(SESSION_ID) {
             // It belongs to a session, if there is one, and those are of revisions we know.
-            self.session(headers, caller)?;
+            self.session(arrival, caller).await?;
             let id = frame.message().map_or(&b""[..], Message::id_json);
             return Ok(unknown_version(headers, id));
         }
@@ -215,6 +230,18 @@ impl HttpListener {
         caller: &Caller<'_>,
     ) -> Refused<Reply> {
         let headers = arrival.headers();
+        if let Frame::Batch(_) = frame {
+            // 2026-07-28, Streamable HTTP: the body is a single message.
+            let sentence =
+                "Nothing was executed: 2026-07-28 has no batches. Send each message by itself.";
+            let status = StatusCode::BAD_REQUEST;
+            return Ok(reply::error(
+                status,
+                b"",
+                code::INVALID_REQUEST,
+                sentence.into(),
+            ));
+        }
         if let Some(message) = frame.message()
             && message.kind() == MessageKind::Request
             && message.is_modern()
@@ -229,6 +256,7 @@ impl HttpListener {
             http_listener: self,
             replay: &caller.endpoint.replay,
             route: &caller.endpoint.route,
+            durable: None,
             primed: false,
             arrival,
             caller,
@@ -242,8 +270,7 @@ impl HttpListener {
         frame: Frame,
         caller: &Caller<'_>,
     ) -> Refused<Reply> {
-        let headers = arrival.headers();
-        let (session, frame) = match (self.session(headers, caller), frame) {
+        let (session, frame) = match (self.session(arrival, caller).await, frame) {
             (Ok(session), frame) => (session, frame),
             // A client that begins anew may still carry its old id (FM-04).
             (Err(_), Frame::Message(message)) if begins(&message) => {
@@ -262,7 +289,8 @@ impl HttpListener {
             http_listener: self,
             replay: &session.replay,
             route: &session.route,
-            primed: is_primed(headers),
+            durable: session.durable(),
+            primed: caller.head.revision == Some(Revision::Primed),
             arrival,
             caller,
         };
@@ -296,10 +324,7 @@ impl HttpListener {
         }
         let (number, replay) = (caller.endpoint.number, Arc::new(replay));
         let kind = Kind::Session(caller.principal(), opening);
-        let mut newcomer = Newcomer {
-            route: self.backend.open(number, replay.clone(), kind),
-            has_session: false,
-        };
+        let mut newcomer = Newcomer::new(self.backend.open(number, replay.clone(), kind));
         self.wait_for_room(&*newcomer.route, caller).await?;
         caller.check()?;
         // Before the answer is out: the client may use it at once.
@@ -318,7 +343,11 @@ impl HttpListener {
     }
 
     /// Waits until a client may have a session.
-    async fn wait_for_room(&self, route: &dyn Route, caller: &Caller<'_>) -> Refused<()> {
+    pub(super) async fn wait_for_room(
+        &self,
+        route: &dyn Route,
+        caller: &Caller<'_>,
+    ) -> Refused<()> {
         loop {
             let mut bell = pin!(self.room_bell.notified());
             // In this order: a change between the two is not missed.
@@ -328,6 +357,11 @@ impl HttpListener {
                 Room::Soon(most) => drop(timeout(most, bell).await),
                 Room::GiveWay if self.sessions.give_way(caller.endpoint.number) => {}
                 Room::ShuttingDown => return Err(shutting_down()),
+                Room::Removed => {
+                    let sentence = "The server at this address was removed from the file of servers, or changed there. \
+                                    Try again.";
+                    return Err(reply::refusal(StatusCode::NOT_FOUND, sentence).into());
+                }
                 Room::GiveWay | Room::Full => {
                     let how = match self.access.flags {
                         true => "raise --max-servers, or let sessions --share one",
@@ -351,7 +385,7 @@ impl HttpListener {
         }
     }
 
-    fn too_many_sessions(&self, caller: &Caller<'_>) -> Box<Reply> {
+    pub(super) fn too_many_sessions(&self, caller: &Caller<'_>) -> Box<Reply> {
         let (most, setting) = (self.limits.sessions, self.setting("max_sessions"));
         let sentence = format!(
             "The server has {most} sessions, as many as it may have, and none has been unused for long. Try again later. \
@@ -384,6 +418,7 @@ impl HttpListener {
             http_listener: self,
             replay: &session.replay,
             route: &session.route,
+            durable: None,
             primed: false,
             arrival,
             caller,
@@ -395,17 +430,44 @@ impl HttpListener {
             is_answered: false,
             is_known: false,
         };
-        let (mut reply, shaken) = exchange.handshake(opening).await;
+        let (mut reply, shaken) = exchange.handshake(opening.clone()).await;
         unknown.is_answered = true;
-        if shaken && let Ok(id) = HeaderValue::from_str(&session.id) {
+        if let Some(answer) = shaken
+            && let Ok(id) = HeaderValue::from_str(&session.id)
+        {
+            self.keep(&session, opening, &answer, caller).await?;
             reply.headers_mut().insert(SESSION_ID, id);
             unknown.is_known = true;
         }
         Ok(reply)
     }
 
+    /// Keeps a session that begins where it outlives this process, if there is such a place: before anybody knows its
+    /// id.
+    async fn keep(
+        &self,
+        session: &Arc<ClientSession>,
+        opening: Message,
+        answer: &Message,
+        caller: &Caller<'_>,
+    ) -> Refused<()> {
+        let Some(durability) = &self.durability else {
+            return Ok(());
+        };
+        let record = Record::new(&caller.endpoint.path, opening, answer);
+        let (id, principal) = (&session.id, caller.identity.label());
+        let kept = Durable::begin(durability, id, principal, record, &session.replay).await;
+        session.keep(kept.map_err(|_| unkept())?);
+        Ok(())
+    }
+
     /// The standalone stream of a legacy client, or one that was cut.
-    fn get(self: &Arc<HttpListener>, headers: &HeaderMap, caller: &Caller<'_>) -> Refused<Reply> {
+    async fn get(
+        self: &Arc<HttpListener>,
+        arrival: &Arc<Arrival>,
+        caller: &Caller<'_>,
+    ) -> Refused<Reply> {
+        let headers = arrival.headers();
         must_not_be_modern(headers)?;
         if !headers.contains_key(SESSION_ID) {
             let sentence = format!(
@@ -415,7 +477,7 @@ impl HttpListener {
             );
             return Ok(reply::refusal(StatusCode::BAD_REQUEST, sentence));
         }
-        let session = self.session(headers, caller)?;
+        let session = self.session(arrival, caller).await?;
         must_be_of_a_session(headers)?;
         session.confirm();
         if !accepts(headers, "text/event-stream") {
@@ -438,7 +500,7 @@ impl HttpListener {
         let reader = Reader::new(replay, route, lease, self.limits.keep_alive).binding(place);
         let reader = reader.until(&caller.identity);
         Ok(reply::stream(
-            match cursor.is_none() && is_primed(headers) {
+            match cursor.is_none() && caller.head.revision == Some(Revision::Primed) {
                 true => reader.primed(),
                 false => reader.greeting(),
             },
@@ -446,22 +508,33 @@ impl HttpListener {
     }
 
     /// A legacy client leaves.
-    fn delete(&self, headers: &HeaderMap, caller: &Caller<'_>) -> Refused<Reply> {
+    async fn delete(&self, arrival: &Arc<Arrival>, caller: &Caller<'_>) -> Refused<Reply> {
+        let headers = arrival.headers();
         must_not_be_modern(headers)?;
-        let session = self.session(headers, caller)?;
+        let session = self.session(arrival, caller).await?;
         must_be_of_a_session(headers)?;
         self.sessions.end(&session.id);
         Ok(reply::bare(StatusCode::OK))
     }
 
-    fn session(&self, headers: &HeaderMap, caller: &Caller<'_>) -> Refused<Arc<ClientSession>> {
-        let Some(id) = header(headers, SESSION_ID) else {
+    async fn session(
+        &self,
+        arrival: &Arc<Arrival>,
+        caller: &Caller<'_>,
+    ) -> Refused<Arc<ClientSession>> {
+        let Some(id) = header(arrival.headers(), SESSION_ID) else {
             let sentence = "The request belongs to no session. Send `initialize` first and repeat the \
                             Mcp-Session-Id of its answer, or send MCP-Protocol-Version and metadata \
                             with each request (2026-07-28).";
             return Err(reply::refusal(StatusCode::BAD_REQUEST, sentence).into());
         };
-        self.find_session(id, false, caller)
+        match self.find_session(id, false, caller) {
+            Err(_) if self.durability.is_some() => {
+                // Rare and large: not in the future of every request.
+                Box::pin(self.take_over(id, arrival, caller)).await
+            }
+            found => found,
+        }
     }
 
     /// The session of this id, if it is the caller's, and if it is one of HTTP+SSE, or is none.
@@ -475,22 +548,13 @@ impl HttpListener {
         let session = session.filter(|session| session.endpoint == caller.endpoint.number);
         let session =
             session.filter(|session| (session.replay.delivery == Delivery::OneStream) == sse);
-        session.ok_or_else(|| {
-            let sentence = "Session not found: it has ended. Send `initialize` to begin another.";
-            reply::error(
-                StatusCode::NOT_FOUND,
-                b"",
-                Error::SessionExpired.code(),
-                sentence.into(),
-            )
-            .into()
-        })
+        session.ok_or_else(session_not_found)
     }
 
     /// Reads a body within its bounds. Nobody behind the listener reads it again.
     pub(super) async fn read(&self, body: Unread, caller: &Caller<'_>) -> Refused<Frame> {
         let limit = self.backend.message_limit();
-        let body = body.read(limit, &self.bodies).await?;
+        let body = body.read(limit, &self.bodies, caller.deadline).await?;
         // It may have taken a while.
         caller.check()?;
         Ok(Frame::read_body(body))
@@ -502,6 +566,8 @@ struct HttpExchange<'a> {
     http_listener: &'a HttpListener,
     replay: &'a Arc<ReplayBuffer>,
     route: &'a Arc<dyn Route>,
+    /// What is kept of its session elsewhere, if anything is.
+    durable: Option<&'a Arc<Durable>>,
     /// The client knows events without a message.
     primed: bool,
     arrival: &'a Arc<Arrival>,
@@ -521,6 +587,12 @@ impl HttpExchange<'_> {
                 Err(refusal) => *refusal,
             };
         }
+        let requests = self.durable.map(|_| requests_of(&frame));
+        if let Some(durable) = self.durable
+            && (durable.note(&frame).await.is_err() || !durable.may_act())
+        {
+            return lost();
+        }
         let (mut reader, at_once) = self.hear(frame);
         let prompt = (!told).then_some((self.caller.deadline, PROMPT));
         match reader.beginning(prompt).await {
@@ -531,6 +603,7 @@ impl HttpExchange<'_> {
                 }
                 (None, _) => reply::bare(StatusCode::ACCEPTED),
             },
+            Beginning::Answer(_) if self.durable.is_some_and(|it| !it.may_act()) => lost(),
             Beginning::Answer(answer) => {
                 let refused = told.then(|| refused_notification(&answer)).flatten();
                 let status = match (refused, self.replay.is_resumable()) {
@@ -543,7 +616,18 @@ impl HttpExchange<'_> {
                 reply::json(status, answer.into_bytes())
             }
             Beginning::Stream => {
-                let reader = reader.answering(asked.as_ref());
+                let reader = match self.durable {
+                    // If this process ends, another answers on this stream.
+                    Some(durable) => {
+                        let requests = requests.unwrap_or_default();
+                        let promise = durable.promise(self.replay, reader.lease(), requests);
+                        if promise.await.is_err() {
+                            return lost();
+                        }
+                        reader
+                    }
+                    None => reader.answering(asked.as_ref()),
+                };
                 reply::stream(match self.primed {
                     true => reader.primed(),
                     false => reader,
@@ -552,13 +636,13 @@ impl HttpExchange<'_> {
         }
     }
 
-    /// As [`Exchange::run`]; tells whether the answer is a result.
-    async fn handshake(&self, opening: Message) -> (Reply, bool) {
+    /// As [`Exchange::run`]; with the answer, if it is a result.
+    async fn handshake(&self, opening: Message) -> (Reply, Option<Message>) {
         let (mut reader, _) = self.hear(Frame::Message(opening));
         // However long the route takes: there is no stream before there is a session.
         match reader.beginning(None).await {
             Beginning::Answer(answer) => {
-                let shaken = error_code(&answer).is_none();
+                let shaken = error_code(&answer).is_none().then(|| answer.clone());
                 (reply::json(StatusCode::OK, answer.into_bytes()), shaken)
             }
             Beginning::Silence | Beginning::Stream => {
@@ -566,7 +650,7 @@ impl HttpExchange<'_> {
                     true => "The server is shutting down.",
                     false => "The server has not answered.",
                 };
-                (reply::busy(sentence), false)
+                (reply::busy(sentence), None)
             }
         }
     }
@@ -583,14 +667,40 @@ impl HttpExchange<'_> {
     }
 }
 
+/// The answer to a client of a session that there is not.
+pub(super) fn session_not_found() -> Box<Reply> {
+    let sentence = "Session not found: it has ended. Send `initialize` to begin another.";
+    reply::error(
+        StatusCode::NOT_FOUND,
+        b"",
+        Error::SessionExpired.code(),
+        sentence.into(),
+    )
+    .into()
+}
+
+/// The answer to a client of a session that another process answers for by now.
+fn lost() -> Reply {
+    reply::busy("Another process answers for this session by now. Send the request again.")
+}
+
 fn shutting_down() -> Box<Reply> {
     reply::busy("The server is shutting down.").into()
 }
 
 /// A client that has no session yet; dropped without one, its route is ended.
-struct Newcomer {
-    route: Arc<dyn Route>,
-    has_session: bool,
+pub(super) struct Newcomer {
+    pub(super) route: Arc<dyn Route>,
+    pub(super) has_session: bool,
+}
+
+impl Newcomer {
+    pub(super) fn new(route: Arc<dyn Route>) -> Newcomer {
+        Newcomer {
+            route,
+            has_session: false,
+        }
+    }
 }
 
 impl Drop for Newcomer {
@@ -713,7 +823,7 @@ fn modern_status(answer: &Message, at_once: bool) -> StatusCode {
 }
 
 /// Where the endpoints are, as far as they fit into a sentence.
-fn places(endpoints: &[Endpoint]) -> String {
+fn places(endpoints: &[Arc<Endpoint>]) -> String {
     const MOST: usize = 20;
     let paths = endpoints.iter().take(MOST).map(|it| it.path.as_str());
     let paths = paths.collect::<Vec<_>>().join(", ");
@@ -738,10 +848,7 @@ pub(super) fn must_be_json(headers: &HeaderMap) -> Refused<()> {
 
 /// Whether the client takes what a call may be answered with.
 fn accepts_both(headers: &HeaderMap) -> bool {
-    // As the specification has it, and nearly every client.
-    let usual = headers.get(ACCEPT).map(HeaderValue::as_bytes);
-    usual == Some(b"application/json, text/event-stream")
-        || accepts(headers, "application/json") && accepts(headers, "text/event-stream")
+    accepts(headers, "application/json") && accepts(headers, "text/event-stream")
 }
 
 /// Whether the client takes this type. One that does not say what it takes takes everything.
@@ -761,8 +868,4 @@ pub(super) fn accepts(headers: &HeaderMap, kind: &str) -> bool {
                     .strip_suffix("/*")
                     .is_some_and(|it| it.eq_ignore_ascii_case(family))
         })
-}
-
-fn is_primed(headers: &HeaderMap) -> bool {
-    header(headers, VERSION).is_some_and(|version| version.trim() == version::PRIMED)
 }

@@ -1,7 +1,5 @@
 //! The files in front of a server: tokens and certificates, which change while it runs.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,6 +7,7 @@ use tokio::time::sleep;
 
 use super::AccessRules;
 use super::token::Tokens;
+use crate::io::files::{self, Stamp};
 
 /// How often it is looked whether a file has changed.
 const FILE_POLL: Duration = Duration::from_secs(1);
@@ -20,9 +19,6 @@ pub(crate) struct Files {
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<super::tls::Tls>,
 }
-
-/// What can be told of a file without reading it.
-type Stamp = Option<(u64, u64, i64, i64, u64)>;
 
 impl Files {
     /// Those of these rules.
@@ -54,13 +50,8 @@ impl Files {
         paths.collect()
     }
 
-    fn stamps(&self) -> Vec<Stamp> {
-        let stamp = |path: &Path| {
-            let data = fs::metadata(path).ok()?;
-            let (at, nanos) = (data.mtime(), data.mtime_nsec());
-            Some((data.dev(), data.ino(), at, nanos, data.size()))
-        };
-        self.paths().into_iter().map(stamp).collect()
+    fn stamps(&self) -> Vec<Option<Stamp>> {
+        self.paths().into_iter().map(files::stamp).collect()
     }
 
     /// Reads them again when they have changed; `tell` hears in a sentence what came of it.
@@ -69,6 +60,10 @@ impl Files {
             return;
         }
         let mut known = self.stamps();
+        // Whoever changed one since it was read for the first time would wait for ever.
+        if let Err(wrong) = self.read() {
+            wrong.iter().for_each(|why| tell(&stays(why)));
+        }
         loop {
             sleep(FILE_POLL).await;
             let stamps = self.stamps();

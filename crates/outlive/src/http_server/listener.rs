@@ -3,37 +3,42 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::task::Poll;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use outlive_core::principal::Principal;
 use outlive_core::replay_buffer::Delivery;
 use outlive_core::server::Channel;
 use outlive_core::session_table::TableLimits;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::body::{Bodies, Source};
-use super::deadline::DeadlineTimer;
+use super::deadline::{DeadlineTimer, HeadTimer};
+use super::durable::Durability;
 use super::files::Files;
 use super::replay_buffer::ReplayBuffer;
 use super::session::Sessions;
 use super::socket::WriteTimeout;
 use super::{AccessRules, Backend, Kind, ListenerLimits, Route};
+use crate::io::peer;
 
 /// How long accepting rests after an error such as a lack of descriptors.
 const REST: Duration = Duration::from_millis(50);
 
 /// How long connections may take to say their last words.
 const CONNECTION_CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long it may take to give sessions back to the store. Without it, a successor waits for the lease.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How often the end looks whether it has come.
 const SHUTDOWN_POLL: Duration = Duration::from_millis(10);
@@ -46,8 +51,9 @@ pub(crate) struct HttpListener {
     pub(super) backend: Box<dyn Backend>,
     pub(super) access: AccessRules,
     pub(super) limits: ListenerLimits,
-    /// One for each path, at least one. A backend ends as a whole, so the first tells whether it has.
-    pub(super) endpoints: Vec<Endpoint>,
+    /// The endpoint that is always there. A backend ends as a whole, so this one tells whether it has.
+    pub(super) first: Arc<Endpoint>,
+    endpoints: RwLock<Arc<Endpoints>>,
     /// Somebody else has the connections and decides which paths lead here: what is before them is not known.
     pub(super) mounted: bool,
     pub(super) sessions: Sessions,
@@ -59,8 +65,10 @@ pub(crate) struct HttpListener {
     pub(super) places: Arc<Semaphore>,
     /// Places for clients that only listen.
     pub(super) streams: Arc<Semaphore>,
-    channels: AtomicU64,
+    channels: Arc<AtomicU64>,
     pub(super) tell: Tell,
+    /// Where sessions are kept, if not only here.
+    pub(super) durability: Option<Arc<Durability>>,
     /// When it was last told that there is no room.
     full_told: Mutex<Option<Instant>>,
 }
@@ -85,6 +93,19 @@ impl Endpoint {
     }
 }
 
+/// All endpoints that there are at a time, the first one first.
+pub(super) struct Endpoints {
+    /// How often the backend had changed them by then.
+    edition: u64,
+    pub(super) all: Vec<Arc<Endpoint>>,
+}
+
+impl Endpoints {
+    pub(super) fn at(&self, path: &str) -> Option<&Arc<Endpoint>> {
+        self.all.iter().find(|endpoint| endpoint.path == path)
+    }
+}
+
 /// Who is told in sentences what changes in front.
 pub(crate) type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 
@@ -97,12 +118,17 @@ impl HttpListener {
         path: String,
         mounted: bool,
         tell: Tell,
+        durability: Option<Arc<Durability>>,
     ) -> Arc<HttpListener> {
-        let paths = backend.paths(&path).into_iter().enumerate();
-        let endpoints = paths.map(|(number, path)| Endpoint::new(number, path, &*backend));
+        let edition = backend.edition();
+        let endpoints = backend.endpoints(&path).into_iter();
+        let all: Vec<Arc<Endpoint>> = endpoints
+            .map(|(number, path)| Arc::new(Endpoint::new(number, path, &*backend)))
+            .collect();
         let bodies = Bodies::new(limits.bodies.max(backend.message_limit()));
         Arc::new(HttpListener {
-            endpoints: endpoints.collect(),
+            first: all[0].clone(),
+            endpoints: RwLock::new(Arc::new(Endpoints { edition, all })),
             mounted,
             sessions: Sessions::new(table_limits(&limits)),
             room_bell: backend.room_bell(),
@@ -112,10 +138,52 @@ impl HttpListener {
             limits,
             places: Arc::new(Semaphore::new(limits.connections)),
             streams: Arc::new(Semaphore::new(limits.streams)),
-            channels: AtomicU64::new(1),
+            channels: Arc::new(AtomicU64::new(1)),
             tell,
+            durability,
             full_told: Mutex::default(),
         })
+    }
+
+    /// The endpoints that there are now. To be called inside the runtime.
+    pub(super) fn endpoints(&self) -> Arc<Endpoints> {
+        let known = self.endpoints.read();
+        let known = known.unwrap_or_else(PoisonError::into_inner).clone();
+        match known.edition == self.backend.edition() {
+            true => known,
+            false => self.refresh(),
+        }
+    }
+
+    /// Asks the backend which endpoints there are. Those that it still has stay what they are; sessions at the others
+    /// end.
+    fn refresh(&self) -> Arc<Endpoints> {
+        let endpoints = self.endpoints.write();
+        let mut endpoints = endpoints.unwrap_or_else(PoisonError::into_inner);
+        // In this order: a change between the two is seen the next time.
+        let edition = self.backend.edition();
+        if endpoints.edition == edition {
+            return endpoints.clone();
+        }
+        let before = endpoints.clone();
+        let now = self.backend.endpoints(&self.first.path).into_iter();
+        let all = now.map(|(number, path)| {
+            let mut known = before.all.iter();
+            let same = known.find(|it| it.number == number && it.path == path);
+            same.cloned()
+                .unwrap_or_else(|| Arc::new(Endpoint::new(number, path, &*self.backend)))
+        });
+        let all = all.collect();
+        *endpoints = Arc::new(Endpoints { edition, all });
+        let now = endpoints.clone();
+        drop(endpoints);
+        let is_there = |it: &Arc<Endpoint>| now.all.iter().any(|other| Arc::ptr_eq(it, other));
+        for gone in before.all.iter().filter(|it| !is_there(it)) {
+            gone.route.retire();
+        }
+        self.sessions
+            .retire(|number| now.all.iter().any(|it| it.number == number));
+        now
     }
 
     /// A client was refused for want of room. Whoever runs this is told, now and then.
@@ -133,14 +201,28 @@ impl HttpListener {
         Channel(self.channels.fetch_add(1, Ordering::Relaxed))
     }
 
+    /// Channels for somebody who has no listener.
+    pub(super) fn fresh_channels(&self) -> impl FnMut() -> Channel + Send + use<> {
+        let channels = self.channels.clone();
+        move || Channel(channels.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Channels up to this one are known to clients of another process.
+    pub(super) fn skip_channels(&self, highest: u64) {
+        let next = highest.saturating_add(1);
+        self.channels.fetch_max(next, Ordering::Relaxed);
+    }
+
     /// Serves whoever comes, until the route that answers modern requests has ended. Sessions then
     /// have until `grace` to do so.
     pub(crate) async fn serve(self: Arc<HttpListener>, listener: TcpListener, grace: Duration) {
-        let (stop, stopping) = watch::channel(false);
+        let closing = Arc::new(Closing::default());
         let places = self.places.clone();
         let sweeping = tokio::spawn(sweep(self.clone()));
+        let refreshing = tokio::spawn(refresh(self.clone()));
         let tell = self.tell.clone();
         let watching = tokio::spawn(Files::of(&self.access).watch(move |note| tell(note)));
+        let leasing = tokio::spawn(keep_lease(self.clone()));
         let mut connections = JoinSet::new();
         loop {
             while connections.try_join_next().is_some() {}
@@ -154,13 +236,13 @@ impl HttpListener {
                     }
                 }
             };
-            let Some(accepted) = unless(self.endpoints[0].replay.sealed(), accepting).await else {
+            let Some(accepted) = unless(self.first.replay.sealed(), accepting).await else {
                 break;
             };
             if let Some((stream, place)) = accepted {
-                let (http_listener, stopping) = (self.clone(), stopping.clone());
+                let (http_listener, closing) = (self.clone(), closing.clone());
                 connections.spawn(async move {
-                    http_listener.connection(stream, stopping).await;
+                    http_listener.connection(stream, &closing).await;
                     drop(place);
                 });
             }
@@ -168,8 +250,10 @@ impl HttpListener {
         drop(listener);
         self.end_sessions(grace).await;
         sweeping.abort();
+        refreshing.abort();
         watching.abort();
-        let _ = stop.send(true);
+        leasing.abort();
+        closing.begin();
         let all = u32::try_from(self.limits.connections).unwrap_or(u32::MAX);
         let _ = timeout(CONNECTION_CLOSE_TIMEOUT, places.acquire_many(all)).await;
         // What is left of them is ended now.
@@ -181,17 +265,21 @@ impl HttpListener {
     #[cfg(feature = "tower")]
     pub(crate) async fn look_after(self: Arc<HttpListener>, grace: Duration) {
         let sweeping = tokio::spawn(sweep(self.clone()));
+        let refreshing = tokio::spawn(refresh(self.clone()));
         let tell = self.tell.clone();
         let watching = tokio::spawn(Files::of(&self.access).watch(move |note| tell(note)));
-        self.endpoints[0].replay.sealed().await;
+        let leasing = tokio::spawn(keep_lease(self.clone()));
+        self.first.replay.sealed().await;
         self.end_sessions(grace).await;
         sweeping.abort();
+        refreshing.abort();
         watching.abort();
+        leasing.abort();
     }
 
     /// Ends every route.
     pub(crate) fn shutdown(&self) {
-        self.endpoints[0].route.shutdown();
+        self.first.route.shutdown();
         for session in self.sessions.all() {
             session.route.shutdown();
         }
@@ -211,14 +299,38 @@ impl HttpListener {
             session.route.end();
             session.replay.seal();
         }
+        let _ = timeout(RELEASE_TIMEOUT, self.release_sessions()).await;
     }
 
-    async fn connection(
-        self: Arc<HttpListener>,
-        stream: TcpStream,
-        stopping: watch::Receiver<bool>,
-    ) {
-        watch_peer(&stream, self.limits.unread);
+    /// Gives the sessions that are kept back to the store: this process ends.
+    async fn release_sessions(&self) {
+        for session in self.sessions.all() {
+            if let Some(durable) = session.durable() {
+                durable.release().await;
+            }
+        }
+        if let Some(durability) = &self.durability {
+            let left = durability.store().leave(durability.owner());
+            let _ = durability.ask(left).await;
+        }
+    }
+
+    /// Tells the store that the sessions that are here are in use.
+    async fn touch_sessions(&self) {
+        let Some(durability) = &self.durability else {
+            return;
+        };
+        let all = self.sessions.all();
+        let kept = all.iter().filter_map(|session| {
+            let durable = session.durable().filter(|it| !it.is_lost())?;
+            Some((session.id.clone(), durable.tenure()))
+        });
+        let touched = durability.store().touch(kept.collect(), durability.ttl());
+        let _ = durability.ask(touched).await;
+    }
+
+    async fn connection(self: Arc<HttpListener>, stream: TcpStream, closing: &Closing) {
+        peer::watch(&stream, self.limits.unread);
         let stream = WriteTimeout::new(stream, self.limits.unread);
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.access.tls {
@@ -227,23 +339,23 @@ impl HttpListener {
             };
             let agreed = timeout(self.limits.head_time, encrypted(acceptor, stream)).await;
             if let Ok(Some(stream)) = agreed {
-                self.talk(stream, stopping).await;
+                self.talk(stream, closing).await;
             }
             return;
         }
-        self.talk(stream, stopping).await;
+        self.talk(stream, closing).await;
     }
 
-    async fn talk<S>(self: Arc<HttpListener>, stream: S, mut stopping: watch::Receiver<bool>)
+    async fn talk<S>(self: Arc<HttpListener>, stream: S, closing: &Closing)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
+        let deadline = Arc::new(DeadlineTimer::default());
         let mut builder = http1::Builder::new();
         builder
-            .timer(TokioTimer::new())
+            .timer(HeadTimer(deadline.clone()))
             .header_read_timeout(self.limits.head_time)
             .max_buf_size(self.limits.head);
-        let deadline = Arc::new(DeadlineTimer::default());
         let service = service_fn(move |request| {
             let (http_listener, deadline) = (self.clone(), deadline.clone());
             async move {
@@ -252,14 +364,43 @@ impl HttpListener {
             }
         });
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-        let stop = async {
-            let _ = stopping.wait_for(|stop| *stop).await;
-        };
-        if unless(stop, connection.as_mut()).await.is_none() {
+        if closing.unless(connection.as_mut()).await.is_none() {
             // What is being answered is answered to the end.
             connection.as_mut().graceful_shutdown();
             let _ = connection.await;
         }
+    }
+}
+
+/// Tells all connections to close. Each asks with every poll, so that is one look at a flag.
+#[derive(Default)]
+struct Closing {
+    has_begun: AtomicBool,
+    bell: Notify,
+}
+
+impl Closing {
+    fn begin(&self) {
+        self.has_begun.store(true, Ordering::SeqCst);
+        self.bell.notify_waiters();
+    }
+
+    /// Does some work; `None` if connections are to close first. To be awaited on one task.
+    async fn unless<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let (mut bell, mut work) = (pin!(self.bell.notified()), pin!(work));
+        let mut listens = false;
+        poll_fn(|cx| {
+            // Once is enough: a task is woken by the same waker all its life. In this order: a beginning between the
+            // two is not missed.
+            if !std::mem::replace(&mut listens, true) {
+                let _ = bell.as_mut().poll(cx);
+            }
+            match self.has_begun.load(Ordering::SeqCst) {
+                true => Poll::Ready(None),
+                false => work.as_mut().poll(cx).map(Some),
+            }
+        })
+        .await
     }
 }
 
@@ -293,9 +434,23 @@ fn table_limits(limits: &ListenerLimits) -> TableLimits {
     }
 }
 
+/// Keeps the lease at the store, if there is one, and ends what is done without it.
+async fn keep_lease(http_listener: Arc<HttpListener>) {
+    if let Some(durability) = http_listener.durability.clone() {
+        let stand_down = || http_listener.sessions.stand_down();
+        durability.keep_lease(stand_down).await;
+    }
+}
+
 /// Ends the sessions nobody uses, now and then, and at once those whose token is withdrawn.
 async fn sweep(http_listener: Arc<HttpListener>) {
+    let mut touched = Instant::now();
+    http_listener.touch_sessions().await;
     loop {
+        if touched.elapsed() >= http_listener.limits.session_ttl / 4 {
+            touched = Instant::now();
+            http_listener.touch_sessions().await;
+        }
         let rest = sleep(http_listener.sessions.sweep_interval());
         match &http_listener.access.tokens {
             Some(tokens) => {
@@ -308,21 +463,16 @@ async fn sweep(http_listener: Arc<HttpListener>) {
     }
 }
 
-/// Has the system find out when a client is gone, or does not read (FM-24).
-fn watch_peer(stream: &TcpStream, unread: Duration) {
-    use rustix::net::sockopt;
-    // Each may fail: the connection works without it.
-    let _ = stream.set_nodelay(true);
-    let _ = sockopt::set_socket_keepalive(stream, true);
-    #[cfg(target_os = "linux")]
-    {
-        let _ = sockopt::set_tcp_keepidle(stream, unread / 2);
-        let _ = sockopt::set_tcp_keepintvl(stream, unread / 8);
-        let millis = u32::try_from(unread.as_millis()).unwrap_or(u32::MAX);
-        let _ = sockopt::set_tcp_user_timeout(stream, millis);
+/// Ends the sessions at endpoints that are no more, as soon as they are.
+async fn refresh(http_listener: Arc<HttpListener>) {
+    let bell = http_listener.backend.endpoints_bell();
+    loop {
+        let mut rung = pin!(bell.notified());
+        // In this order: a change between the two is not missed.
+        rung.as_mut().enable();
+        http_listener.endpoints();
+        rung.await;
     }
-    #[cfg(not(target_os = "linux"))]
-    let _ = unread;
 }
 
 /// Does some work; `None` if it has to stop first.

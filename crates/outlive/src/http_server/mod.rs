@@ -27,6 +27,7 @@
 //! | `endpoint`, `arrival`, `body`, `reply` | one request: its head, its body and its response |
 //! | `request_metadata`, `mirrored` | the headers of a modern request against its body |
 //! | `session` | legacy clients |
+//! | `durable`, `takeover` | what is kept of their sessions elsewhere, and how one from there goes on here |
 //! | `pages` | what is told about the server to those who watch it |
 //! | `action` | what they may have done to it, and who may |
 //! | `sse` | clients of 2024-11-05: a stream to read, an address to write to |
@@ -39,8 +40,10 @@ mod arrival;
 mod body;
 mod cors;
 mod deadline;
+mod durable;
 mod endpoint;
 mod files;
+mod head;
 mod listener;
 mod mirrored;
 mod pages;
@@ -51,6 +54,7 @@ mod request_metadata;
 mod session;
 mod socket;
 mod sse;
+mod takeover;
 #[cfg(feature = "tls")]
 mod tls;
 mod token;
@@ -59,6 +63,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::HeaderMap;
+use outlive_core::policy::Retry;
 use outlive_core::server::Channel;
 use outlive_core::session_table::Principal;
 use outlive_core::{Frame, Message};
@@ -66,13 +71,16 @@ use tokio::sync::Notify;
 
 pub(crate) use access::AccessRules;
 #[cfg_attr(not(feature = "gateway"), expect(unused_imports))]
-pub(crate) use action::{Action, NoSuchServer};
+pub(crate) use action::{Action, ActionError};
 pub(crate) use arrival::Arrival;
 #[cfg(feature = "tower")]
 pub(crate) use body::Source;
 #[cfg(feature = "tower")]
 pub(crate) use deadline::DeadlineTimer;
+pub(crate) use durable::Durability;
 pub(crate) use files::{Files, stays};
+#[cfg(feature = "gateway")]
+pub(crate) use head::VIA;
 pub(crate) use listener::{HttpListener, Tell};
 pub(crate) use mirrored::{Mirrored, mirrored};
 #[cfg(feature = "gateway")]
@@ -123,8 +131,23 @@ pub(crate) trait Route: Send + Sync {
         Vec::new()
     }
 
+    /// Which requests may be sent again that a former process may have handed on.
+    fn retry(&self) -> Retry {
+        Retry::Safe
+    }
+
+    /// What the server is called in sentences.
+    fn label(&self) -> String {
+        String::new()
+    }
+
     /// The client has left before it was told how its handshake ended. Its end follows.
     fn unanswered(&self) {}
+
+    /// The endpoint it was opened at is there no more. What is in flight may finish; then it ends.
+    fn retire(&self) {
+        self.end();
+    }
 
     /// The client is gone for good.
     fn end(&self);
@@ -135,16 +158,28 @@ pub(crate) trait Route: Send + Sync {
 
 /// Where routes come from.
 pub(crate) trait Backend: Send + Sync + 'static {
-    /// The paths of its endpoints, if this is the path it is to be found at.
-    fn paths(&self, path: &str) -> Vec<String> {
-        vec![path.to_owned()]
+    /// Its endpoints by number, and their paths, if this is the path it is to be found at. That with the number 0 comes
+    /// first and is always there.
+    fn endpoints(&self, path: &str) -> Vec<(usize, String)> {
+        vec![(0, path.to_owned())]
+    }
+
+    /// How often its endpoints have changed.
+    fn edition(&self) -> u64 {
+        0
+    }
+
+    /// Rings when they have.
+    fn endpoints_bell(&self) -> Arc<Notify> {
+        Arc::default()
     }
 
     /// A route from an endpoint for one legacy client, or for all modern ones. It ends its replay buffer when it has
     /// ended.
     fn open(&self, endpoint: usize, replay: Arc<ReplayBuffer>, kind: Kind<'_>) -> Arc<dyn Route>;
 
-    /// Whether a request with these headers was sent by this backend itself, which would go on for ever.
+    /// Whether a request with these headers, which some gateway has sent, was sent by this backend itself: that would
+    /// go on for ever.
     fn is_own(&self, _headers: &HeaderMap) -> bool {
         false
     }
@@ -187,6 +222,8 @@ pub(crate) enum Room {
     GiveWay,
     /// No: there are as many servers as there may be.
     Full,
+    /// No: what the endpoint leads to was removed.
+    Removed,
     /// No: everything ends.
     ShuttingDown,
 }

@@ -15,7 +15,7 @@ use hyper::{Method, Request, StatusCode};
 use outlive_core::principal::Principal;
 use serde_json::{Value, json};
 
-use super::action::{self, Action, NoSuchServer};
+use super::action::{self, Action, ActionError};
 use super::body::Unread;
 use super::endpoint::Refused;
 use super::listener::HttpListener;
@@ -44,8 +44,8 @@ pub(crate) trait Pages: Send + Sync {
     /// What the page loads from this path, if it does.
     fn asset(&self, path: &str) -> Option<Asset>;
 
-    /// Does something to the server of this name. Tells what was done.
-    fn act(&self, name: &str, action: Action) -> Result<Value, NoSuchServer>;
+    /// Does something to the server of this name; the digest is that of what is accepted. Tells what was done.
+    fn act(&self, name: &str, action: Action, digest: &str) -> Result<Value, ActionError>;
 }
 
 /// A part of a page.
@@ -89,8 +89,8 @@ pub(crate) struct ListenerStats {
     pub(crate) streams: usize,
     /// By the numbers of their servers.
     pub(crate) server_uses: HashMap<u64, ServerUse>,
-    /// The paths of the endpoints, in their order.
-    pub(crate) paths: Vec<String>,
+    /// The path of the first endpoint.
+    pub(crate) path: String,
     /// Whether servers may be restarted and stopped over HTTP.
     pub(crate) may_act: bool,
 }
@@ -104,7 +104,7 @@ impl HttpListener {
             sessions_of: self.sessions.count_by_principal(),
             streams: limits.streams - self.streams.available_permits(),
             server_uses: self.sessions.server_uses(self.access.tokens.as_ref()),
-            paths: self.endpoints.iter().map(|it| it.path.clone()).collect(),
+            path: self.first.path.clone(),
             may_act: self.access.may_act(self.mounted),
         }
     }
@@ -126,6 +126,15 @@ impl HttpListener {
                 let known = self.access.check_names(headers, uri).is_ok();
                 let may_see_all = known && self.access.may_see_all(headers);
                 let Readiness { ready, mut data } = pages.ready(may_see_all);
+                let trouble = self.durability.as_ref().and_then(|it| it.trouble());
+                let ready = ready && trouble.is_none();
+                if let Some(trouble) = trouble {
+                    data["ready"] = false.into();
+                    data["store"] = match may_see_all {
+                        true => trouble.into(),
+                        false => "it does not work".into(),
+                    };
+                }
                 if !known {
                     data = json!({ "ready": ready });
                 }
@@ -183,13 +192,16 @@ impl HttpListener {
         }
         let headers = request.headers();
         self.access.check_action(headers, action, self.mounted)?;
-        match pages.act(name, action) {
+        match pages.act(name, action, action::digest(headers)) {
             Ok(done) => {
                 let verb = action.as_str();
                 (self.tell)(&format!("{verb} of {name} was asked for over HTTP"));
                 Ok(reply::page(StatusCode::OK, JSON, format!("{done}\n")))
             }
-            Err(NoSuchServer { names }) => {
+            Err(ActionError::Conflict(sentence)) => {
+                Ok(reply::refusal(StatusCode::CONFLICT, sentence))
+            }
+            Err(ActionError::NoSuchServer(names)) => {
                 let name: String = name.chars().take(100).collect();
                 let sentence = format!(
                     "There is no server {name:?}; nothing was done. There is: {}.",

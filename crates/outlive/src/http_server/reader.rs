@@ -92,6 +92,27 @@ impl Reader {
         self.withdrawn
     }
 
+    /// What it reads.
+    pub(crate) fn lease(&self) -> Lease {
+        self.lease
+    }
+
+    /// The last message of the channel, when there is one.
+    pub(crate) async fn last(&mut self) -> Option<Message> {
+        let mut last = None;
+        poll_fn(|cx| {
+            loop {
+                match self.replay.next(self.lease, cx.waker()) {
+                    Next::Event(_, message) => last = Some(message),
+                    Next::Pending => return Poll::Pending,
+                    Next::Complete => return Poll::Ready(last.take()),
+                    Next::CutShort | Next::Cut => return Poll::Ready(None),
+                }
+            }
+        })
+        .await
+    }
+
     /// Once the token is withdrawn, nothing is read any more but what answers the requests on the channel.
     fn poll_withdrawal(&mut self, cx: &mut Context<'_>) {
         if let Some(ends) = &mut self.ends

@@ -2,8 +2,8 @@
 //!
 //! All rules are the core's. A route sends from whichever task it is on; readers are the bodies of HTTP responses.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use outlive_core::Message;
@@ -11,7 +11,10 @@ use outlive_core::Message;
 use outlive_core::Time;
 use outlive_core::replay_buffer::{self as core, Delivery, Lease, NotKept, ReaderId, ReplayLimits};
 use outlive_core::server::Channel;
+use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
+
+use super::durable::Durable;
 
 /// How a channel begins.
 pub(crate) type Beginning = core::Beginning<Message>;
@@ -20,7 +23,6 @@ pub(crate) type Beginning = core::Beginning<Message>;
 pub(crate) type Next = core::Next<Message>;
 
 /// All that is sent to one route's clients.
-#[derive(Debug)]
 pub(crate) struct ReplayBuffer {
     inner: Mutex<Inner>,
     pub(crate) delivery: Delivery,
@@ -29,18 +31,40 @@ pub(crate) struct ReplayBuffer {
     pub(crate) bell: Notify,
 }
 
-#[derive(Debug)]
 struct Inner {
     buffer: core::ReplayBuffer<Message>,
     /// Of readers that wait.
-    wakers: BTreeMap<ReaderId, Waker>,
+    wakers: FxHashMap<ReaderId, Waker>,
     /// Of senders that are held back. There are several if a client uses several servers.
     senders: Vec<Waker>,
+    /// Who writes what a successor must know, if anybody does.
+    durable: Option<Arc<Durable>>,
+}
+
+impl fmt::Debug for ReplayBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReplayBuffer")
+            .field("buffer", &self.lock().buffer)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Inner {
-    /// Wakes senders that were held back and may go on.
+    /// Has this reader woken when there is more for it.
+    fn wait(&mut self, reader: ReaderId, waker: &Waker) {
+        match self.wakers.get_mut(&reader) {
+            Some(known) => known.clone_from(waker),
+            None => drop(self.wakers.insert(reader, waker.clone())),
+        }
+    }
+
+    /// Wakes senders that were held back and may go on, and whoever has something to write.
     fn release(&mut self) {
+        if let Some(durable) = &self.durable
+            && self.buffer.has_changes()
+        {
+            durable.kick();
+        }
         if !self.senders.is_empty() && self.buffer.is_released() {
             self.senders.drain(..).for_each(Waker::wake);
         }
@@ -49,10 +73,21 @@ impl Inner {
 
 impl ReplayBuffer {
     pub(crate) fn new(delivery: Delivery) -> ReplayBuffer {
+        ReplayBuffer::over(core::ReplayBuffer::new(delivery, ReplayLimits::default()))
+    }
+
+    /// The buffer of a session that another process has begun.
+    pub(crate) fn restored(kept: Vec<core::KeptChannel<Message>>) -> ReplayBuffer {
+        ReplayBuffer::over(core::ReplayBuffer::restored(ReplayLimits::default(), kept))
+    }
+
+    fn over(buffer: core::ReplayBuffer<Message>) -> ReplayBuffer {
+        let delivery = buffer.delivery();
         let inner = Inner {
-            buffer: core::ReplayBuffer::new(delivery, ReplayLimits::default()),
-            wakers: BTreeMap::new(),
+            buffer,
+            wakers: FxHashMap::default(),
             senders: Vec::new(),
+            durable: None,
         };
         ReplayBuffer {
             inner: Mutex::new(inner),
@@ -60,6 +95,39 @@ impl ReplayBuffer {
             end: Notify::new(),
             bell: Notify::new(),
         }
+    }
+
+    /// Has what a successor must know written by this one.
+    pub(crate) fn record(&self, durable: Arc<Durable>) {
+        let mut inner = self.lock();
+        inner.durable = Some(durable);
+        inner.buffer.record_all();
+        inner.release();
+    }
+
+    /// The client of this channel is told that it may come back for what is sent on it.
+    pub(crate) fn promise(&self, lease: Lease) {
+        self.change(|buffer| buffer.promise(lease));
+    }
+
+    /// Whether there are changes that nobody has taken.
+    pub(crate) fn has_changes(&self) -> bool {
+        self.lock().buffer.has_changes()
+    }
+
+    /// What has changed since the last time, and a number for it.
+    pub(crate) fn take_changes(&self) -> (Vec<core::Change<Message>>, u64) {
+        self.lock().buffer.take_changes()
+    }
+
+    /// Up to this number it is written.
+    pub(crate) fn written(&self, upto: u64) {
+        self.change(|buffer| buffer.written(upto));
+    }
+
+    /// Ends the connections of all readers, but no channel.
+    pub(crate) fn hang_up_all(&self) {
+        self.change(|buffer| buffer.hang_up_all());
     }
 
     /// Whether a reader may come back.
@@ -118,7 +186,7 @@ impl ReplayBuffer {
         let mut inner = self.lock();
         let next = inner.buffer.read(lease);
         if matches!(next, Next::Pending) {
-            inner.wakers.insert(lease.reader, waker.clone());
+            inner.wait(lease.reader, waker);
         }
         inner.release();
         next
@@ -129,7 +197,7 @@ impl ReplayBuffer {
         let mut inner = self.lock();
         let beginning = inner.buffer.beginning(lease);
         if beginning.is_none() {
-            inner.wakers.insert(lease.reader, waker.clone());
+            inner.wait(lease.reader, waker);
         }
         inner.release();
         beginning

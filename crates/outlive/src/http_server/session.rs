@@ -5,10 +5,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Route;
+use super::durable::Durable;
 use super::pages::ServerUse;
 use super::replay_buffer::ReplayBuffer;
 use super::token::Tokens;
@@ -23,6 +24,8 @@ pub(crate) struct ClientSession {
     pub(crate) endpoint: usize,
     pub(crate) replay: Arc<ReplayBuffer>,
     pub(crate) route: Arc<dyn Route>,
+    /// What is kept of it elsewhere, if anything is.
+    durable: OnceLock<Arc<Durable>>,
     /// Exchanges that are going on.
     exchanges: AtomicUsize,
     /// When the last one ended, in nanoseconds on the clock of all sessions.
@@ -37,6 +40,36 @@ impl ClientSession {
     pub(super) fn confirm(&self) {
         self.confirmed.store(true, Ordering::Release);
         self.touch();
+    }
+
+    /// It is kept elsewhere from now on.
+    pub(super) fn keep(&self, durable: Arc<Durable>) {
+        let _ = self.durable.set(durable);
+    }
+
+    /// What is kept of it elsewhere, if anything is.
+    pub(super) fn durable(&self) -> Option<&Arc<Durable>> {
+        self.durable.get()
+    }
+
+    /// Whether another process answers for it.
+    fn is_lost(&self) -> bool {
+        self.durable().is_some_and(|durable| durable.is_lost())
+    }
+
+    fn is_usable(&self) -> bool {
+        let replay = &self.replay;
+        !replay.is_sealed() && !replay.is_overrun() && !self.is_lost()
+    }
+
+    /// It has ended. One that has ended by itself, as all do when the process stops, is kept: the next process goes on
+    /// with it.
+    fn end(&self) {
+        let ours = |durable: &&Arc<Durable>| !self.replay.is_sealed() && !durable.is_lost();
+        if let Some(durable) = self.durable().filter(ours) {
+            durable.end();
+        }
+        self.route.end();
     }
 
     fn touch(&self) {
@@ -56,7 +89,7 @@ impl Tracked for ClientSession {
             last: Time::after(used),
             confirmed: self.confirmed.load(Ordering::Acquire),
             left: replay.was_left(),
-            over: replay.is_sealed() || replay.is_overrun(),
+            over: replay.is_sealed() || replay.is_overrun() || self.is_lost(),
         }
     }
 }
@@ -121,7 +154,7 @@ impl Sessions {
             (done, table.take_ended())
         };
         for session in ended {
-            session.route.end();
+            session.end();
         }
         done
     }
@@ -129,7 +162,13 @@ impl Sessions {
     /// The session of this id, if it is this principal's and can still be used.
     pub(crate) fn get(&self, id: &str, principal: Principal) -> Option<Arc<ClientSession>> {
         let session = self.lock().find(id, principal).cloned();
-        session.filter(|session| !session.replay.is_sealed() && !session.replay.is_overrun())
+        session.filter(|session| session.is_usable())
+    }
+
+    /// Whether the session of this id is here and can be used, whoever's it is.
+    pub(crate) fn has(&self, id: &str) -> bool {
+        let session = self.lock().session(id).cloned();
+        session.is_some_and(|session| session.is_usable())
     }
 
     /// Whether there is room for one more session.
@@ -152,11 +191,25 @@ impl Sessions {
         route: Arc<dyn Route>,
     ) -> Result<Arc<ClientSession>, Unopened> {
         let id = fresh_id().ok_or(Unopened::NoRandomness)?;
+        self.adopt(&id, endpoint, principal, replay, route)
+    }
+
+    /// The same for a session that has an id.
+    pub(crate) fn adopt(
+        &self,
+        id: &str,
+        endpoint: usize,
+        principal: Principal,
+        replay: Arc<ReplayBuffer>,
+        route: Arc<dyn Route>,
+    ) -> Result<Arc<ClientSession>, Unopened> {
+        let id = id.to_owned();
         let session = Arc::new(ClientSession {
             id: id.clone(),
             endpoint,
             replay,
             route,
+            durable: OnceLock::new(),
             exchanges: AtomicUsize::new(0),
             used: AtomicU64::new(self.clock.nanos()),
             confirmed: AtomicBool::new(false),
@@ -171,7 +224,20 @@ impl Sessions {
     pub(crate) fn end(&self, id: &str) {
         let session = self.lock().end(id);
         if let Some(session) = session {
-            session.route.end();
+            session.end();
+        }
+    }
+
+    /// Ends the sessions at endpoints that are no more. What is in flight may finish; to its client a session has ended.
+    pub(crate) fn retire(&self, is_there: impl Fn(usize) -> bool) {
+        let gone: Vec<Arc<ClientSession>> = {
+            let mut table = self.lock();
+            let all = table.iter(self.clock.now());
+            let gone = all.filter(|(_, session, ..)| !is_there(session.endpoint));
+            gone.map(|(_, session, ..)| session.clone()).collect()
+        };
+        for session in gone {
+            session.route.retire();
         }
     }
 
@@ -188,8 +254,22 @@ impl Sessions {
             table.take_ended()
         };
         for session in ended {
+            if let Some(durable) = session.durable() {
+                durable.end();
+            }
             session.route.withdraw(Channel::MAIN);
         }
+    }
+
+    /// Ends the sessions that are kept elsewhere, here but not there: this process may not act for them any more.
+    pub(crate) fn stand_down(&self) {
+        for session in self.all() {
+            if let Some(durable) = session.durable() {
+                durable.lose();
+                session.route.end();
+            }
+        }
+        self.sweep();
     }
 
     /// How often to look for those that are to end.

@@ -14,7 +14,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use outlive_core::session_table::Principal;
 use subtle::ConstantTimeEq;
@@ -34,7 +34,12 @@ struct Inner {
     count: AtomicU64,
     /// Rings when one is withdrawn.
     withdrawn: Notify,
+    /// Tells whether there is a view of a name. Without it all are believed.
+    has_view: OnceLock<HasView>,
 }
+
+/// Tells whether there is a view of a name.
+type HasView = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
 struct Token {
     word: String,
@@ -47,6 +52,8 @@ pub(crate) struct Credential {
     principal: Principal,
     /// The view that it is good for, if not for everything.
     view: Option<Box<str>>,
+    /// A digest of the token and its view.
+    label: Box<str>,
     withdrawn: AtomicBool,
     bell: Notify,
 }
@@ -98,6 +105,14 @@ impl Identity {
         let credential = self.credential.as_deref();
         let principal = credential.map(Credential::principal).or(self.known);
         principal.unwrap_or(Principal::Anyone)
+    }
+
+    /// A word for who it is that another process has for it, too, and that is no secret.
+    pub(crate) fn label(&self) -> String {
+        match &self.credential {
+            Some(credential) => credential.label.to_string(),
+            None => self.principal().to_string(),
+        }
     }
 
     /// Whom somebody else has found it to be, unless it has shown a token here.
@@ -178,8 +193,21 @@ impl Tokens {
                 "there is no token in {path}: one in a line is expected"
             ));
         }
+        let has_view = self.inner.has_view.get();
+        let mut views = lines.iter().filter_map(|line| line.view.as_deref());
+        if let Some(view) = views.find(|view| has_view.is_some_and(|has| !has(view))) {
+            return Err(format!(
+                "a token in {} is good for the view {view:?}, which there is not",
+                path.display()
+            ));
+        }
         self.replace(lines);
         Ok(())
+    }
+
+    /// From now on a file with a token for a view that there is not is refused.
+    pub(crate) fn check_views(&self, has_view: impl Fn(&str) -> bool + Send + Sync + 'static) {
+        let _ = self.inner.has_view.set(Box::new(has_view));
     }
 
     /// These are good from now on. One that was good before is the same as before.
@@ -197,6 +225,7 @@ impl Tokens {
                     let number = inner.count.fetch_add(1, Ordering::Relaxed) + 1;
                     let credential = Arc::new(Credential {
                         principal: Principal::Token(number),
+                        label: digest(&word, view.as_deref()),
                         view,
                         withdrawn: AtomicBool::new(false),
                         bell: Notify::new(),
@@ -251,6 +280,22 @@ impl Tokens {
     pub(crate) async fn withdrawn(&self) {
         self.inner.withdrawn.notified().await;
     }
+}
+
+/// What a token is called where it must not be read: nobody finds the token to it.
+fn digest(word: &str, view: Option<&str>) -> Box<str> {
+    let mut digest = ring::digest::Context::new(&ring::digest::SHA256);
+    for part in ["outlive token", word, view.unwrap_or_default()] {
+        digest.update(part.as_bytes());
+        digest.update(&[0]);
+    }
+    let digest = digest.finish();
+    let hex: String = digest
+        .as_ref()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    format!("token:{hex}").into()
 }
 
 /// A line of a file of tokens.

@@ -1,0 +1,4 @@
+//! Stores of sessions: one test-suite for all of them, and sessions that go from one listener to another.
+
+mod listeners;
+mod suite;

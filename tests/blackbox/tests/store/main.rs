@@ -1,0 +1,16 @@
+//! `outlive serve --store file:DIR`: sessions that survive the end of outlive itself.
+//!
+//! The program is the built one, its server the fake; clients speak HTTP by hand ([`wire`]). `fm_NN_…` is the test of
+//! failure mode NN.
+#![cfg(target_os = "linux")]
+
+mod bounds;
+mod in_flight;
+mod life;
+mod replica;
+#[path = "../rig/mod.rs"]
+#[allow(dead_code, unused_imports)] // The rig serves other tests too.
+mod rig;
+#[path = "../gateway/wire.rs"]
+#[allow(dead_code)] // So does this.
+mod wire;

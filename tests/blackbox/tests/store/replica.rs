@@ -1,0 +1,158 @@
+//! A gateway that is killed and started again, and a client that keeps its session.
+
+use std::net::SocketAddr;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::rig::{Setup, tree, until};
+use crate::wire::{self, Reply};
+
+/// `outlive serve` with a store, one process after the other.
+pub struct Replica {
+    pub setup: Setup,
+    pub address: SocketAddr,
+    child: Child,
+    starts: usize,
+}
+
+impl Replica {
+    /// With sessions in a directory of the test.
+    pub fn new(flags: &[&str]) -> Replica {
+        Replica::with(Setup::new().flags(flags))
+    }
+
+    pub fn with(setup: Setup) -> Replica {
+        let store = format!("file:{}", setup.path("store"));
+        let setup = setup.flags(&["--store", &store]);
+        let child = command(&setup).spawn().expect("outlive");
+        let address = until("the address", || listening(&setup, 1));
+        Replica {
+            setup,
+            address,
+            child,
+            starts: 1,
+        }
+    }
+
+    /// Ends the process with this signal, and starts another one.
+    pub fn restart(&mut self, signal: Signal) {
+        self.end(signal);
+        self.start();
+    }
+
+    /// Ends the process with this signal. How it ended.
+    pub fn end(&mut self, signal: Signal) -> ExitStatus {
+        tree::kill(self.child.id(), signal);
+        until("the end", || self.child.try_wait().expect("a status"))
+    }
+
+    pub fn start(&mut self) {
+        self.starts += 1;
+        self.child = command(&self.setup).spawn().expect("outlive");
+        self.address = until("the address", || listening(&self.setup, self.starts));
+    }
+
+    /// Goes on with a process that was started meanwhile.
+    pub fn adopt(&mut self, child: Child) {
+        self.starts += 1;
+        self.child = child;
+        self.address = until("the address", || listening(&self.setup, self.starts));
+    }
+
+    pub fn post(&self, headers: &[(&str, &str)], message: &Value) -> Reply {
+        wire::send(self.address, "POST", headers, &message.to_string())
+    }
+
+    /// The session of a client that has shaken hands, with these headers.
+    #[track_caller]
+    pub fn session_with(&self, headers: &[(&str, &str)]) -> String {
+        let reply = self.post(headers, &wire::initialize());
+        assert_eq!(reply.status, 200);
+        let session = reply.header("mcp-session-id").map(str::to_owned);
+        let session = session.unwrap_or_else(|| panic!("no session: {}", reply.json()));
+        let headers = [headers, &[("Mcp-Session-Id", &session)]].concat();
+        assert_eq!(self.post(&headers, &wire::initialized()).status, 202);
+        session
+    }
+
+    #[track_caller]
+    pub fn session(&self) -> String {
+        self.session_with(&[])
+    }
+
+    /// Sends a request in a session.
+    pub fn ask(&self, session: &str, message: &Value) -> Reply {
+        let version = ("MCP-Protocol-Version", "2025-11-25");
+        self.post(&[("Mcp-Session-Id", session), version], message)
+    }
+
+    pub fn call(&self, session: &str, id: u64, tool: &str, arguments: Value) -> Reply {
+        self.ask(session, &wire::call(id, tool, arguments))
+    }
+
+    /// What `echo` answers in a session.
+    #[track_caller]
+    pub fn echo(&self, session: &str, id: u64) -> String {
+        let answer = self
+            .call(session, id, "echo", json!({"text": "hi"}))
+            .answer();
+        wire::text_of(&answer).to_owned()
+    }
+
+    /// A stream of a session, behind this event or from now on.
+    pub fn listen(&self, session: &str, after: Option<&str>) -> Reply {
+        let mut headers = vec![("Mcp-Session-Id", session)];
+        headers.extend(after.map(|id| ("Last-Event-ID", id)));
+        wire::send(self.address, "GET", &headers, "")
+    }
+
+    /// The bytes of the store.
+    pub fn stored(&self) -> Vec<u8> {
+        std::fs::read(self.setup.path("store/sessions.redb")).expect("the store")
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The command line, with everything in place.
+pub fn command(setup: &Setup) -> Command {
+    let mut words = setup.command_line();
+    words[1] = "serve".into();
+    if words.iter().any(|word| word == "--servers") {
+        // The servers are in a file.
+        words.truncate(
+            words
+                .iter()
+                .position(|word| word == "--")
+                .unwrap_or(words.len()),
+        );
+    }
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]);
+    setup.dress(&mut command);
+    command.env("OUTLIVE_LISTEN", ":0");
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command
+}
+
+/// Where the n-th process of this test listens.
+fn listening(setup: &Setup, starts: usize) -> Option<SocketAddr> {
+    let log = std::fs::read_to_string(setup.path("log.jsonl")).ok()?;
+    let all = log.lines().filter_map(|line| {
+        let event: Value = serde_json::from_str(line).ok()?;
+        let url = event["url"].as_str().map(str::to_owned);
+        url.filter(|_| event["event"] == "listening")
+    });
+    let url = all.skip(starts - 1).last()?;
+    url.split('/').nth(2)?.parse().ok()
+}
