@@ -1,6 +1,6 @@
 // `outlive serve` before the test server, and a client at it.
 import { spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -9,14 +9,34 @@ const HERE = import.meta.dirname ?? new URL(".", import.meta.url).pathname;
 const OUTLIVE = process.env.OUTLIVE_BIN ?? join(HERE, "../../target/debug/outlive");
 
 export class Gateway {
+  // Before the one server.
   static async start(...flags) {
     const gateway = new Gateway();
-    gateway.folder = mkdtempSync(join(tmpdir(), "outlive-page-"));
+    return gateway.serve([...flags, "--", ...gateway.server]);
+  }
+
+  // Before a file with the one server.
+  static async ofFile(...flags) {
+    const gateway = new Gateway();
+    const [command, ...args] = gateway.server;
+    const file = join(gateway.folder, "mcp.json");
+    writeFileSync(file, JSON.stringify({ mcpServers: { server: { command, args } } }));
+    return gateway.serve([...flags, "--servers", file]);
+  }
+
+  constructor() {
+    this.folder = mkdtempSync(join(tmpdir(), "outlive-page-"));
     // While this file is there, no server starts.
-    gateway.fault = join(gateway.folder, "fault");
-    const server = [process.execPath, join(HERE, "server.mjs"), gateway.fault];
+    this.fault = join(this.folder, "fault");
+    // The tools in this file are offered, too.
+    this.tools = join(this.folder, "tools");
+    this.server = [process.execPath, join(HERE, "server.mjs"), this.fault, this.tools];
+  }
+
+  async serve(flags) {
+    const gateway = this;
     const ours = ["--listen", "127.0.0.1:0", "--log-format", "json", "--stderr", "capture"];
-    const words = ["serve", ...ours, ...flags, "--", ...server];
+    const words = ["serve", ...ours, ...flags];
     const env = { ...process.env, OUTLIVE_STATE_DIR: join(gateway.folder, "state") };
     gateway.child = spawn(OUTLIVE, words, { env, stdio: ["ignore", "ignore", "pipe"] });
     gateway.ended = new Promise((done) => gateway.child.once("exit", done));

@@ -100,7 +100,10 @@ impl Entry {
         let settings = general.settings(&own).map_err(|why| in_place(&last, why))?;
         let source = match launch {
             Err(why) => Source::Nowhere(why),
-            Ok(launch) => source(launch, &settings.run.remote, listen),
+            Ok(launch) => {
+                let remote = settings.run.remote.holding(settings.run.hold);
+                source(launch, &remote, listen)
+            }
         };
         Ok(ServerSpec {
             name: self.name,
@@ -145,9 +148,10 @@ pub fn source(launch: Launch, settings: &RemoteSettings, listen: Option<&str>) -
                     Some(outlive_hosts::Transport::Sse) => remote.transport(Transport::Sse),
                     _ => remote,
                 };
-                match remote.check() {
-                    Ok(()) => Source::Remote(Box::new(remote)),
-                    Err(why) => Source::Nowhere(why.to_string()),
+                let checked = remote.check().map_err(|why| why.to_string());
+                match checked.and_then(|()| settings.with_login(remote, &url)) {
+                    Ok(remote) => Source::Remote(Box::new(remote)),
+                    Err(why) => Source::Nowhere(why),
                 }
             }
             Some(Err(why)) => Source::Nowhere(why),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use outlive::gateway::{self, RouterPolicy, Several, View};
+use outlive::gateway::{self, Pins, RouterPolicy, Several, View};
 use outlive::{Gateway, OrphanReaper};
 
 use super::filter::matches;
@@ -13,6 +13,16 @@ use crate::places;
 impl Servers {
     /// All of them behind one router, with what concerns all of them but the observer.
     pub fn gateway(&self, idle_stop: Option<Duration>) -> Result<Several, String> {
+        let several = self.several(idle_stop)?;
+        // Without an orphan reaper we go on as well as we can: it is only needed if we are killed.
+        Ok(match OrphanReaper::start() {
+            Ok(orphan_reaper) => several.orphan_reaper(orphan_reaper),
+            Err(_) => several,
+        })
+    }
+
+    /// All of them behind one router, and how they are shown.
+    pub fn several(&self, idle_stop: Option<Duration>) -> Result<Several, String> {
         let policy = RouterPolicy {
             list_wait: self.list_wait,
             idle_stop,
@@ -39,14 +49,13 @@ impl Servers {
         if let Some(directory) = self.catalogue_directory() {
             several = several.catalogue(directory);
         }
+        if self.servers.iter().any(|it| it.settings.run.several.pin) {
+            several = several.pins(Pins::new(pin_directory()?));
+        }
         for view in &self.views {
             several = several.view(&view.name, self.shown(view));
         }
-        // Without an orphan reaper we go on as well as we can: it is only needed if we are killed.
-        Ok(match OrphanReaper::start() {
-            Ok(orphan_reaper) => several.orphan_reaper(orphan_reaper),
-            Err(_) => several,
-        })
+        Ok(several)
     }
 
     /// Where is kept what they offer, if anywhere.
@@ -77,6 +86,20 @@ impl Servers {
             resources: view.resources.rule(),
         }
     }
+}
+
+/// Where it is kept what was accepted. Without a place for that nothing is served: nobody would be protected.
+fn pin_directory() -> Result<PathBuf, String> {
+    let folders = places::pin_folders().into_iter();
+    let folder = folders.into_iter().next().ok_or_else(|| {
+        format!(
+            "there is no place to keep what was accepted (--pin): set HOME, XDG_STATE_HOME or {}",
+            places::STATE_DIR
+        )
+    })?;
+    places::make_private(&folder)
+        .map_err(|why| format!("what was accepted (--pin) cannot be kept: {why}"))?;
+    Ok(folder)
 }
 
 impl Filter {

@@ -24,12 +24,13 @@ const HEADINGS: [&str; 6] = [
 ];
 
 /// Such settings under other headings.
-const OTHERS: [&str; 8] = [
+const OTHERS: [&str; 9] = [
     "idle-stop",
     "max-in-flight",
     "max-in-flight-bytes",
     "max-servers",
     "message-limit",
+    "pin",
     "pool",
     "share",
     "start",
@@ -39,7 +40,14 @@ const OTHERS: [&str; 8] = [
 const NOT_OF_ONE: &str = "exit-on-failed";
 
 /// What is meant for one server: it is sent to no other.
-const OF_ONE_ALONE: [&str; 2] = ["header", "header-file"];
+const OF_ONE_ALONE: [&str; 6] = [
+    "client-id",
+    "client-key",
+    "client-secret",
+    "header",
+    "header-file",
+    "scope",
+];
 
 /// Settings of a server that no flag has: see [`crate::servers`].
 pub const BESIDE: [&str; 2] = ["prefix", "tools"];

@@ -22,6 +22,7 @@
 //! | `filter` | which tools, prompts and resources are shown |
 //! | `names` | the names in addresses |
 //! | `here` | addresses that lead back to us |
+//! | `reload` | the files are read again when they have changed |
 
 mod entry;
 mod filter;
@@ -30,6 +31,7 @@ mod general;
 mod here;
 mod names;
 mod own;
+mod reload;
 mod settings;
 mod views;
 
@@ -39,7 +41,7 @@ use std::time::Duration;
 use clap::ArgMatches;
 use outlive::gateway::Builder;
 use outlive::{Command, Gateway, Remote, Secrets};
-use outlive_hosts::Format;
+use outlive_hosts::{Format, Launch, Secret};
 use serde_json::{Value, json};
 
 use crate::config::nearest;
@@ -49,6 +51,7 @@ use crate::settings::Settings;
 
 pub use entry::source;
 pub use filter::Filter;
+pub use reload::{Look, Reload};
 pub use settings::{Expose, Prefix, ServersSettings, Start};
 pub use views::View;
 
@@ -78,6 +81,8 @@ pub struct Servers {
     pub views: Vec<View>,
     /// What a person should know about the file.
     pub notes: Vec<Note>,
+    /// The files that they come from, before they were read.
+    pub look: Look,
 }
 
 /// How the names of tools are made from those of their servers.
@@ -147,13 +152,21 @@ impl Servers {
         given: &ArgMatches,
         listen: Option<&str>,
     ) -> Result<Option<Servers>, String> {
+        let look = Look::at(settings);
         let own = match &settings.config {
             Some(path) => Own::read(path)?,
             None => Own::default(),
         };
         let file = settings.several.servers.as_deref();
         if file.is_none() && own.is_empty() {
-            return Ok(None);
+            // Whoever wants it must not believe to have it.
+            return match settings.several.pin {
+                true => Err(
+                    "definitions are pinned for servers in a file only: give --servers FILE, or leave out --pin"
+                        .into(),
+                ),
+                false => Ok(None),
+            };
         }
         if !settings.command.is_empty() {
             return Err(match file {
@@ -166,6 +179,7 @@ impl Servers {
             settings,
             general: &General::of(given),
             listen,
+            look,
         };
         reader.read(file, own).map(Some)
     }
@@ -210,6 +224,7 @@ impl ServerSpec {
         let mut builder = self.settings.share(builder.policy(policy));
         builder = builder
             .tools(self.tools.rule())
+            .pin(self.settings.run.several.pin)
             .eager(self.settings.run.several.start == Start::Eager);
         Ok(match &self.prefix {
             Some(prefix) => builder.prefix(prefix.as_str()),
@@ -223,10 +238,11 @@ struct Reader<'a> {
     settings: &'a Settings,
     general: &'a General,
     listen: Option<&'a str>,
+    look: Look,
 }
 
 impl Reader<'_> {
-    fn read(&self, file: Option<&Path>, mut own: Own) -> Result<Servers, String> {
+    fn read(self, file: Option<&Path>, mut own: Own) -> Result<Servers, String> {
         // What is wrong in general is no fault of a server.
         self.general.settings(&[])?;
         let mut entries = Vec::new();
@@ -278,9 +294,63 @@ impl Reader<'_> {
             },
             views,
             notes,
+            look: self.look,
         };
         names::check_prefixes(&servers.servers)?;
         Ok(servers)
+    }
+}
+
+/// The secrets in the files that servers come from, also if these cannot be used: what is said about them must not show
+/// any.
+fn secrets_in(settings: &Settings) -> Secrets {
+    let files = settings.several.servers.iter().chain(&settings.config);
+    let read = files.filter_map(|file| read_file(file).ok());
+    let secrets = read.flat_map(|file| file.servers).map(|server| {
+        let command = match server.launch {
+            Ok(Launch::Command {
+                program, args, env, ..
+            }) => {
+                let command = Command::new(program, args);
+                let set = |command: Command, (name, value): (String, Secret)| {
+                    command.env(name, value.expose())
+                };
+                env.into_iter().fold(command, set)
+            }
+            Ok(Launch::Address { url, headers, .. }) => {
+                let lines = headers.iter();
+                let lines = lines.map(|(name, value)| format!("{name}: {}", value.expose()));
+                Command::new("", std::iter::once(url).chain(lines))
+            }
+            Err(_) => Command::new("", [""; 0]),
+        };
+        let values = server.settings.iter();
+        let values = values.flat_map(|it| texts(&it.key, &it.value));
+        Secrets::of(&values.fold(command, Command::arg))
+    });
+    secrets.fold(Secrets::default(), Secrets::and)
+}
+
+/// All texts in a setting, as arguments by which it can be told whether they are secrets: by their names, and all that is
+/// said about headers.
+fn texts(key: &str, value: &Value) -> Vec<String> {
+    match value {
+        Value::String(text) => {
+            let header = (key == "header").then(|| format!("secret={text}"));
+            let named = format!("{key}={text}");
+            header.into_iter().chain([named]).collect()
+        }
+        Value::Array(values) => values.iter().flat_map(|it| texts(key, it)).collect(),
+        Value::Object(members) => {
+            let each = members.iter();
+            each.flat_map(|(name, it)| {
+                let mut all = texts(key, it);
+                all.extend(texts(name, it));
+                all
+            })
+            .collect()
+        }
+        _ => Vec::new(),
     }
 }
 

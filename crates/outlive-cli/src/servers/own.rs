@@ -7,6 +7,7 @@ use toml::{Table, Value};
 
 use super::entry::Entry;
 use super::{View, suggestion};
+use crate::config::located;
 
 /// Keys of the settings file that are tables of their own.
 pub const TABLES: [&str; 2] = ["servers", "views"];
@@ -21,6 +22,8 @@ pub struct Own {
     /// Each with whether it is a whole server.
     servers: Vec<(Server, bool)>,
     views: Table,
+    /// Its text, for the place of what is wrong.
+    lines: Vec<String>,
 }
 
 impl Own {
@@ -30,7 +33,7 @@ impl Own {
         let in_file = |why: &str| format!("{}: {why}", path.display());
         let table: Table = text
             .parse()
-            .map_err(|error: toml::de::Error| in_file(&error.to_string()))?;
+            .map_err(|error: toml::de::Error| in_file(&located(&text, &error)))?;
         let mut own = Own {
             file: path.to_owned(),
             ..Own::default()
@@ -51,6 +54,7 @@ impl Own {
                 })
                 .collect();
         }
+        own.lines = text.lines().map(str::to_owned).collect();
         match table.get("views") {
             Some(Value::Table(views)) => own.views.clone_from(views),
             Some(_) => return Err(in_file("views: expected tables [views.NAME]")),
@@ -94,12 +98,27 @@ impl Own {
         Ok(())
     }
 
+    /// Where a view stands, if it has a heading of its own.
+    fn place(&self, view: &str) -> String {
+        let heading = format!("[views.{view}");
+        let at = self
+            .lines
+            .iter()
+            .position(|line| line.trim_start().starts_with(&heading));
+        at.map_or(String::new(), |at| {
+            let indent = self.lines[at].len() - self.lines[at].trim_start().len();
+            format!(":{}:{}", at + 1, indent + 1)
+        })
+    }
+
     /// Its views of these servers.
     pub fn views(&self, entries: &[Entry]) -> Result<Vec<View>, String> {
         let known: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
         let each = self.views.iter();
-        each.map(|(name, value)| View::of(name, value, &known))
-            .collect::<Result<_, _>>()
-            .map_err(|why| format!("{}: {why}", self.file.display()))
+        each.map(|(name, value)| {
+            let view = View::of(name, value, &known);
+            view.map_err(|why| format!("{}{}: {why}", self.file.display(), self.place(name)))
+        })
+        .collect()
     }
 }

@@ -10,6 +10,9 @@
 //!
 //! A server of which nothing is known yet has its place, and its prefix, all the same.
 //!
+//! Where definitions are [pinned](pin), a roster has what was accepted and nothing else. It only knows the names of
+//! what is withheld, so that whoever asks for that is told why it is not there.
+//!
 //! | file | what is there |
 //! |---|---|
 //! | `offer`, `encoding` | what one server offers; the same as bytes |
@@ -19,6 +22,7 @@
 //! | `resource`, `template` | whose a resource is |
 //! | `capabilities`, `instructions` | what all servers declare and say |
 //! | `tool_search` | two tools in place of all |
+//! | `withheld` | names of what was not accepted |
 //! | `pin`, `difference` | definitions that were accepted, and what differs from them |
 
 mod capabilities;
@@ -36,6 +40,7 @@ mod template;
 #[cfg(feature = "search")]
 mod tool_search;
 mod view;
+mod withheld;
 
 use std::sync::Arc;
 
@@ -47,7 +52,7 @@ pub use self::encoding::OfferError;
 pub use self::naming::{Naming, Prefix};
 pub use self::offer::{Item, MOST_BYTES, Offer, read_page};
 pub use self::page::{BadCursor, Page};
-pub use self::pin::{Pinned, pin};
+pub use self::pin::{Pinned, accepting, first_use, pin};
 pub use self::resource::ResourceError;
 #[cfg(feature = "search")]
 pub use self::tool_search::{AUTO, CALL, Expose, FIND};
@@ -74,6 +79,8 @@ pub struct Entry {
     pub eager: bool,
     /// What it offers; `None` if nothing is known of it yet.
     pub offer: Option<Arc<Offer>>,
+    /// The same, kept to what was accepted; `None` if its definitions are not pinned.
+    pub pinned: Option<Arc<Pinned>>,
 }
 
 /// A server of a roster.
@@ -82,10 +89,32 @@ struct Server {
     target: TargetId,
     name: Box<str>,
     eager: bool,
+    /// What is shown of it.
     offer: Option<Arc<Offer>>,
+    /// What it offers, whether that is shown or not.
+    live: Option<Arc<Offer>>,
+    is_pinned: bool,
+    /// What is known of it was told by the server that had its name before.
+    doubtful: bool,
 }
 
 impl Server {
+    fn new(entry: &Entry) -> Server {
+        let shown = |live: &Arc<Offer>| match &entry.pinned {
+            Some(pinned) => Arc::new(pinned.offer.clone()),
+            None => live.clone(),
+        };
+        Server {
+            target: entry.target,
+            name: entry.name.clone(),
+            eager: entry.eager,
+            offer: entry.offer.as_ref().map(shown),
+            live: entry.offer.clone(),
+            is_pinned: entry.pinned.is_some(),
+            doubtful: false,
+        }
+    }
+
     fn items(&self, list: List) -> &[Item] {
         let offer = self.offer.as_deref();
         offer
@@ -117,7 +146,10 @@ pub struct Found<'a> {
 pub struct Roster {
     servers: Vec<Server>,
     view: View,
+    /// Something of a server that is there is left out.
+    is_partial: bool,
     lists: [Listed; 4],
+    withheld: Vec<withheld::Withheld>,
     capabilities: Capabilities,
     instructions: Option<Box<str>>,
     #[cfg(feature = "search")]
@@ -141,24 +173,27 @@ impl Roster {
             .collect();
         let seen: Vec<Server> = entries
             .iter()
-            .map(|(_, entry)| Server {
-                target: entry.target,
-                name: entry.name.clone(),
-                eager: entry.eager,
-                offer: entry.offer.clone(),
-            })
+            .map(|(_, entry)| Server::new(entry))
             .collect();
         let names: Vec<&str> = servers.iter().map(|entry| &*entry.name).collect();
         let lists = List::ALL.map(|list| match list {
             List::Tools | List::Prompts => {
-                let listed = named(list, &entries, &seen, &names, &prefixes, view);
+                let items = |at: usize| seen[at].items(list);
+                let listed = named(list, &entries, items, &names, &prefixes, view);
                 Listed::new(list, &seen, listed.into_iter())
             }
             List::Resources | List::Templates => {
                 Listed::new(list, &seen, addressed(list, &seen, view).into_iter())
             }
         });
+        let withheld = withheld::named(&entries, &seen, &names, &prefixes, view);
+        let all = Filter::default();
+        let filters = [&view.tools, &view.prompts, &view.resources];
+        let of_servers = entries.iter().map(|(_, entry)| &entry.filter);
+        let is_partial = filters.into_iter().chain(of_servers).any(|it| *it != all);
         Roster {
+            withheld,
+            is_partial,
             capabilities: Capabilities::of(seen.iter().map(|server| server.offer.as_deref())),
             instructions: instructions::merged(&seen),
             view: view.clone(),
@@ -167,6 +202,21 @@ impl Roster {
             #[cfg(feature = "search")]
             search: None,
         }
+    }
+
+    /// Whether something of a server that is there is left out.
+    pub fn is_partial(&self) -> bool {
+        self.is_partial
+    }
+
+    /// The same, where what is known of some servers was told by those that had their names before: it is shown until
+    /// they tell themselves, and they are asked soon.
+    #[must_use]
+    pub fn doubting(mut self, doubtful: impl Fn(TargetId) -> bool) -> Roster {
+        for server in &mut self.servers {
+            server.doubtful = doubtful(server.target);
+        }
+        self
     }
 
     /// The tool that clients call by this name.
@@ -234,11 +284,13 @@ impl Roster {
     }
 
     /// The servers of which something is known, but no tool although they have some to offer: they could not be read, or
-    /// the server was still starting.
+    /// the server was still starting. And those of which what is known is [doubtful](Roster::doubting).
     pub fn incomplete(&self) -> impl Iterator<Item = TargetId> + '_ {
         let incomplete = self.servers.iter().filter(|server| {
-            let offer = server.offer.as_deref();
-            offer.is_some_and(|it| it.offers(List::Tools)) && server.items(List::Tools).is_empty()
+            let live = server.live.as_deref().filter(|it| it.offers(List::Tools));
+            let lacks_tools =
+                live.is_some_and(|it| it.list(List::Tools).is_none_or(|items| items.is_empty()));
+            lacks_tools || server.doubtful
         });
         incomplete.map(|server| server.target)
     }
@@ -247,6 +299,16 @@ impl Roster {
     pub fn eager(&self) -> impl Iterator<Item = TargetId> + '_ {
         let eager = self.servers.iter().filter(|server| server.eager);
         eager.map(|server| server.target)
+    }
+
+    /// The servers of an earlier roster that have a successor here, and that: another target under the same name.
+    pub fn successors(&self, before: &Roster) -> Vec<(TargetId, TargetId)> {
+        let gone = before.servers.iter().filter(|it| !self.contains(it.target));
+        let successor = |server: &Server| {
+            let found = self.servers.iter().find(|it| it.name == server.name)?;
+            Some((server.target, found.target))
+        };
+        gone.filter_map(successor).collect()
     }
 
     /// Whether a server is in the view.
@@ -259,9 +321,9 @@ impl Roster {
         Some(&self.servers[self.place(target)?].name)
     }
 
-    /// What is known of a server of the view.
+    /// What is known of a server of the view, whether it is shown or not.
     pub fn offer(&self, target: TargetId) -> Option<&Arc<Offer>> {
-        self.servers[self.place(target)?].offer.as_ref()
+        self.servers[self.place(target)?].live.as_ref()
     }
 
     /// What the servers are able to do, all together.
@@ -292,10 +354,10 @@ impl Roster {
 type Listing = Vec<(usize, usize, Box<str>)>;
 
 /// Tools or prompts.
-fn named(
+fn named<'s>(
     list: List,
     entries: &[(usize, &Entry)],
-    seen: &[Server],
+    items: impl Fn(usize) -> &'s [Item],
     names: &[&str],
     prefixes: &Prefixes,
     view: &View,
@@ -303,7 +365,7 @@ fn named(
     let mut places = Vec::new();
     let mut originals = Vec::new();
     for (at, (configured, entry)) in entries.iter().enumerate() {
-        for (item_at, item) in seen[at].items(list).iter().enumerate() {
+        for (item_at, item) in items(at).iter().enumerate() {
             if list == List::Tools && !entry.filter.admits(item.key()) {
                 continue;
             }

@@ -11,7 +11,7 @@ use serde::de::IgnoredAny;
 use crate::catalog::MOST_ITEMS;
 use crate::fingerprint::fingerprint;
 use crate::message::{blank_line_ends, value};
-use crate::protocol::List;
+use crate::protocol::{Era, List, version};
 
 /// An offer is kept up to this many bytes; what comes after is cut.
 pub const MOST_BYTES: usize = 32 << 20;
@@ -211,6 +211,11 @@ impl Offer {
     /// The version the server speaks.
     pub fn protocol_version(&self) -> &str {
         &self.protocol_version
+    }
+
+    /// Whether the server speaks 2026-07-28 and knows no handshake, as far as was learnt.
+    pub fn is_modern(&self) -> bool {
+        version::era(&self.protocol_version) == Some(Era::Modern)
     }
 
     /// `serverInfo`, a JSON object on one line.

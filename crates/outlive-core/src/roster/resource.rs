@@ -34,6 +34,8 @@ pub struct ResourceError {
     pub servers: Vec<Box<str>>,
     /// Those of which nothing is known yet. When it is, the resource may be found.
     pub unknown: Vec<Box<str>>,
+    /// The server that may have it, but of which it was not accepted.
+    pub withheld: Option<Box<str>>,
 }
 
 impl fmt::Display for ResourceError {
@@ -42,6 +44,14 @@ impl fmt::Display for ResourceError {
             Some((at, _)) => format!("{}…", &self.uri[..at]).into(),
             None => (*self.uri).into(),
         };
+        if let Some(server) = &self.withheld {
+            return write!(
+                f,
+                "The resource {shown:?} was not asked for: the definitions of the server {server:?} are pinned, and this is \
+                 not among those that were accepted. Whoever runs outlive can see what has changed, and accept it, \
+                 with `outlive accept {server}`."
+            );
+        }
         if self.servers.is_empty() && self.unknown.is_empty() {
             return write!(
                 f,
@@ -107,9 +117,26 @@ impl Roster {
                 .admits_any(&[original, &explicit(&server.name, original)])
         });
         match found {
-            Some((server, original)) => Ok((self.servers[server].target, original)),
-            None => Err(self.no_resource(uri)),
+            Some((server, original)) if self.is_accepted(server, original) => {
+                Ok((self.servers[server].target, original))
+            }
+            Some((server, _)) if self.servers[server].offer.is_some() => Err(ResourceError {
+                withheld: Some(self.servers[server].name.clone()),
+                ..self.no_resource(uri)
+            }),
+            _ => Err(self.no_resource(uri)),
         }
+    }
+
+    /// Whether a resource may be asked for. Where definitions are pinned, it is listed, or a template stands for it; it
+    /// is not enough that the server would know it.
+    fn is_accepted(&self, server: usize, original: &str) -> bool {
+        let it = &self.servers[server];
+        let listed = &self.lists[List::Resources as usize];
+        let mut templates = it.items(List::Templates).iter().take(MOST_TEMPLATES);
+        !it.is_pinned
+            || listed.exposed_of(&self.servers, server, original).is_some()
+            || templates.any(|item| template::matches(item.key(), original))
     }
 
     /// The template that clients see under this text, for a completion. The explicit form is understood, too.
@@ -140,10 +167,12 @@ impl Roster {
         Some(explicit(self.name(target)?, original))
     }
 
-    /// Whether the view contains what this server has under that URI.
+    /// Whether the view contains what this server has under that URI, and nobody needs to accept it first.
     pub fn shows_resource(&self, target: TargetId, original: &str) -> bool {
         let long = self.explicit_uri(target, original);
+        let place = self.place(target);
         long.is_some_and(|long| self.view.resources.admits_any(&[original, &long]))
+            && place.is_some_and(|server| self.is_accepted(server, original))
     }
 
     /// Whose a resource is, whether it is in the view or not.
@@ -204,6 +233,7 @@ impl Roster {
             uri: uri.into(),
             servers: names(true),
             unknown: names(false),
+            withheld: None,
         }
     }
 }

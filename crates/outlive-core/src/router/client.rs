@@ -21,6 +21,8 @@ struct Opening<'a> {
     protocol_version: String,
     #[serde(borrow)]
     capabilities: Option<&'a RawValue>,
+    #[serde(borrow)]
+    client_info: Option<&'a RawValue>,
 }
 
 impl Router {
@@ -120,6 +122,8 @@ impl Router {
         };
         let capabilities = opening.capabilities.map_or("{}", RawValue::get);
         let capabilities = Bytes::copy_from_slice(capabilities.as_bytes());
+        let info = opening.client_info.map_or("{}", RawValue::get);
+        let info = Bytes::copy_from_slice(info.as_bytes());
         let instructions = self
             .roster
             .instructions()
@@ -134,6 +138,7 @@ impl Router {
         self.introduction = Some(Introduction {
             params: Bytes::copy_from_slice(params),
             capabilities,
+            info,
         });
         let answer = Message::response(message.id_json(), result.as_bytes());
         self.send(channel, answer);
@@ -151,6 +156,7 @@ impl Router {
         self.introduction = Some(Introduction {
             params: params.to_string().into(),
             capabilities: Bytes::from_static(b"{}"),
+            info: params["clientInfo"].to_string().into(),
         });
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::gateway::TargetId;
 use crate::message::Message;
-use crate::protocol::{List, code};
+use crate::protocol::{List, code, version};
 use crate::roster::{self, Item, Offer};
 use crate::time::Time;
 
@@ -69,6 +69,30 @@ impl Reading {
             changes: [0; 4],
             is_doubted: false,
         })
+    }
+
+    /// What the answer to `server/discover` tells. A server that also knows a handshake is described by its answer to
+    /// that, if that is known: what it offers does not change with who asks.
+    pub(super) fn of_discovery(result: &[u8], known: Option<&Offer>) -> Option<Reading> {
+        let told = Offer::of_handshake(result)?;
+        let (version, about) = match known.filter(|it| !it.is_modern()) {
+            Some(known) => (known.protocol_version(), known),
+            None => (version::MODERN, &told),
+        };
+        let offer = Offer::new(
+            version,
+            about.server_info(),
+            about.capabilities(),
+            about.instructions(),
+        );
+        Some(Reading {
+            offer,
+            ..Reading::of_handshake(result)?
+        })
+    }
+
+    pub(super) fn offers(&self, list: List) -> bool {
+        self.offer.offers(list)
     }
 
     /// Whether it sends log messages that the client may choose from.

@@ -8,16 +8,20 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::gateway::TargetId;
 use crate::message::{Id, Message};
+use crate::protocol::version;
+use crate::roster::Roster;
 use crate::server::refusal::ServerRefusal;
 use crate::server::{Channel, RpcError};
 use crate::time::Time;
 
 use super::learning::Reading;
 use super::table::{Call, What};
+use super::uplift::{Uplift, is_ours, is_unsupported};
 use super::{Output, Router};
 
 /// How far a leg has come.
@@ -42,6 +46,12 @@ pub(super) struct Leg {
     pub(super) queued_bytes: usize,
     /// What is being read of the server.
     pub(super) reading: Option<Reading>,
+    /// What stands between the leg and a server of 2026-07-28.
+    pub(super) uplift: Option<Uplift>,
+    /// The other era was not tried since the handshake was begun.
+    may_fall_back: bool,
+    /// What a server said to `initialize` that is asked `server/discover` since.
+    refusal: Option<RpcError>,
     /// The level of log messages that the server was asked for, as JSON.
     level: Option<Bytes>,
     /// It has not answered that yet.
@@ -68,6 +78,9 @@ impl Leg {
             queue: VecDeque::new(),
             queued_bytes: 0,
             reading: None,
+            uplift: None,
+            may_fall_back: false,
+            refusal: None,
             level: None,
             is_leveling: false,
             told: BTreeSet::new(),
@@ -101,6 +114,11 @@ impl Leg {
         self.stage != Stage::Closed
     }
 
+    /// Whether it was opened: one to a modern server is not.
+    fn is_opened(&self) -> bool {
+        self.is_open() && self.uplift.is_none()
+    }
+
     /// Whether there is a server that could say something.
     pub(super) fn is_spoken_to(&self) -> bool {
         matches!(self.stage, Stage::Handshake | Stage::Ready)
@@ -120,19 +138,51 @@ impl Router {
             return;
         };
         let params = introduction.params.clone();
+        let is_modern = self.is_modern(target);
         let now = self.now;
         let leg = self.legs.entry(target).or_insert_with(|| Leg::new(now));
         leg.used = now;
         if leg.stage == Stage::Closed {
             leg.stage = Stage::Idle;
-            self.out.push_back(Output::Open(target));
+            match is_modern {
+                true => leg.uplift = Some(Uplift::default()),
+                false => self.out.push_back(Output::Open(target)),
+            }
         }
         if leg.stage == Stage::Idle {
             leg.stage = Stage::Handshake;
             leg.began = now;
             leg.retry_at = None;
-            self.ask(target, "initialize", &params, What::Initialize);
+            leg.may_fall_back = true;
+            match leg.uplift.is_some() {
+                true => self.ask(target, "server/discover", b"", What::Discover),
+                false => self.ask(target, "initialize", &params, What::Initialize),
+            }
         }
+    }
+
+    /// Whether a server is spoken to in modern requests, as far as is known.
+    fn is_modern(&self, target: TargetId) -> bool {
+        let is_modern = self.roster.offer(target).is_some_and(|it| it.is_modern());
+        is_modern || self.modern.contains(&target)
+    }
+
+    /// A server turned out to take modern requests, or no longer. If it does, it is spoken to in these from now on, and
+    /// tells of changes.
+    pub(super) fn set_modern(&mut self, target: TargetId, is_modern: bool) {
+        match is_modern {
+            true => self.modern.insert(target),
+            false => self.modern.remove(&target),
+        };
+        let leg = self.legs.get(&target);
+        let is_lifted = leg.is_some_and(|leg| leg.uplift.is_some());
+        if !is_modern || is_lifted {
+            return;
+        }
+        if self.is_idle(target) {
+            self.close_leg(target);
+        }
+        self.reach(target);
     }
 
     /// Sends a request of our own.
@@ -226,11 +276,66 @@ impl Router {
     pub(super) fn on_handshake(&mut self, target: TargetId, answer: &Message) {
         let Some(result) = answer.result() else {
             let error = answer.error().unwrap_or(b"{}");
-            let error = error_of(error);
-            self.fail_calls(target, &error);
+            let may_fall_back = self.legs.get(&target).is_some_and(|leg| leg.may_fall_back);
+            let why = error_of(error);
+            // Servers without a handshake refuse it with whatever error they like (2026-07-28, versioning).
+            if may_fall_back && !is_ours(error) {
+                return self.discover(target, why);
+            }
+            self.fail_calls(target, &why);
             return self.lose(target, Stage::Idle);
         };
-        let reading = Reading::of_handshake(result);
+        self.enter_service(target, Reading::of_handshake(result));
+    }
+
+    /// A server has refused the handshake: it may be one that has none.
+    fn discover(&mut self, target: TargetId, refusal: RpcError) {
+        self.withdraw_asks(target);
+        self.out.push_back(Output::Close(target));
+        if let Some(leg) = self.legs.get_mut(&target) {
+            leg.uplift = Some(Uplift::default());
+            leg.may_fall_back = false;
+            leg.refusal = Some(refusal);
+        }
+        self.ask(target, "server/discover", b"", What::Discover);
+    }
+
+    /// A server has answered `server/discover`.
+    pub(super) fn on_discovered(&mut self, target: TargetId, answer: &Message) {
+        let Some(leg) = self.legs.get_mut(&target) else {
+            return;
+        };
+        let refusal = leg.refusal.take();
+        let known = self.roster.offer(target).filter(|_| refusal.is_none());
+        let known = known.map(|it| &**it);
+        let result = answer.result().filter(|it| supports_modern(it));
+        let reading = result.and_then(|it| Reading::of_discovery(it, known));
+        if reading.is_some() {
+            self.enter_service(target, reading);
+            return self.begin_listening(target);
+        }
+        let error = answer.error().unwrap_or_default();
+        let is_legacy = answer.error().is_none() || is_unsupported(error);
+        if is_legacy && leg.may_fall_back {
+            // Another server is there than before.
+            leg.may_fall_back = false;
+            leg.uplift = None;
+            self.modern.remove(&target);
+            self.out.push_back(Output::Open(target));
+            let params = self.introduction.as_ref().map(|it| it.params.clone());
+            let params = params.unwrap_or_default();
+            return self.ask(target, "initialize", &params, What::Initialize);
+        }
+        let why = match refusal.filter(|_| is_legacy) {
+            Some(refusal) => refusal,
+            None => error_of(error),
+        };
+        self.fail_calls(target, &why);
+        self.lose(target, Stage::Closed);
+    }
+
+    /// A server is in service: it is told what the client wants of it, and sent what waits.
+    fn enter_service(&mut self, target: TargetId, reading: Option<Reading>) {
         let Some(leg) = self.legs.get_mut(&target) else {
             return;
         };
@@ -289,6 +394,7 @@ impl Router {
     /// one, it is tried again by itself.
     fn lose(&mut self, target: TargetId, stage: Stage) {
         let wanted = self.is_wanted(target);
+        self.ground(target);
         let (first, most) = (self.policy.retry, self.policy.longest_retry);
         if let Some(leg) = self.legs.get_mut(&target) {
             let wait = first.saturating_mul(1 << leg.failures.min(16)).min(most);
@@ -315,7 +421,7 @@ impl Router {
 
     /// A leg could not be opened. The next message opens another.
     pub(super) fn on_refused(&mut self, target: TargetId, why: &RpcError) {
-        if self.legs.get(&target).is_some_and(Leg::is_open) {
+        if self.legs.get(&target).is_some_and(Leg::is_opened) {
             self.fail_calls(target, why);
             self.lose(target, Stage::Closed);
         }
@@ -323,7 +429,7 @@ impl Router {
 
     /// A leg is no more: its server was stopped, or everything is being shut down.
     pub(super) fn on_leg_ended(&mut self, target: TargetId) {
-        if self.legs.get(&target).is_some_and(Leg::is_open) {
+        if self.legs.get(&target).is_some_and(Leg::is_opened) {
             self.end_calls(target);
             self.lose(target, Stage::Closed);
         }
@@ -345,16 +451,22 @@ impl Router {
     }
 
     /// A leg that nobody needs is closed; its server is started again with the next message.
-    fn close_leg(&mut self, target: TargetId) {
+    pub(super) fn close_leg(&mut self, target: TargetId) {
         self.withdraw_asks(target);
         // What is left there is ours.
         drop(self.table.take_of(target));
+        self.hang_up(target);
         if let Some(leg) = self.legs.get_mut(&target) {
-            if leg.is_open() {
-                self.out.push_back(Output::Close(target));
-            }
             leg.reset(Stage::Closed);
         }
+    }
+
+    /// Nothing more is said to a server, or heard of it.
+    pub(super) fn hang_up(&mut self, target: TargetId) {
+        if self.legs.get(&target).is_some_and(Leg::is_opened) {
+            self.out.push_back(Output::Close(target));
+        }
+        self.ground(target);
     }
 
     fn is_idle(&self, target: TargetId) -> bool {
@@ -372,7 +484,9 @@ impl Router {
         let idle = self.policy.idle_stop.filter(|_| leg.stage == Stage::Ready);
         let idle = idle.map(|after| leg.used + after);
         let doubt = leg.reading.as_ref().and_then(Reading::deadline);
-        leg.retry_at.into_iter().chain(idle).chain(doubt).min()
+        let uplift = leg.uplift.as_ref().and_then(Uplift::deadline);
+        let all = leg.retry_at.into_iter().chain(idle).chain(doubt);
+        all.chain(uplift).min()
     }
 
     /// Closes legs that were not used for long, and tries again what could not be reached.
@@ -387,6 +501,7 @@ impl Router {
             .collect();
         for target in due {
             self.read_doubted(target);
+            self.tick_uplift(target);
             let wanted = self.is_wanted(target);
             let Some(leg) = self.legs.get_mut(&target) else {
                 continue;
@@ -407,12 +522,39 @@ impl Router {
         }
     }
 
+    /// What the client wants of servers that were changed is wanted of their successors. Tells which of these are wanted
+    /// at once, because the client uses the server or follows a resource of it.
+    pub(super) fn hand_over(&mut self, successors: &[(TargetId, TargetId)]) -> Vec<TargetId> {
+        let mut wanted = Vec::new();
+        for (old, new) in successors {
+            let follows = self.follows_of(*old);
+            for uri in &follows {
+                if let Some(exposed) = self.follows.remove(&(*old, uri.clone())) {
+                    self.follows.insert((*new, uri.clone()), exposed);
+                }
+            }
+            if !follows.is_empty() || self.legs.get(old).is_some_and(Leg::is_open) {
+                wanted.push(*new);
+            }
+        }
+        wanted
+    }
+
     /// Forgets the servers that this client may not see any more, and closes the legs to them.
-    pub(super) fn drop_foreign_legs(&mut self) {
+    pub(super) fn drop_foreign_legs(
+        &mut self,
+        before: &Roster,
+        successors: &[(TargetId, TargetId)],
+    ) {
         let foreign = self.legs.keys().filter(|it| !self.roster.contains(**it));
         let foreign: Vec<TargetId> = foreign.copied().collect();
         for target in foreign {
-            self.end_calls(target);
+            let name = before.name(target).unwrap_or("?");
+            let succeeded = successors.iter().any(|(old, _)| *old == target);
+            for call in self.table.take_of(target) {
+                let refusal = ServerRefusal::removed(&call.method, name, call.sent, succeeded);
+                self.settle_refused(&call, &refusal);
+            }
             self.close_leg(target);
             self.legs.remove(&target);
             self.follows.retain(|(at, _), _| *at != target);
@@ -430,6 +572,17 @@ impl Router {
         let leg = self.legs.get(&target).filter(|leg| leg.is_telling())?;
         Some(leg.began + self.policy.list_wait)
     }
+}
+
+/// Whether the answer to `server/discover` names the version that we speak.
+fn supports_modern(result: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Discovered {
+        supported_versions: Vec<String>,
+    }
+    let read = serde_json::from_slice::<Discovered>(result);
+    read.is_ok_and(|it| it.supported_versions.iter().any(|it| it == version::MODERN))
 }
 
 /// An error object of a server's.

@@ -183,12 +183,28 @@ impl Router {
 
     /// This is what servers offer from now on.
     pub(super) fn on_roster(&mut self, roster: Arc<Roster>) {
-        self.roster = roster;
-        self.drop_foreign_legs();
+        let before = std::mem::replace(&mut self.roster, roster);
+        let successors = self.roster.successors(&before);
+        let wanted = self.hand_over(&successors);
+        self.drop_foreign_legs(&before, &successors);
         if self.introduction.is_some() {
             self.reach_eager();
+            wanted.into_iter().for_each(|target| self.reach(target));
+            self.reach_added(&before);
         }
         self.announce_soon();
+    }
+
+    /// Reaches out for servers that have come, if the client has a list that may lack what they offer.
+    fn reach_added(&mut self, before: &Roster) {
+        if self.listing.told.iter().all(|told| *told == Told::Nothing) {
+            return;
+        }
+        let unread = self.unknown().chain(self.roster.incomplete());
+        let added: Vec<TargetId> = unread.filter(|it| !before.contains(*it)).collect();
+        for target in added {
+            self.reach(target);
+        }
     }
 
     /// Lets the client be told of lists that have changed, with whatever else changes in a moment.

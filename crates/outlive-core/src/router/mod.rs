@@ -44,6 +44,7 @@
 //! | `leg` | a leg is opened, used and closed |
 //! | `following` | the resources that the client follows |
 //! | [`modern`] | the same for clients without sessions |
+//! | `uplift` | a leg to a server that speaks 2026-07-28 only |
 //! | `listing` | lists are answered, and changes told |
 //! | `learning` | what a server offers is read |
 //! | `table` | the requests that are waited for |
@@ -59,8 +60,9 @@ mod resolve;
 mod search;
 mod server;
 mod table;
+mod uplift;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,7 +72,7 @@ use rustc_hash::FxHashMap;
 use crate::error::Outcome;
 use crate::frame::Frame;
 use crate::gateway::TargetId;
-use crate::message::{Id, Message};
+use crate::message::{Id, Kind, Message};
 use crate::roster::{Offer, Roster};
 use crate::server::refusal::ServerRefusal;
 use crate::server::{Channel, RpcError};
@@ -79,6 +81,7 @@ use crate::time::Time;
 use leg::Leg;
 use listing::{Listing, Waiting};
 use table::{Call, Table};
+use uplift::Uplift;
 
 /// How a router behaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +98,9 @@ pub struct RouterPolicy {
     pub retry: Duration,
     /// No longer than this (5 min).
     pub longest_retry: Duration,
+    /// A request of a legacy client to a server of 2026-07-28 waits this long for the client to answer what the server
+    /// has asked (10 min).
+    pub answer_wait: Duration,
     /// Bounds by count and bytes.
     pub limits: RouterLimits,
 }
@@ -107,6 +113,7 @@ impl Default for RouterPolicy {
             idle_stop: None,
             retry: Duration::from_secs(15),
             longest_retry: Duration::from_secs(300),
+            answer_wait: Duration::from_secs(600),
             limits: RouterLimits::default(),
         }
     }
@@ -159,6 +166,8 @@ pub enum Input {
     /// A server said this. The channel is the one that the request was [sent](Output::Hear) on that it belongs to, or
     /// the main one.
     Server(TargetId, Channel, Message),
+    /// A server for modern requests said this on a channel of [`Output::Request`].
+    Modern(TargetId, Channel, Message),
     /// A leg cannot be opened, for this reason.
     Refused(TargetId, RpcError),
     /// A leg is no more: nothing is heard of it again. After [`Output::Close`] this is not told.
@@ -178,6 +187,10 @@ pub enum Output {
     Close(TargetId),
     /// The server of this leg is to hear this message on this channel, which is the client's own or one of ours.
     Hear(TargetId, Channel, Message),
+    /// A server for modern requests is to be handed this message on this channel, which is one of ours.
+    Request(TargetId, Channel, Message),
+    /// Nobody waits any more for what was handed to a server for modern requests on this channel.
+    Leave(TargetId, Channel),
     /// Send this message to the client on this channel.
     Send(Channel, Message),
     /// Send this message to the client on its main channel if somebody reads that, else on this one.
@@ -195,6 +208,8 @@ struct Introduction {
     params: Bytes,
     /// What it says it can do, a JSON object.
     capabilities: Bytes,
+    /// What it says it is, a JSON object.
+    info: Bytes,
 }
 
 /// A question of a server that the client has not answered.
@@ -226,6 +241,10 @@ pub struct Router {
     out: VecDeque<Output>,
     introduction: Option<Introduction>,
     legs: BTreeMap<TargetId, Leg>,
+    /// Servers that are to be spoken to in modern requests although they know a handshake.
+    modern: BTreeSet<TargetId>,
+    /// What modern servers have said, as legacy ones would have, and nobody has heard yet.
+    lowered: VecDeque<(TargetId, Channel, Message)>,
     table: Table,
     /// How many hold each channel: it is done when the last lets go.
     held: FxHashMap<Channel, usize>,
@@ -254,6 +273,8 @@ impl Router {
             out: VecDeque::new(),
             introduction: None,
             legs: BTreeMap::new(),
+            modern: BTreeSet::new(),
+            lowered: VecDeque::new(),
             table: Table::default(),
             held: FxHashMap::default(),
             asks: FxHashMap::default(),
@@ -278,11 +299,13 @@ impl Router {
             Input::Gone => self.on_gone(),
             Input::Withdrawn => self.on_withdrawn(),
             Input::Server(target, channel, message) => self.on_server(target, channel, message),
+            Input::Modern(target, channel, message) => self.on_modern(target, channel, message),
             Input::Refused(target, why) => self.on_refused(target, &why),
             Input::LegEnded(target) => self.on_leg_ended(target),
             Input::Roster(roster) => self.on_roster(roster),
             Input::Tick => {}
         }
+        self.hear_lowered();
         self.keep_time();
     }
 
@@ -316,6 +339,12 @@ impl Router {
             legs: self.legs.values().filter(|leg| leg.is_open()).count(),
             waiting: self.listing.waiting(),
             tasks: self.tasks.len(),
+            lifted: self
+                .legs
+                .values()
+                .filter_map(|leg| leg.uplift.as_ref())
+                .map(Uplift::size)
+                .sum(),
             subscriptions: self.follows.len(),
         }
     }
@@ -325,7 +354,9 @@ impl Router {
             return;
         }
         self.tick_legs();
+        self.hear_lowered();
         self.tick_listing();
+        self.hear_lowered();
     }
 
     fn send(&mut self, channel: Channel, message: Message) {
@@ -333,7 +364,14 @@ impl Router {
     }
 
     fn hear(&mut self, target: TargetId, channel: Channel, message: Message) {
-        self.out.push_back(Output::Hear(target, channel, message));
+        match self
+            .legs
+            .get(&target)
+            .is_some_and(|leg| leg.uplift.is_some())
+        {
+            true => self.lift(target, channel, message),
+            false => self.out.push_back(Output::Hear(target, channel, message)),
+        }
     }
 
     fn hold(&mut self, channel: Channel) {
@@ -399,11 +437,12 @@ impl Router {
     /// The client is gone: nothing is sent any more, and no leg is needed.
     fn on_gone(&mut self) {
         self.gone = true;
-        for (target, leg) in std::mem::take(&mut self.legs) {
-            if leg.is_open() {
-                self.out.push_back(Output::Close(target));
-            }
+        let targets: Vec<TargetId> = self.legs.keys().copied().collect();
+        for target in targets {
+            self.hang_up(target);
         }
+        self.legs.clear();
+        self.lowered.clear();
         self.table = Table::default();
         self.held.clear();
         self.asks.clear();
@@ -433,8 +472,28 @@ impl Router {
     }
 }
 
+/// The answer to a request whose id another one has that is still in flight; `None` for all else. For drivers whose
+/// client may have several routers on one pipe.
+pub fn duplicate(message: &Message) -> Option<Message> {
+    let error = ServerRefusal::duplicate_id().error.to_json();
+    let is_request = message.kind() == Kind::Request;
+    is_request.then(|| Message::failure(message.id_json(), error.as_bytes()))
+}
+
+/// The error for a request to a server that was removed before the request was sent; `None` if it is no request.
+pub fn removed(message: &Message, server: &str) -> Option<Message> {
+    let refusal = ServerRefusal::removed(message.method(), server, false, false);
+    let error = refusal.error.to_json();
+    (message.kind() == Kind::Request).then(|| Message::failure(message.id_json(), error.as_bytes()))
+}
+
 /// Channels of ours have this bit; a driver's are counted from 1 and never get there.
 const OWN_CHANNEL: u64 = 1 << 63;
+
+/// Whether a channel is one of ours.
+fn is_own(channel: Channel) -> bool {
+    channel.0 & OWN_CHANNEL != 0
+}
 
 /// The sizes of everything that could grow, for tests of the bounds.
 #[doc(hidden)]
@@ -447,5 +506,6 @@ pub struct Sizes {
     pub legs: usize,
     pub waiting: usize,
     pub tasks: usize,
+    pub lifted: usize,
     pub subscriptions: usize,
 }

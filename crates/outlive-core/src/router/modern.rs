@@ -17,6 +17,8 @@
 //! - **Which era a server is of is found out by asking it**: the first request goes there as it is, and a server that
 //!   knows legacy revisions only has it refused as *unsupported*, unexecuted. Then it is bridged, and all later ones
 //!   are.
+//! - **A server that takes modern requests is listened to in these as well**: the leg of the bridge to it is a modern
+//!   one from then on, and holds the stream on which the server tells of changes.
 //! - **A client that closes its channel cancels what is on it** (2026-07-28, cancellation).
 //! - **`subscriptions/listen` is ours**: lists change when the roster does, and resources are followed over the bridge,
 //!   each once for all who want to hear of it, under whatever name, and by every server that there will be.
@@ -27,7 +29,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use memchr::memmem;
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
 
@@ -46,7 +47,8 @@ use crate::time::Time;
 
 use self::streams::{Resource, Stream};
 use super::client::server_info;
-use super::{Input, Output, Router, RouterPolicy};
+use super::uplift::{is_ours, is_unsupported};
+use super::{Input, Output, Router, RouterPolicy, is_own};
 
 /// What happened.
 #[derive(Clone, Debug)]
@@ -173,6 +175,9 @@ impl ModernRouter {
             ModernInput::Client(channel, frame) => self.on_frame(channel, frame),
             ModernInput::Left(channel) => self.on_left(channel),
             ModernInput::Withdrawn(channel) => self.on_withdrawn(channel),
+            ModernInput::Modern(target, channel, message) if is_own(channel) => {
+                self.on_bridge(Input::Modern(target, channel, message));
+            }
             ModernInput::Modern(target, channel, message) => {
                 self.on_modern(target, channel, message);
             }
@@ -222,8 +227,8 @@ impl ModernRouter {
                     None => self.done(channel),
                 };
             }
-            // There are no batches in this revision.
-            Frame::Batch(_) => return self.done(channel),
+            // There are no batches in this revision, and so nothing that an answer could have the id of.
+            Frame::Batch(_) => return self.refuse(channel, b"", &ServerRefusal::batch()),
         };
         match message.kind() {
             Kind::Request => self.on_request(channel, &message),
@@ -362,6 +367,10 @@ impl ModernRouter {
                 Output::Hear(target, channel, message) => {
                     ModernOutput::Hear(target, channel, message)
                 }
+                Output::Request(target, channel, message) => {
+                    ModernOutput::Request(target, channel, message)
+                }
+                Output::Leave(target, channel) => ModernOutput::Leave(target, channel),
                 Output::Learned(target, offer) => ModernOutput::Learned(target, offer),
                 Output::Send(_, message) | Output::Offer(_, message) => {
                     self.on_bridged(message);
@@ -434,19 +443,25 @@ impl ModernRouter {
         let Some(call) = self.calls.remove(&channel) else {
             return;
         };
+        let error = message.error().unwrap_or_default();
         match call.way {
-            Way::Tried(_, original) if is_unsupported(&message) => {
-                self.eras.insert(target, Era::Legacy);
+            Way::Tried(_, original) if is_unsupported(error) => {
+                self.set_era(target, Era::Legacy);
                 return self.bridge_over(channel, &original);
             }
-            Way::Tried(..) if !is_ours(&message) => drop(self.eras.insert(target, Era::Modern)),
+            Way::Tried(..) if !is_ours(error) => self.set_era(target, Era::Modern),
             // Another server is there than before: the next request is bridged.
-            Way::Modern(_) if is_unsupported(&message) => {
-                self.eras.insert(target, Era::Legacy);
-            }
+            Way::Modern(_) if is_unsupported(error) => self.set_era(target, Era::Legacy),
             _ => {}
         }
         self.answer(channel, message);
+    }
+
+    /// It is known which era a server is of.
+    fn set_era(&mut self, target: TargetId, era: Era) {
+        self.eras.insert(target, era);
+        self.bridge.set_modern(target, era == Era::Modern);
+        self.on_bridge(Input::Tick);
     }
 
     /// A client closed its channel: what is on it is cancelled.
@@ -486,9 +501,11 @@ impl ModernRouter {
     }
 
     fn on_roster(&mut self, roster: Arc<Roster>) {
-        self.roster = roster.clone();
+        let before = std::mem::replace(&mut self.roster, roster.clone());
         self.eras.retain(|target, _| roster.contains(*target));
-        self.end_foreign_calls();
+        let successors = roster.successors(&before);
+        self.hand_over_streams(&successors);
+        self.end_foreign_calls(&before, &successors);
         self.on_bridge(Input::Roster(roster));
         self.follow_again();
         let digests = List::ALL.map(|list| self.roster.digest(list));
@@ -504,17 +521,22 @@ impl ModernRouter {
     }
 
     /// Answers what is at modern servers that clients may not see any more.
-    fn end_foreign_calls(&mut self) {
+    fn end_foreign_calls(&mut self, before: &Roster, successors: &[(TargetId, TargetId)]) {
         let foreign = |call: &Call| match &call.way {
-            Way::Modern(target) | Way::Tried(target, _) => !self.roster.contains(*target),
-            Way::Bridged(_) => false,
+            Way::Modern(target) | Way::Tried(target, _) => {
+                Some(*target).filter(|target| !self.roster.contains(*target))
+            }
+            Way::Bridged(_) => None,
         };
-        let ended = self.calls.iter().filter(|(_, call)| foreign(call));
-        let mut ended: Vec<Channel> = ended.map(|(channel, _)| *channel).collect();
+        let ended = self.calls.iter();
+        let ended = ended.filter_map(|(channel, call)| Some((*channel, foreign(call)?)));
+        let mut ended: Vec<(Channel, TargetId)> = ended.collect();
         ended.sort_unstable();
-        for channel in ended {
+        for (channel, target) in ended {
             if let Some(call) = self.calls.remove(&channel) {
-                let refusal = ServerRefusal::shutting_down(&call.method, true);
+                let name = before.name(target).unwrap_or("?");
+                let succeeded = successors.iter().any(|(old, _)| *old == target);
+                let refusal = ServerRefusal::removed(&call.method, name, true, succeeded);
                 self.refuse(channel, &call.id_json, &refusal);
                 self.abandon(channel, call.way);
             }
@@ -528,16 +550,4 @@ fn legacy_meta(message: &Message) -> Vec<u8> {
     let mut meta: Map<String, Value> = serde_json::from_slice(meta).unwrap_or_default();
     meta.retain(|key, _| !key.starts_with(meta::PREFIX));
     Value::Object(meta).to_string().into_bytes()
-}
-
-/// Whether this says that the server knows legacy revisions only. It was not sent there.
-fn is_unsupported(answer: &Message) -> bool {
-    let error = answer.error().unwrap_or_default();
-    memmem::find(error, br#""outlive":{"kind":"unsupported""#).is_some()
-}
-
-/// Whether this error is one of ours, and so tells nothing about the server.
-fn is_ours(answer: &Message) -> bool {
-    let error = answer.error().unwrap_or_default();
-    memmem::find(error, br#""outlive":{"kind""#).is_some()
 }

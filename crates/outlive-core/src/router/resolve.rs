@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::gateway::TargetId;
 use crate::message::{Id, Message, Reference};
+use crate::protocol::List;
 #[cfg(feature = "search")]
 use crate::roster;
 use crate::server::Channel;
@@ -76,6 +77,7 @@ impl Router {
                 self.call(target, channel, change.apply(message), what);
             }
             Err(refusal) => {
+                let may_wait = may_wait && !refusal.is_withheld();
                 if may_wait {
                     self.reach_unknown();
                 }
@@ -103,7 +105,7 @@ impl Router {
                     ));
                 }
                 let found = self.roster.tool(&name);
-                let found = found.ok_or_else(|| self.nobody_has("tool", &name))?;
+                let found = found.ok_or_else(|| self.nobody_has(List::Tools, &name))?;
                 let target = found.target;
                 let what = match message.has_task() {
                     true => What::Task,
@@ -126,7 +128,7 @@ impl Router {
             "prompts/get" => {
                 let name = message.name().unwrap_or_default();
                 let found = self.roster.prompt(&name);
-                let found = found.ok_or_else(|| self.nobody_has("prompt", &name))?;
+                let found = found.ok_or_else(|| self.nobody_has(List::Prompts, &name))?;
                 Ok(Resolved {
                     target: found.target,
                     change: Change::Name(quoted(found.item.key())),
@@ -179,7 +181,7 @@ impl Router {
         match message.reference() {
             Some(Reference::Prompt(name)) => {
                 let found = self.roster.prompt(&name);
-                let found = found.ok_or_else(|| self.nobody_has("prompt", &name))?;
+                let found = found.ok_or_else(|| self.nobody_has(List::Prompts, &name))?;
                 Ok(Resolved {
                     target: found.target,
                     change: Change::ReferenceName(quoted(found.item.key())),
@@ -207,24 +209,40 @@ impl Router {
     fn resource(&self, uri: &str) -> Result<(TargetId, Box<str>), ServerRefusal> {
         match self.roster.resource(uri) {
             Ok((target, original)) => Ok((target, original.into())),
+            Err(why) if why.withheld.is_some() => Err(ServerRefusal::unaccepted(why.to_string())),
             Err(why) => Err(ServerRefusal::invalid_params(why.to_string())),
         }
     }
 
-    /// A request that says nothing about whose it is goes to the only server there is.
+    /// A request that says nothing about whose it is goes to the only server there is. If not all of that server may be
+    /// seen, it does not: nobody knows what such a request would reach.
     fn only(&self) -> Option<Resolved> {
+        if self.roster.is_partial() {
+            return None;
+        }
         let mut servers = self.roster.servers();
         let (only, more) = (servers.next()?, servers.next());
         more.is_none().then(|| plain(only.0))
     }
 
     fn which_server(&self) -> String {
+        if self.roster.is_partial() {
+            return "Not everything that servers offer may be used at this address, and nothing says whether this may."
+                .into();
+        }
         "Several servers stand behind this address, and the request does not say which of them it is for. Each of them \
          alone is at its own address."
             .into()
     }
 
-    fn nobody_has(&self, what: &str, name: &str) -> ServerRefusal {
+    fn nobody_has(&self, list: List, name: &str) -> ServerRefusal {
+        let what = match list {
+            List::Prompts => "prompt",
+            _ => "tool",
+        };
+        if let Some(server) = self.roster.withheld(list, name) {
+            return ServerRefusal::withheld(what, name, server);
+        }
         let shown = &name[..name.floor_char_boundary(200)];
         let mut sentence = format!("Unknown {what}: {shown:?}. It was not executed.");
         let unknown: Vec<&str> = self

@@ -34,6 +34,7 @@ impl Router {
         };
         match &call.what {
             What::Initialize => return self.on_handshake(target, &message),
+            What::Discover => return self.on_discovered(target, &message),
             What::Page(list) => return self.on_page(target, *list, &message),
             What::Level => return self.on_leveled(target),
             What::Setting(uri) => {

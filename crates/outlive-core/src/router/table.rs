@@ -23,6 +23,8 @@ pub(super) enum What {
     Unsubscribe(Box<str>),
     /// Ours: the handshake of a leg.
     Initialize,
+    /// Ours: what takes the place of it for a server that has none.
+    Discover,
     /// Ours: a page of a list.
     Page(List),
     /// Ours: the level of log messages.
@@ -52,7 +54,7 @@ impl Call {
     pub(super) fn is_of_client(&self) -> bool {
         !matches!(
             self.what,
-            What::Initialize | What::Page(_) | What::Level | What::Setting(_)
+            What::Initialize | What::Discover | What::Page(_) | What::Level | What::Setting(_)
         )
     }
 }

@@ -1,9 +1,14 @@
 //! Definitions that were accepted.
 
-use outlive_core::protocol::List;
-use outlive_core::roster::{Change, Offer, pin};
+use std::sync::Arc;
 
-use crate::servers::offer;
+use outlive_core::gateway::TargetId;
+use outlive_core::protocol::List;
+use outlive_core::roster::{
+    Change, Filter, Naming, Offer, Pinned, Prefix, Roster, View, accepting, first_use, pin,
+};
+
+use crate::servers::{keys, offer, roster, server};
 
 fn tools(items: &[&str]) -> Offer {
     offer(&[(List::Tools, items)])
@@ -166,4 +171,140 @@ fn a_difference_is_bounded() {
     let lines = pin(&tools(&[]), &live).differences[0].lines();
     assert_eq!(lines.len(), 201);
     assert_eq!(lines[200], "… and 801 more lines");
+}
+
+#[test]
+fn the_first_time_counts_for_each_list_and_an_empty_list_of_tools_is_not_the_first() {
+    let begun = offer(&[(List::Tools, &[]), (List::Prompts, &[])]);
+    let first = first_use(None, &begun).expect("a first time");
+    assert!(first.list(List::Tools).is_none() && first.list(List::Prompts).is_some());
+    assert_eq!(first_use(Some(&first), &begun), None);
+    let later = offer(&[
+        (List::Tools, &[r#"{"name":"a"}"#]),
+        (List::Prompts, &[r#"{"name":"p"}"#]),
+    ]);
+    let more = first_use(Some(&first), &later).expect("tools for the first time");
+    let pinned = pin(&more, &later);
+    assert_eq!(pinned.offer.list(List::Tools).expect("tools").len(), 1);
+    assert_eq!(pinned.offer.list(List::Prompts).expect("prompts").len(), 0);
+    assert_eq!(pinned.differences.len(), 1);
+    assert_eq!(first_use(Some(&more), &later), None);
+}
+
+#[test]
+fn a_list_that_was_not_declared_has_been_seen() {
+    let without = Offer::new("v", b"{}", br#"{"tools":{}}"#, None);
+    let first = first_use(None, &without).expect("a first time");
+    let later = offer(&[(List::Prompts, &[r#"{"name":"p"}"#])]);
+    assert_eq!(first_use(Some(&first), &later), None);
+    let shown = pin(&first, &later).offer;
+    assert_eq!(shown.list(List::Prompts).expect("prompts").len(), 0);
+}
+
+#[test]
+fn who_accepts_takes_what_is_there_and_keeps_what_could_not_be_read() {
+    let accepted = offer(&[
+        (List::Tools, &[r#"{"name":"a"}"#]),
+        (List::Prompts, &[r#"{"name":"p"}"#]),
+    ]);
+    let live = offer(&[(List::Tools, &[r#"{"name":"b"}"#])]);
+    let now = accepting(Some(&accepted), &live);
+    assert_eq!(now.list(List::Tools), live.list(List::Tools));
+    assert_eq!(now.list(List::Prompts), accepted.list(List::Prompts));
+    assert_eq!(pin(&now, &live).differences, []);
+}
+
+#[test]
+fn capabilities_that_nobody_knows_are_pinned() {
+    let with = |json: &[u8]| Offer::new("v", b"{}", json, None);
+    let accepted = with(br#"{"tools":{},"extensions":{"x":{}}}"#);
+    let live =
+        with(br#"{"tools":{"listChanged":true},"prompts":{},"extensions":{"x":{},"obey":{}}}"#);
+    let pinned = pin(&accepted, &live);
+    let expected = br#"{"tools":{"listChanged":true},"prompts":{},"extensions":{"x":{}}}"#;
+    assert_eq!(&pinned.offer.capabilities()[..], expected);
+    assert_eq!(&*pinned.differences[0].key, "capabilities");
+    assert_eq!(pinned.differences[0].lines(), ["+ extensions.obey: {}"]);
+    assert_eq!(pin(&live, &live).differences, []);
+}
+
+#[test]
+fn what_is_withheld_is_known_by_name_and_makes_no_conflict() {
+    let accepted = tools(&[r#"{"name":"a"}"#]);
+    let live = tools(&[r#"{"name":"a"}"#, r#"{"name":"b"}"#]);
+    let mut one = server(0, "one", Some(live.clone()));
+    one.pinned = Some(Arc::new(pin(&accepted, &live)));
+    let two = server(1, "two", Some(live.clone()));
+    let all = [one, two];
+    let roster = Roster::new(&all, &Naming::default(), &View::default());
+    assert_eq!(keys(&roster, List::Tools), ["one__a", "two__a", "two__b"]);
+    assert_eq!(roster.withheld(List::Tools, "one__b"), Some("one"));
+    assert_eq!(roster.withheld(List::Tools, "one__a"), None);
+    assert_eq!(roster.withheld(List::Prompts, "one__b"), None);
+    let naming = Naming {
+        prefix: Prefix::Conflict,
+        ..Naming::default()
+    };
+    let roster = Roster::new(&all, &naming, &View::default());
+    assert_eq!(keys(&roster, List::Tools), ["one__a", "two__a", "b"]);
+    let view = View {
+        tools: Filter::new([], ["b"]),
+        ..View::default()
+    };
+    let roster = Roster::new(&all, &Naming::default(), &view);
+    assert_eq!(roster.withheld(List::Tools, "one__b"), None);
+}
+
+#[test]
+fn a_resource_that_was_not_accepted_is_not_reached_in_any_form() {
+    let accepted = offer(&[
+        (List::Resources, &[r#"{"uri":"x://old"}"#]),
+        (List::Templates, &[r#"{"uriTemplate":"t://{id}"}"#]),
+    ]);
+    let live = offer(&[
+        (
+            List::Resources,
+            &[r#"{"uri":"x://old"}"#, r#"{"uri":"x://new"}"#],
+        ),
+        (
+            List::Templates,
+            &[
+                r#"{"uriTemplate":"t://{id}"}"#,
+                r#"{"uriTemplate":"n://{id}"}"#,
+            ],
+        ),
+    ]);
+    let mut one = server(0, "one", Some(live.clone()));
+    one.pinned = Some(Arc::new(pin(&accepted, &live)));
+    let roster = roster(&[one.clone()]);
+    for uri in [
+        "x://old",
+        "outlive:one:x://old",
+        "t://1",
+        "outlive:one:t://1",
+    ] {
+        assert!(roster.resource(uri).is_ok(), "{uri}");
+    }
+    for uri in ["x://new", "outlive:one:x://new", "n://1", "z://unlisted"] {
+        let why = roster.resource(uri).expect_err(uri);
+        assert_eq!(why.withheld.as_deref(), Some("one"), "{uri}");
+        assert!(why.to_string().contains("`outlive accept one`"), "{why}");
+    }
+    assert!(roster.shows_resource(TargetId(0), "x://old"));
+    assert!(!roster.shows_resource(TargetId(0), "x://new"));
+    one.offer = None;
+    one.pinned = Some(Arc::new(Pinned::unknown()));
+    let unknown = Roster::new(&[one], &Naming::default(), &View::default());
+    assert!(unknown.resource("x://old").is_err());
+}
+
+#[test]
+fn where_nothing_counts_as_accepted_nothing_is_shown() {
+    let live = offer(&[(List::Tools, &[r#"{"name":"a"}"#])]);
+    let unread = Pinned::nothing(None, &live);
+    assert_eq!(unread.offer.list(List::Tools).expect("tools").len(), 0);
+    assert_eq!(unread.differences[0].kind, Change::New);
+    let elsewhere = Pinned::nothing(Some(&live), &live);
+    assert_eq!(elsewhere.offer.list(List::Tools).expect("tools").len(), 0);
+    assert_eq!(elsewhere.differences, []);
 }

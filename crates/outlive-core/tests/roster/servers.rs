@@ -49,6 +49,7 @@ pub fn server(at: usize, name: &str, offer: Option<Offer>) -> Entry {
         filter: Default::default(),
         eager: false,
         offer: offer.map(Arc::new),
+        pinned: None,
     }
 }
 

@@ -65,7 +65,8 @@ fn a_server_that_cannot_be_reached_is_not_waited_for() {
     rig.request(1, "tools/list", json!({}));
     rig.serve(1, &["y"]);
     let (channel, hello) = rig.take(0).remove(0);
-    let error = json!({"code": -31002, "message": "It exits with code 1."});
+    let data = json!({"outlive": {"kind": "unavailable"}});
+    let error = json!({"code": -31002, "message": "It exits with code 1.", "data": data});
     rig.server_says(
         0,
         channel,

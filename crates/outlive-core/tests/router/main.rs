@@ -10,6 +10,7 @@ mod modern;
 mod modern_sim;
 #[path = "../support/random.rs"]
 mod random;
+mod reload;
 mod rig;
 mod routes;
 #[cfg(feature = "search")]
@@ -17,3 +18,5 @@ mod search;
 #[path = "../support/seeds.rs"]
 mod seeds;
 mod sim;
+mod uplift;
+mod uplift_sim;

@@ -23,6 +23,8 @@ struct ModernRig {
     done: Vec<Channel>,
     /// What modern servers were handed.
     requests: Vec<(TargetId, Channel, Value)>,
+    /// What the router itself has asked of them.
+    own: Vec<(TargetId, Channel, Value)>,
     left: Vec<(TargetId, Channel)>,
     /// What servers of the bridge were sent.
     heard: Vec<(TargetId, Channel, Value)>,
@@ -40,6 +42,7 @@ impl ModernRig {
             sent: Vec::new(),
             done: Vec::new(),
             requests: Vec::new(),
+            own: Vec::new(),
             left: Vec::new(),
             heard: Vec::new(),
             opened: Vec::new(),
@@ -54,7 +57,11 @@ impl ModernRig {
         while let Some(output) = self.router.poll() {
             match output {
                 ModernOutput::Request(target, channel, message) => {
-                    self.requests.push((target, channel, value(&message)));
+                    let requests = match channel.0 >> 63 {
+                        0 => &mut self.requests,
+                        _ => &mut self.own,
+                    };
+                    requests.push((target, channel, value(&message)));
                 }
                 ModernOutput::Leave(target, channel) => self.left.push((target, channel)),
                 ModernOutput::Open(target) => self.opened.push(target),
@@ -68,7 +75,10 @@ impl ModernRig {
             }
         }
         for (target, offer) in learned {
-            self.catalogue.entries[target.0].offer = Some(Arc::from(offer));
+            let mut entries = self.catalogue.entries.iter_mut();
+            if let Some(entry) = entries.find(|it| it.target == target) {
+                entry.offer = Some(Arc::from(offer));
+            }
             self.publish();
         }
     }
@@ -420,4 +430,36 @@ fn a_stream_is_told_of_lists_and_resources_until_it_is_closed() {
     assert!(methods(&rig, streams[0]).is_empty());
     let ended = rig.answer(streams[1]);
     assert_eq!(ended["result"]["resultType"], "complete");
+}
+
+#[test]
+fn a_changed_server_is_followed_on_and_its_calls_are_told() {
+    let mut rig = known();
+    let filter = json!({"resourceSubscriptions": ["outlive:a:x://1"]});
+    let stream = rig.request(1, "subscriptions/listen", json!({"notifications": filter}));
+    rig.serve(&["x"]);
+    rig.call(2, "a__x");
+    rig.sent.clear();
+    rig.catalogue.entries[0].target = TargetId(2);
+    rig.publish();
+    let failed = rig.sent.iter().find(|it| it.1["id"] == 2).expect("told");
+    assert_eq!(failed.1["error"]["data"]["outlive"]["kind"], "removed");
+    let words = failed.1["error"]["message"].as_str().expect("a sentence");
+    assert!(words.contains("The server \"a\" was changed"), "{words}");
+    assert_eq!(rig.left.len(), 1, "the old one is told that nobody waits");
+    assert_eq!(rig.opened.last(), Some(&TargetId(2)));
+    let subscribed = rig.serve(&["x"]);
+    let subscribed = subscribed
+        .iter()
+        .filter(|it| it.2["method"] == "resources/subscribe");
+    assert_eq!(subscribed.map(|it| it.0).collect::<Vec<_>>(), [TargetId(2)]);
+    rig.sent.clear();
+    let updated = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": "x://1"}});
+    rig.says(2, Channel::MAIN, updated);
+    let told = rig.sent.iter().find(|it| it.0 == stream).expect("told");
+    assert_eq!(told.1["params"]["uri"], "outlive:a:x://1");
+    rig.feed(ModernInput::Left(stream));
+    let unsubscribed = rig.serve(&["x"]);
+    assert_eq!(unsubscribed.len(), 1, "it is followed by nobody any more");
+    assert_eq!(unsubscribed[0].0, TargetId(2));
 }

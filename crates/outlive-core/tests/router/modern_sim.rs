@@ -21,6 +21,7 @@ use crate::seeds::check_all;
 
 const SERVERS: [&str; 3] = ["a", "b", "c"];
 const STEPS: usize = 50;
+const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 
 /// What happens, and three numbers that choose among what is there.
 type Step = (u8, u8, u8, u8);
@@ -34,6 +35,25 @@ struct Server {
     ready: bool,
     handed: Vec<(Channel, Value)>,
     heard: Vec<(Channel, Value)>,
+    /// What the router itself has asked of a modern server, and the stream on which the server tells of changes.
+    asked: Vec<(Channel, Value)>,
+    stream: Option<(Channel, Value)>,
+    /// It has more tools than one.
+    grown: bool,
+}
+
+impl Server {
+    /// Nothing is asked of it, and nobody listens to it.
+    fn is_left(&self) -> bool {
+        !self.open && self.handed.is_empty() && self.asked.is_empty() && self.stream.is_none()
+    }
+
+    fn tools(&self) -> Value {
+        match self.grown {
+            true => json!({"tools": [{"name": "x"}, {"name": "y"}]}),
+            false => json!({"tools": [{"name": "x"}]}),
+        }
+    }
 }
 
 struct Owed {
@@ -46,6 +66,7 @@ struct World {
     router: ModernRouter,
     now: Time,
     servers: Vec<Server>,
+    names: Vec<&'static str>,
     entries: Vec<Entry>,
     absent: BTreeSet<usize>,
     roster: Arc<Roster>,
@@ -91,12 +112,14 @@ impl World {
                 filter: ToolFilter::default(),
                 eager: false,
                 offer: known.then(|| Arc::new(offer(&["x"]))),
+                pinned: None,
             });
         }
         let roster = roster(&entries, &BTreeSet::new());
         World {
             router: ModernRouter::new(RouterPolicy::default(), roster.clone()),
             now: Time::ZERO,
+            names: SERVERS[..count].to_vec(),
             servers,
             entries,
             absent: BTreeSet::new(),
@@ -139,8 +162,10 @@ impl World {
             );
         }
         for (target, offer) in learned {
-            self.entries[target.0].offer = Some(Arc::new(offer));
-            self.tell_roster()?;
+            if let Some(entry) = self.entries.iter_mut().find(|it| it.target == target) {
+                entry.offer = Some(Arc::new(offer));
+                self.tell_roster()?;
+            }
         }
         Ok(())
     }
@@ -153,15 +178,24 @@ impl World {
         match output {
             ModernOutput::Request(target, channel, message) => {
                 let it = value(&message)?;
+                if channel.0 >> 63 == 1 {
+                    self.servers[target.0].asked.push((channel, it));
+                    return Ok(());
+                }
                 match self.owed.get(&channel) {
                     Some(owed) if it["params"]["secret"] == owed.secret => {}
                     _ => return broken(4, format!("{it} is not what came on {channel:?}")),
                 }
+                if !self.roster.contains(target) {
+                    return broken(8, format!("{target:?} is handed {it}, and is gone"));
+                }
                 self.servers[target.0].handed.push((channel, it));
             }
             ModernOutput::Leave(target, channel) => {
-                let handed = &mut self.servers[target.0].handed;
-                handed.retain(|it| it.0 != channel);
+                let server = &mut self.servers[target.0];
+                server.handed.retain(|it| it.0 != channel);
+                server.asked.retain(|it| it.0 != channel);
+                server.stream.take_if(|it| it.0 == channel);
             }
             ModernOutput::Open(target) => self.servers[target.0].open = true,
             ModernOutput::Close(target) => self.lose(target.0),
@@ -313,7 +347,7 @@ impl World {
             self.lying = true;
             self.feed(ModernInput::Modern(TargetId(server), channel, says(&lie)))?;
             let lie = json!({"jsonrpc": "2.0", "id": request["id"], "result": {"secret": "lie"}});
-            let other = TargetId((server + 1) % 3);
+            let other = TargetId((server + 1) % self.servers.len());
             if other.0 < self.servers.len() && other.0 != server {
                 self.feed(ModernInput::Modern(other, channel, says(&lie)))?;
             }
@@ -354,7 +388,7 @@ impl World {
                 json!({"protocolVersion": "2025-11-25", "capabilities": capabilities,
                     "serverInfo": {"name": "s", "version": "1"}})
             }
-            "tools/list" => json!({"tools": [{"name": "x"}]}),
+            "tools/list" => it.tools(),
             "prompts/list" => json!({"prompts": []}),
             "resources/list" => json!({"resources": []}),
             "resources/templates/list" => json!({"resourceTemplates": []}),
@@ -373,9 +407,65 @@ impl World {
         self.feed(ModernInput::Server(TargetId(server), channel, message))
     }
 
+    /// A modern server, or the switch before a legacy one, answers what the router itself has asked.
+    fn answer_own(&mut self, server: usize, m: u8) -> Result<(), Broken> {
+        let it = &mut self.servers[server];
+        let Some(at) = (m as usize).checked_rem(it.asked.len()) else {
+            return Ok(());
+        };
+        let (channel, request) = it.asked.remove(at);
+        let result = match request["method"].as_str().unwrap_or("") {
+            "server/discover" => json!({"supportedVersions": ["2026-07-28"],
+                "capabilities": serde_json::from_str::<Value>(CAPABILITIES).expect("JSON")}),
+            "tools/list" => it.tools(),
+            "prompts/list" => json!({"prompts": []}),
+            "resources/list" => json!({"resources": []}),
+            "resources/templates/list" => json!({"resourceTemplates": []}),
+            "subscriptions/listen" if it.modern => {
+                it.stream = Some((channel, request["id"].clone()));
+                self.saw("listened to");
+                let params = json!({"notifications": request["params"]["notifications"]});
+                let ack = json!({"jsonrpc": "2.0", "method": ACKNOWLEDGED, "params": params});
+                return self.modern_says(server, channel, &ack);
+            }
+            "subscriptions/listen" => Value::Null,
+            // It was bridged while nobody knew better.
+            _ => json!({"resultType": "complete", "secret": request["params"]["secret"]}),
+        };
+        let data = json!({"outlive": {"kind": "unsupported"}});
+        let answer = match it.modern {
+            true => json!({"jsonrpc": "2.0", "id": request["id"], "result": result}),
+            false => json!({"jsonrpc": "2.0", "id": request["id"],
+                "error": {"code": -32600, "message": "no", "data": data}}),
+        };
+        self.modern_says(server, channel, &answer)
+    }
+
+    fn modern_says(&mut self, server: usize, channel: Channel, it: &Value) -> Result<(), Broken> {
+        let message = Message::read(it.to_string().into()).expect("a message");
+        self.feed(ModernInput::Modern(TargetId(server), channel, message))
+    }
+
+    /// A modern server has other tools from now on, or ends the stream on which it would tell.
+    fn change(&mut self, server: usize, ends: bool) -> Result<(), Broken> {
+        let it = &mut self.servers[server];
+        let Some((channel, id)) = it.stream.clone().filter(|_| it.modern) else {
+            return Ok(());
+        };
+        if ends {
+            it.stream = None;
+            let end = json!({"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete"}});
+            return self.modern_says(server, channel, &end);
+        }
+        it.grown = !it.grown;
+        self.saw("changes");
+        let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+        self.modern_says(server, channel, &changed)
+    }
+
     fn step(&mut self, (what, a, b, c): Step) -> Result<(), Broken> {
         let server = a as usize % self.servers.len();
-        let name = SERVERS[server];
+        let name = self.names[server];
         match what % 32 {
             0..=7 => self.request(b, "tools/call", json!({"name": format!("{name}__x")})),
             8 => self.request(b, "tools/list", json!({})),
@@ -411,7 +501,9 @@ impl World {
                 self.done.insert(channel);
                 self.feed(ModernInput::Left(channel))
             }
-            15..=19 => self.hand_back(server, b, c),
+            15..=17 => self.hand_back(server, b, c),
+            18 => (0..8).try_for_each(|_| self.answer_own(server, b)),
+            19 => self.change(server, b % 8 == 0),
             20..=24 => self.answer(server, b, c % 16 == 0),
             25 if self.servers[server].open => {
                 self.lose(server);
@@ -460,10 +552,39 @@ impl World {
                 self.servers[server].modern = !self.servers[server].modern;
                 Ok(())
             }
+            30 if b % 2 == 0 && !self.absent.contains(&server) => self.reload(server),
+            30 => self.answer_own(server, b),
             _ => {
                 self.now = self.now + Duration::from_millis(u64::from(b) * u64::from(c) / 8);
                 self.feed(ModernInput::Tick)
             }
+        }
+    }
+
+    /// A server is changed: another one has its name from now on.
+    fn reload(&mut self, server: usize) -> Result<(), Broken> {
+        let at = self.entries.iter().position(|it| it.target.0 == server);
+        let Some(at) = at else {
+            return Ok(());
+        };
+        let fresh = self.servers.len();
+        let modern = self.servers[server].modern;
+        self.servers.push(Server {
+            modern,
+            ..Server::default()
+        });
+        self.names.push(self.names[server]);
+        self.entries[at].target = TargetId(fresh);
+        self.saw("reloads");
+        let handed: Vec<Channel> = self.servers[server].handed.iter().map(|it| it.0).collect();
+        self.tell_roster()?;
+        if !handed.is_empty() {
+            self.saw("calls at changed servers");
+        }
+        match handed.iter().find(|channel| !self.done.contains(channel)) {
+            Some(channel) => broken(8, format!("{channel:?} waits for a server that is gone")),
+            None if self.servers[server].is_left() => Ok(()),
+            None => broken(8, format!("server {server} is gone, and goes on")),
         }
     }
 
@@ -477,14 +598,31 @@ impl World {
                 while !self.servers[server].heard.is_empty() {
                     self.answer(server, 0, false)?;
                 }
+                while !self.servers[server].asked.is_empty() {
+                    self.answer_own(server, 0)?;
+                }
             }
             self.now = self.now + Duration::from_secs(1);
             self.feed(ModernInput::Tick)?;
         }
-        match self.owed.keys().next() {
-            Some(channel) => broken(1, format!("{channel:?} is never answered")),
-            None => Ok(()),
+        if let Some(channel) = self.owed.keys().next() {
+            return broken(1, format!("{channel:?} is never answered"));
         }
+        for entry in &self.entries {
+            let at = entry.target.0;
+            let (server, offer) = (&self.servers[at], entry.offer.as_ref());
+            let tools = offer
+                .and_then(|offer| offer.list(List::Tools))
+                .map(|it| it.len());
+            let listened = server.modern && server.stream.is_some() && !self.absent.contains(&at);
+            if listened && tools != Some(1 + usize::from(server.grown)) {
+                return broken(
+                    7,
+                    format!("{at} has told of its tools, and {tools:?} are known"),
+                );
+            }
+        }
+        Ok(())
     }
 }
 
@@ -574,6 +712,16 @@ fn invariant_06_streams_are_told_of_changes_and_end_with_the_shutdown() {
     holds(6);
 }
 
+#[test]
+fn invariant_07_what_a_modern_server_tells_of_its_lists_is_learnt() {
+    holds(7);
+}
+
+#[test]
+fn invariant_08_nothing_is_left_at_a_server_that_was_changed_and_nothing_reaches_it() {
+    holds(8);
+}
+
 /// Schedules that come across nothing show nothing.
 #[test]
 fn the_schedules_come_across_everything() {
@@ -595,7 +743,11 @@ fn the_schedules_come_across_everything() {
         "token withdrawn",
         "streams ended",
         "rosters",
+        "reloads",
+        "calls at changed servers",
         "updates",
+        "listened to",
+        "changes",
     ];
     for what in all {
         assert!(

@@ -33,8 +33,13 @@ pub struct Rig {
     pub done: Vec<Channel>,
     /// What each server was sent and has not been asked for yet.
     pub heard: BTreeMap<TargetId, Vec<(Channel, Value)>>,
+    /// What modern servers were handed, and the channels that were left.
+    pub handed: BTreeMap<TargetId, Vec<(Channel, Value)>>,
+    pub left: Vec<Channel>,
     pub orders: Vec<Order>,
     pub learned: Vec<TargetId>,
+    /// What is known of this server was told by another.
+    pub doubtful: Option<TargetId>,
     next: u64,
 }
 
@@ -55,6 +60,7 @@ impl Rig {
             filter: ToolFilter::default(),
             eager: false,
             offer: None,
+            pinned: None,
         };
         let entries: Vec<Entry> = names.iter().enumerate().map(entry).collect();
         let (naming, view) = (Naming::default(), View::default());
@@ -69,8 +75,11 @@ impl Rig {
             offered: Vec::new(),
             done: Vec::new(),
             heard: BTreeMap::new(),
+            handed: BTreeMap::new(),
+            left: Vec::new(),
             orders: Vec::new(),
             learned: Vec::new(),
+            doubtful: None,
             next: 0,
         }
     }
@@ -93,6 +102,7 @@ impl Rig {
     /// The catalogue tells the router what there is.
     pub fn publish(&mut self) {
         let roster = Roster::new(&self.entries, &self.naming, &self.view);
+        let roster = roster.doubting(|target| self.doubtful == Some(target));
         self.feed(Input::Roster(Arc::new(roster)));
     }
 
@@ -111,6 +121,11 @@ impl Rig {
                     let heard = self.heard.entry(target).or_default();
                     heard.push((channel, value(&message)));
                 }
+                Output::Request(target, channel, message) => {
+                    let handed = self.handed.entry(target).or_default();
+                    handed.push((channel, value(&message)));
+                }
+                Output::Leave(_, channel) => self.left.push(channel),
                 Output::Send(channel, message) => self.sent.push((channel, value(&message))),
                 Output::Offer(channel, message) => {
                     self.offered.push((channel, value(&message)));
@@ -122,8 +137,13 @@ impl Rig {
         }
         for (target, offer) in learned {
             self.learned.push(target);
-            if self.entries[target.0].offer.as_deref() != Some(&*offer) {
-                self.entries[target.0].offer = Some(Arc::from(offer));
+            let doubted = self.doubtful.take_if(|it| *it == target).is_some();
+            let entry = self.entries.iter_mut().find(|it| it.target == target);
+            let Some(entry) = entry else {
+                continue;
+            };
+            if doubted || entry.offer.as_deref() != Some(&*offer) {
+                entry.offer = Some(Arc::from(offer));
                 self.publish();
             }
         }
@@ -210,6 +230,14 @@ impl Rig {
             panic!("{message}");
         };
         self.feed(Input::Server(TargetId(server), channel, message));
+    }
+
+    /// A server for modern requests says something on a channel.
+    pub fn modern_says(&mut self, server: usize, channel: Channel, message: Value) {
+        let Frame::Message(message) = frame(&message) else {
+            panic!("{message}");
+        };
+        self.feed(Input::Modern(TargetId(server), channel, message));
     }
 
     /// A server shakes hands and lists its tools. What it is sent beside that, with the channel.

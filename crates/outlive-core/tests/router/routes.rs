@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use outlive_core::gateway::TargetId;
+use outlive_core::roster::Filter;
 use outlive_core::router::{Input, RouterPolicy};
 use outlive_core::server::Channel;
 use serde_json::{Value, json};
@@ -272,4 +273,22 @@ fn whoever_loses_its_token_is_told_so_for_each_call() {
     let error = &rig.answer(1)["error"];
     assert_eq!(error["data"]["outlive"]["kind"], "token_withdrawn");
     assert_eq!(error["data"]["outlive"]["outcome"], "not_sent");
+}
+
+#[test]
+fn a_method_that_nobody_knows_does_not_pass_where_not_all_of_a_server_may_be_used() {
+    let mut rig = Rig::known(&[("a", &["x", "y"])]);
+    rig.initialize();
+    rig.request(1, "x/y", json!({}));
+    assert_eq!(
+        rig.serve(0, &["x", "y"]).len(),
+        2,
+        "the rest of a handshake, and this"
+    );
+    rig.view.tools = Filter::new([], ["y"]);
+    rig.publish();
+    rig.request(2, "x/y", json!({}));
+    let refused = rig.answer(2);
+    assert_eq!(refused["error"]["code"], -32601, "{refused}");
+    assert!(rig.take(0).is_empty());
 }

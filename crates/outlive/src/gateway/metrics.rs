@@ -55,11 +55,21 @@ pub(super) fn page(upstreams: &Upstreams, stats: &ListenerStats, is_ready: bool)
             "gauge",
             "Whether calls to this server would be answered.",
         );
-        let targets = upstreams.targets.iter();
-        for (target, readiness) in targets.zip(upstreams.readiness(upstreams.now())) {
+        let layout = upstreams.layout();
+        let targets = layout.targets.iter();
+        for ((_, target), readiness) in targets.zip(upstreams.readiness(upstreams.now())) {
             // The names of targets are such that there is nothing to escape.
             let labels = [("target", target.name.as_str())];
             page.sample(name, &labels, u8::from(readiness.is_ok()));
+        }
+    }
+    if let Some(catalogue) = &upstreams.catalogue {
+        let name = "outlive_withheld_definitions";
+        let help = "Definitions of this server that differ from what was accepted (with --pin).";
+        page.family(name, "gauge", help);
+        for withheld in catalogue.withheld() {
+            let labels = [("target", withheld.name.as_str())];
+            page.sample(name, &labels, withheld.differences.len().max(1));
         }
     }
     let help = "Connections of clients.";

@@ -27,23 +27,27 @@
 //! | `route` | clients come in and leave |
 //! | `upstreams` | the machine is asked, told the time, and obeyed |
 //! | `target`, `unstartable` | where servers come from |
-//! | `several` | several targets and their names |
+//! | `several`, `layout` | several targets, their names, and where each is |
 //! | `upstream_session`, `usage` | one server and its clients |
 //! | `router_session`, `router_rules`, `strand` | one client before all servers |
 //! | `outlet`, `leg` | the way from a server to a client, or to a router |
 //! | `catalogue`, `offer_files` | what servers offer, remembered |
+//! | `pinning`, `pin_files` | what was accepted of what they offer |
 //! | `process`, `stdio` | a process of its own: signals, or one host on standard streams |
 //! | `pages`, `metrics` | what is told about it: `/ready`, `/metrics` |
 //! | `recent` | what is remembered of a target for people who look at it |
 //! | `report`, `page` | how its targets stand: `/status.json` for programs, `/` for people |
 
 mod catalogue;
+mod layout;
 mod leg;
 mod metrics;
 mod offer_files;
 mod outlet;
 mod page;
 mod pages;
+mod pin_files;
+mod pinning;
 mod process;
 mod recent;
 mod report;
@@ -63,7 +67,7 @@ mod usage;
 
 use std::fmt;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use outlive_core::cause::StartFailure;
@@ -77,19 +81,21 @@ use crate::http_server::Backend;
 use crate::observer::Observer;
 use crate::process::command::Command;
 use crate::process::orphan_reaper::OrphanReaper;
-use crate::run::misconfigured;
 use crate::secrets::Secrets;
 use crate::server::{Http, Server};
 
+use layout::{Layout, Numbers};
 use route::Routes;
 use target::{Source, Target};
 use upstreams::Upstreams;
 
+pub use outlive_core::roster::{Change, Difference};
 pub use outlive_core::roster::{Expose, Filter, Naming, Prefix, View};
 pub use outlive_core::router::{RouterLimits, RouterPolicy};
 pub use outlive_core::switch::Sharing;
+pub use pin_files::{Pins, Reason, Withheld};
 pub use process::run;
-pub use several::{LONGEST_NAME, Several};
+pub use several::{Changes, LONGEST_NAME, Several};
 pub use stdio::{run_stdio, run_streams};
 
 /// What is added to the time a server may take to stop before the end does without it.
@@ -176,19 +182,14 @@ impl Gateway {
 
     /// What is wrong with its settings, as far as that can be told without starting anything.
     pub(crate) fn check(&self) -> io::Result<()> {
-        for target in &self.upstreams.targets {
-            target.policy.check().map_err(misconfigured)?;
-            if let Source::Remote(remote) = &target.source {
-                remote.check_words().map_err(misconfigured)?;
-            }
-        }
-        Ok(())
+        let layout = self.upstreams.layout();
+        layout.targets.iter().try_for_each(|(_, it)| it.check())
     }
 
     /// Whether there is a view of this name.
     pub(crate) fn has_view(&self, name: &str) -> bool {
         let catalogue = self.upstreams.catalogue.as_ref();
-        catalogue.is_some_and(|catalogue| catalogue.views().any(|view| view == name))
+        catalogue.is_some_and(|catalogue| catalogue.has_view(name))
     }
 
     /// Settings for serving it over HTTP.
@@ -203,7 +204,8 @@ impl Gateway {
             let policy = &target.policy;
             policy.drain + policy.stop_grace + policy.term_grace + LEEWAY
         };
-        let longest = self.upstreams.targets.iter().map(grace).max();
+        let layout = self.upstreams.layout();
+        let longest = layout.targets.iter().map(|(_, it)| grace(it)).max();
         (Box::new(Routes(self.upstreams)), longest.unwrap_or(LEEWAY))
     }
 
@@ -220,19 +222,54 @@ impl Gateway {
     /// Why servers could not be started, as far as that can be told before one is needed: there is no such program,
     /// for instance. The first of [all](Gateway::obstacles).
     pub fn obstacle(&self) -> Option<StartFailure> {
-        self.upstreams.targets.iter().find_map(Target::obstacle)
+        let layout = self.upstreams.layout();
+        layout.targets.iter().find_map(|(_, it)| it.obstacle())
     }
 
     /// The targets whose servers could not be started, by name, and why.
     pub fn obstacles(&self) -> Vec<(String, StartFailure)> {
-        let targets = self.upstreams.targets.iter();
+        let layout = self.upstreams.layout();
         let each = |target: &Target| Some((target.name.clone(), target.obstacle()?));
-        targets.filter_map(each).collect()
+        let targets = layout.targets.iter();
+        targets.filter_map(|(_, it)| each(it)).collect()
     }
 
     /// The names of its targets, in their order.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.upstreams.targets.iter().map(|it| it.name.as_str())
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        let layout = self.upstreams.layout();
+        let names = layout.targets.iter().map(|(_, it)| it.name.clone());
+        names.collect::<Vec<_>>().into_iter()
+    }
+
+    /// Serves these targets and views from now on, while clients stay connected. It must be a gateway of
+    /// [several](Gateway::of).
+    ///
+    /// A target is known by its name. One that is what it was keeps its servers and everything that is in flight there,
+    /// also if its prefix, its tools or its place among the others has changed: that only changes what is shown. One
+    /// that is something else gets new servers under the sessions of its clients; one that is gone ends its servers.
+    /// What was in flight at either, from clients of several targets, is answered with an error that says so. A session
+    /// with that target alone ends: what is in flight may finish, and its client has to begin anew.
+    ///
+    /// How the router behaves, where it is kept what servers offer, the orphan reaper and the observer stay what they
+    /// were. Files may be read, so this is not for a thread that must not wait.
+    ///
+    /// # Errors
+    ///
+    /// If something is wrong with the names or settings of targets or views. Then nothing has changed.
+    pub fn update(&self, several: Several) -> io::Result<Changes> {
+        several.update(&self.upstreams)
+    }
+
+    /// Shows on the status page that its settings have changed and cannot be used, and why, until it is told otherwise.
+    pub fn set_problem(&self, problem: Option<String>) {
+        let known = self.upstreams.problem.lock();
+        *known.unwrap_or_else(PoisonError::into_inner) = problem;
+    }
+
+    /// What is withheld of its targets that are [pinned](Builder::pin).
+    pub fn withheld(&self) -> Vec<Withheld> {
+        let catalogue = self.upstreams.catalogue.as_ref();
+        catalogue.map_or_else(Vec::new, |catalogue| catalogue.withheld())
     }
 
     /// Puts new servers under all sessions.
@@ -254,8 +291,9 @@ impl Gateway {
 
 impl fmt::Debug for Gateway {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let targets = self.upstreams.targets.iter();
-        let labels: Vec<&str> = targets.map(|target| &*target.policy.label).collect();
+        let layout = self.upstreams.layout();
+        let targets = layout.targets.iter();
+        let labels: Vec<&str> = targets.map(|(_, it)| &*it.policy.label).collect();
         f.debug_struct("Gateway")
             .field("targets", &labels)
             .field("is_shutting_down", &self.is_shutting_down())
@@ -271,6 +309,7 @@ pub struct Builder {
     limits: TargetLimits,
     prefix: Option<String>,
     eager: bool,
+    pin: bool,
     tools: Filter,
     orphan_reaper: Option<OrphanReaper>,
     observer: Arc<dyn Observer>,
@@ -285,6 +324,7 @@ impl Builder {
             limits: TargetLimits::default(),
             prefix: None,
             eager: false,
+            pin: false,
             tools: Filter::default(),
             orphan_reaper: None,
             observer: Arc::new(()),
@@ -344,6 +384,20 @@ impl Builder {
         self
     }
 
+    /// Shows clients of [several](Gateway::of) no other definitions of tools, prompts and resources than those that were
+    /// accepted. What it offers the first time is accepted; what is new or changed later is withheld until somebody
+    /// [accepts](Pins::accept) it.
+    #[must_use]
+    pub fn pin(mut self, pin: bool) -> Builder {
+        self.pin = pin;
+        self
+    }
+
+    /// Names what starts its servers, or their address. What was accepted of one origin counts for no other.
+    pub fn origin(&self) -> String {
+        self.source.key("")
+    }
+
     /// Which of its tools there are among those of [several](Gateway::of), by the names it has for them (all).
     #[must_use]
     pub fn tools(mut self, tools: Filter) -> Builder {
@@ -368,8 +422,11 @@ impl Builder {
     /// The gateway. Nothing is started yet.
     pub fn build(self) -> Gateway {
         let (reaper, observer) = (self.orphan_reaper.clone(), self.observer.clone());
-        let (targets, policy) = (vec![self.target(NAME.into())], RouterPolicy::default());
-        Gateway::over(Upstreams::new(targets, None, policy, reaper, observer))
+        let layout = Layout::of_one(self.target(NAME.into()));
+        let (numbers, policy) = (Numbers::default(), RouterPolicy::default());
+        Gateway::over(Upstreams::new(
+            layout, numbers, None, policy, reaper, observer,
+        ))
     }
 
     /// The target, with a name in all sentences about it: its policy's, if that has one.
@@ -387,6 +444,7 @@ impl Builder {
             filter: self.tools.clone(),
             eager: self.eager,
             offer: None,
+            pinned: None,
         }
     }
 

@@ -4,14 +4,16 @@
 //! tells it again when it runs. The name of a file is a hash of the command and the like, so that nothing secret that
 //! stands there is written down.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use outlive_core::roster::{MOST_BYTES, Offer};
+
+use crate::io::files;
 
 /// Files in the directory. The ones that were written longest ago give way.
 const MOST_FILES: usize = 512;
@@ -25,23 +27,30 @@ const SUFFIX: &str = "offer";
 /// The files of the targets of a gateway.
 pub(super) struct OfferFiles {
     directory: PathBuf,
-    /// For each target.
-    keys: Vec<String>,
+    /// For each target, by its number.
+    keys: Mutex<BTreeMap<usize, String>>,
     /// One writes at a time, so that the newest is written last.
     writing: Mutex<()>,
 }
 
 impl OfferFiles {
-    pub(super) fn new(directory: PathBuf, keys: Vec<String>) -> OfferFiles {
+    pub(super) fn new(directory: PathBuf) -> OfferFiles {
         OfferFiles {
             directory,
-            keys,
+            keys: Mutex::default(),
             writing: Mutex::default(),
         }
     }
 
+    /// These are the targets from now on, by their numbers.
+    pub(super) fn set_keys(&self, keys: impl IntoIterator<Item = (usize, String)>) {
+        let mut known = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = keys.into_iter().collect();
+    }
+
     fn path(&self, target: usize) -> Option<PathBuf> {
-        let key = self.keys.get(target)?;
+        let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = keys.get(&target)?;
         Some(self.directory.join(format!("{key}.{SUFFIX}")))
     }
 
@@ -92,21 +101,9 @@ impl OfferFiles {
     }
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let mut builder = DirBuilder::new();
-        builder
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.directory)?;
+        make_directory(&self.directory)?;
         self.make_room(path);
-        // Another gateway may be about to write the same file.
-        let draft = path.with_extension(format!("{}.draft", std::process::id()));
-        let written = write_out(&draft, bytes).and_then(|()| fs::rename(&draft, path));
-        if written.is_err() {
-            let _ = fs::remove_file(&draft);
-        }
-        written?;
-        // The name is to survive, too.
-        File::open(&self.directory)?.sync_all()
+        replace(&self.directory, path, bytes)
     }
 
     /// Removes the oldest files if there are too many, and drafts that nobody is about to finish.
@@ -135,9 +132,27 @@ impl OfferFiles {
     }
 }
 
+/// Makes a directory that only its user can look into.
+pub(super) fn make_directory(directory: &Path) -> io::Result<()> {
+    files::private_directories().create(directory)
+}
+
+/// Writes a file of a directory, whole or not at all.
+pub(super) fn replace(directory: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    // Another gateway may be about to write the same file.
+    let draft = path.with_extension(format!("{}.draft", std::process::id()));
+    let written = write_out(&draft, bytes).and_then(|()| fs::rename(&draft, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&draft);
+    }
+    written?;
+    // The name is to survive, too.
+    files::sync_directory(directory)
+}
+
 fn write_out(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    let options = options.write(true).create(true).truncate(true).mode(0o600);
+    let mut options = files::private_files();
+    let options = options.write(true).create(true).truncate(true);
     let mut file = options.open(path)?;
     file.write_all(bytes)?;
     file.sync_all()

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::upstreams::Upstreams;
 use super::{Upstream, metrics, page};
-use crate::http_server::{Action, Asset, ListenerStats, NoSuchServer, Pages, Readiness};
+use crate::http_server::{Action, ActionError, Asset, ListenerStats, Pages, Readiness};
 
 impl Pages for Arc<Upstreams> {
     fn ready(&self, full: bool) -> Readiness {
@@ -42,7 +42,7 @@ impl Pages for Arc<Upstreams> {
             "upstreams": upstreams.iter().map(each).collect::<Vec<_>>(),
         });
         let mut targets = Vec::new();
-        for ((id, target), readiness) in self.target_ids().zip(readiness) {
+        for ((id, target), readiness) in self.layout().targets.iter().zip(readiness) {
             let is_unused = upstreams.iter().all(|it| it.target != target.name);
             let mut about = json!({ "ready": readiness.is_ok() });
             if full {
@@ -52,7 +52,7 @@ impl Pages for Arc<Upstreams> {
                 true => &mut about,
                 false => &mut data,
             };
-            if let Some((cause, since)) = self.lock().given_up(id, now) {
+            if let Some((cause, since)) = self.lock().given_up(*id, now) {
                 let seconds = (now - since).as_secs_f64();
                 place["last"] = json!({ "cause": shown(cause, full), "seconds": seconds });
             } else if is_unused && let Some(why) = target.obstacle() {
@@ -92,22 +92,24 @@ impl Pages for Arc<Upstreams> {
         page::asset(path)
     }
 
-    fn act(&self, name: &str, action: Action) -> Result<Value, NoSuchServer> {
-        let found = self.target_ids().find(|(_, target)| target.name == name);
+    fn act(&self, name: &str, action: Action, digest: &str) -> Result<Value, ActionError> {
+        let layout = self.layout();
+        let found = layout.targets.iter().find(|(_, it)| it.name == name);
         let Some((id, _)) = found else {
-            let names = self.targets.iter().map(|target| target.name.clone());
-            return Err(NoSuchServer {
-                names: names.collect(),
-            });
+            let names = layout.targets.iter().map(|(_, it)| it.name.clone());
+            return Err(ActionError::NoSuchServer(names.collect()));
         };
         let instances = match action {
-            Action::Restart => self.restart_target(id),
-            Action::Stop => self.stop_target(id),
+            Action::Restart => self.restart_target(*id),
+            Action::Stop => self.stop_target(*id),
+            Action::Accept => return self.accept(*id, name, digest),
         };
         let sentence = match (action, instances) {
             (_, 0) => "It was not running. The next call starts it.",
             (Action::Restart, _) => "It is being restarted. Calls wait for it.",
-            (Action::Stop, _) => "It is being stopped. The next call starts it again.",
+            (Action::Stop | Action::Accept, _) => {
+                "It is being stopped. The next call starts it again."
+            }
         };
         Ok(json!({
             "server": name,
@@ -119,17 +121,32 @@ impl Pages for Arc<Upstreams> {
 }
 
 impl Upstreams {
+    /// Accepts what is withheld of a target, if it is what was shown.
+    fn accept(&self, target: TargetId, name: &str, digest: &str) -> Result<Value, ActionError> {
+        let catalogue = self.catalogue.as_ref();
+        let accepted = match catalogue {
+            Some(catalogue) => catalogue.accept(target, digest),
+            None => Err("Its definitions are not pinned; nothing was done.".into()),
+        };
+        let sentence = accepted.map_err(ActionError::Conflict)?;
+        Ok(json!({
+            "server": name,
+            "action": Action::Accept.as_str(),
+            "digest": digest,
+            "sentence": sentence,
+        }))
+    }
+
     /// Why each target is not ready, if it is not.
     pub(super) fn readiness(&self, now: Time) -> Vec<Result<(), Unready>> {
-        let startable: Vec<bool> = self
-            .targets
-            .iter()
-            .map(|it| it.obstacle().is_none())
+        let layout = self.layout();
+        let targets = layout.targets.iter();
+        let startable: Vec<(TargetId, bool)> = targets
+            .map(|(id, it)| (*id, it.obstacle().is_none()))
             .collect();
         let machine = self.lock();
-        let targets = startable.into_iter().enumerate();
-        let each = |(n, startable)| machine.readiness(TargetId(n), startable, now);
-        targets.map(each).collect()
+        let each = |(id, startable)| machine.readiness(id, startable, now);
+        startable.into_iter().map(each).collect()
     }
 
     /// Whether any of its targets is ready: one that is not must not take the others out of service.

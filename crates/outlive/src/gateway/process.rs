@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use super::Gateway;
-use crate::process::cleanup;
+use crate::process::server;
 use crate::process::signals::{Signal, Signals};
 use crate::server::Http;
 
@@ -21,7 +21,7 @@ pub async fn run(
     address: &str,
     listening: impl FnOnce(SocketAddr),
 ) -> io::Result<()> {
-    cleanup::own_orphans();
+    server::own_orphans();
     let mut signals = Signals::new()?;
     let server = http.bind(address).await?;
     listening(server.local_addr());

@@ -1,6 +1,7 @@
 //! How the targets of a gateway stand, as data: what the page for people is drawn from, and what programs read as
 //! `/status.json`. A target is a *server* to them; what was started for it are its *instances*.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use outlive_core::cause::Reason;
@@ -9,6 +10,7 @@ use outlive_core::history::Calls;
 use outlive_core::{Cause, State, Time};
 use serde_json::{Value, json};
 
+use super::pin_files::Withheld;
 use super::recent::{CALL_SLOT, Tools};
 use super::target::Target;
 use super::upstreams::Upstreams;
@@ -65,6 +67,8 @@ pub(super) struct Report {
     pub(super) held: u64,
     /// Whether whoever reads this may restart and stop servers.
     pub(super) may_act: bool,
+    /// What is wrong with the settings, if they could not be read again.
+    pub(super) problem: Option<String>,
     pub(super) servers: Vec<ServerReport>,
 }
 
@@ -94,6 +98,8 @@ pub(super) struct ServerReport {
     /// The latest first.
     pub(super) losses: Vec<LossReport>,
     pub(super) tools: Option<Tools>,
+    /// What nobody has accepted of its definitions.
+    pub(super) withheld: Option<Withheld>,
     pub(super) instances: Vec<Instance>,
     /// Instances that are not among them.
     pub(super) more_instances: usize,
@@ -140,9 +146,17 @@ impl Upstreams {
     pub(super) fn report(&self, stats: &ListenerStats) -> Report {
         let (now, seen) = (self.now(), self.seen());
         let readiness = self.readiness(now);
-        let server = |((id, target), unready): ((TargetId, &Target), &Result<(), Unready>)| {
+        let withheld = self.catalogue.as_ref().map(|it| it.withheld());
+        let mut withheld = withheld.unwrap_or_default();
+        let layout = self.layout();
+        let server = |((id, target), unready): (&(TargetId, Arc<Target>), &Result<(), Unready>)| {
             let own = seen.iter().filter(|it| it.upstream.target == target.name);
-            self.server_report(id, target, unready, &own.collect::<Vec<_>>(), stats)
+            let report = self.server_report(*id, target, unready, &own.collect::<Vec<_>>(), stats);
+            let held = withheld.iter().position(|it| it.name == target.name);
+            ServerReport {
+                withheld: held.map(|at| withheld.remove(at)),
+                ..report
+            }
         };
         Report {
             ready: readiness.iter().any(Result::is_ok),
@@ -154,7 +168,8 @@ impl Upstreams {
             in_flight: self.meter.in_flight(),
             held: self.meter.held(),
             may_act: stats.may_act,
-            servers: self.target_ids().zip(&readiness).map(server).collect(),
+            problem: self.problem(),
+            servers: layout.targets.iter().zip(&readiness).map(server).collect(),
         }
     }
 
@@ -188,7 +203,10 @@ impl Upstreams {
         ServerReport {
             name: target.name.clone(),
             label: target.policy.label.to_string(),
-            path: stats.paths.get(id.0).cloned().unwrap_or_default(),
+            path: match self.by_name() {
+                true => format!("/{}{}", target.name, stats.path),
+                false => stats.path.clone(),
+            },
             software: target.recent.software(),
             health,
             sentence,
@@ -209,6 +227,7 @@ impl Upstreams {
                 })
                 .collect(),
             tools: target.recent.tools(),
+            withheld: None,
             instances: instances.collect(),
             more_instances: seen.len().saturating_sub(MOST_INSTANCES),
         }
@@ -372,6 +391,7 @@ impl Report {
             "version": env!("CARGO_PKG_VERSION"),
             "ready": self.ready,
             "shutting_down": self.shutting_down,
+            "problem": self.problem,
             "uptime_seconds": self.uptime.as_secs_f64(),
             "connections": self.connections,
             "sessions": self.sessions,
@@ -407,6 +427,7 @@ impl ServerReport {
             },
             "losses": self.losses.iter().map(LossReport::to_json).collect::<Vec<_>>(),
             "tools": self.tools.as_ref().map(|it| json!({ "names": it.names, "more": it.more })),
+            "withheld": self.withheld.as_ref().map(Withheld::to_json),
             "instances": self.instances.iter().map(Instance::to_json).collect::<Vec<_>>(),
             "more_instances": self.more_instances,
         })

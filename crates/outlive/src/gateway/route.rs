@@ -5,80 +5,65 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use hyper::HeaderMap;
-use outlive_core::gateway::{Opening, TargetId};
+use outlive_core::gateway::{NoServer, Opening, TargetId};
+use outlive_core::policy::Retry;
+use outlive_core::router;
 use outlive_core::server::Channel;
 use outlive_core::session_table::Principal;
 use outlive_core::switch::{self, Client, Sharing};
 use outlive_core::{Frame, Message};
 use tokio::sync::Notify;
 
-use super::catalogue::Catalogue;
+use super::layout::Place;
 use super::outlet::{Outlet, Woken};
 use super::router_session::{RouterSession, Whose};
-use super::target::Target;
 use super::upstream_session::{EVERYBODY, UpstreamSession};
-use super::upstreams::{Upstreams, VIA};
-use crate::http_server::{Arrival, Backend, Kind, Mirrored, Pages, ReplayBuffer, Room, Route};
+use super::upstreams::Upstreams;
+use crate::http_server::{Arrival, Backend, Kind, Mirrored, Pages, ReplayBuffer, Room, Route, VIA};
 
 /// A gateway as what stands behind an HTTP listener. Its endpoints are its targets; with a catalogue a router before
 /// all of them comes first, and one for each view last.
 pub(super) struct Routes(pub(super) Arc<Upstreams>);
 
-/// Who is at an endpoint.
-enum Place<'a> {
-    Target(TargetId),
-    Router(&'a Arc<Catalogue>, usize),
-}
-
-impl Routes {
-    fn place(&self, endpoint: usize) -> Place<'_> {
-        let targets = self.0.targets.len();
-        match &self.0.catalogue {
-            None => Place::Target(TargetId(endpoint)),
-            Some(catalogue) => match endpoint {
-                0 => Place::Router(catalogue, 0),
-                n if n <= targets => match catalogue.view_of(TargetId(n - 1)) {
-                    // What is hidden behind the router is hidden here, too.
-                    Some(view) => Place::Router(catalogue, view),
-                    None => Place::Target(TargetId(n - 1)),
-                },
-                n => Place::Router(catalogue, n - targets),
-            },
-        }
-    }
-}
-
 impl Backend for Routes {
     /// A target without a name of its own is at the path itself; others are each at a path that begins with theirs.
-    fn paths(&self, path: &str) -> Vec<String> {
-        let Some(catalogue) = &self.0.catalogue else {
-            return vec![path.to_owned()];
-        };
-        let path_of = |target: &Target| format!("/{}{path}", target.name);
-        let view = |name: &str| format!("/view/{name}{path}");
-        std::iter::once(path.to_owned())
-            .chain(self.0.targets.iter().map(path_of))
-            .chain(catalogue.views().map(view))
+    fn endpoints(&self, path: &str) -> Vec<(usize, String)> {
+        let layout = self.0.layout();
+        let endpoints = layout.endpoints.iter();
+        endpoints
+            .map(|it| (it.number, format!("{}{path}", it.before)))
             .collect()
+    }
+
+    fn edition(&self) -> u64 {
+        self.0.edition.load(Ordering::Acquire)
+    }
+
+    fn endpoints_bell(&self) -> Arc<Notify> {
+        self.0.layout_bell.clone()
     }
 
     fn open(&self, endpoint: usize, replay: Arc<ReplayBuffer>, kind: Kind<'_>) -> Arc<dyn Route> {
         let upstreams = self.0.clone();
         upstreams.keep_time();
-        let target = match self.place(endpoint) {
-            Place::Target(target) => target,
-            Place::Router(catalogue, view) => {
+        let target = match (upstreams.layout().place(endpoint), &upstreams.catalogue) {
+            (Place::Target(target), _) => target,
+            // There is a router only where there is a catalogue.
+            (Place::Router, None) => TargetId(endpoint),
+            (Place::Router, Some(catalogue)) => {
                 let whose = match kind {
                     Kind::Session(principal, _) => Whose::Session(principal),
                     Kind::Shared => Whose::Requests,
                 };
-                return RouterSession::new(&upstreams, catalogue, view, whose, replay);
+                return RouterSession::new(&upstreams, catalogue, endpoint, whose, replay);
             }
         };
         match kind {
             Kind::Shared => {
                 upstreams.serve_modern(target, &replay);
+                let known = upstreams.target(target);
                 Arc::new(ModernClients {
+                    name: known.map_or(String::new(), |it| it.name.clone()),
                     upstreams,
                     target,
                     replay,
@@ -103,7 +88,9 @@ impl Backend for Routes {
     }
 
     fn message_limit(&self) -> usize {
-        let limits = self.0.targets.iter().map(|it| it.policy.limits.message);
+        let layout = self.0.layout();
+        let targets = layout.targets.iter();
+        let limits = targets.map(|(_, it)| it.policy.limits.message);
         limits.max().unwrap_or_default()
     }
 
@@ -115,6 +102,7 @@ impl Backend for Routes {
 /// One legacy client, or one leg of a router.
 pub(super) struct LegacyClient {
     upstreams: Arc<Upstreams>,
+    target: TargetId,
     client: Client,
     principal: Principal,
     outlet: Outlet,
@@ -139,6 +127,7 @@ impl LegacyClient {
         let client = upstreams.arrive(target, opening);
         LegacyClient {
             upstreams,
+            target,
             client,
             principal,
             outlet,
@@ -218,6 +207,16 @@ impl Route for LegacyClient {
         own.map(|upstream| upstream.id.0).into_iter().collect()
     }
 
+    fn retry(&self) -> Retry {
+        let target = self.upstreams.target(self.target);
+        target.map_or(Retry::Never, |it| it.policy.retry)
+    }
+
+    fn label(&self) -> String {
+        let target = self.upstreams.target(self.target);
+        target.map_or_else(String::new, |it| it.policy.label.to_string())
+    }
+
     fn withdraw(&self, _channel: Channel) {
         if self.withdrawn.swap(true, Ordering::AcqRel) {
             return;
@@ -244,6 +243,15 @@ impl Route for LegacyClient {
         self.seal();
     }
 
+    /// If the target is gone, the gateway stops the server, and what is in flight there may finish.
+    fn retire(&self) {
+        let is_left_to_server =
+            self.lock().is_some() && self.upstreams.target(self.target).is_none();
+        if !is_left_to_server {
+            self.end();
+        }
+    }
+
     /// The gateway has told its servers; whoever has none yet gets none.
     fn shutdown(&self) {
         if self.lock().is_none() {
@@ -256,6 +264,8 @@ impl Route for LegacyClient {
 struct ModernClients {
     upstreams: Arc<Upstreams>,
     target: TargetId,
+    /// Its name.
+    name: String,
     replay: Arc<ReplayBuffer>,
 }
 
@@ -263,8 +273,12 @@ impl Route for ModernClients {
     fn hear(&self, channel: Channel, frame: Frame, _: &Arc<Arrival>) -> bool {
         match self.upstreams.request(self.target) {
             Ok(upstream) => upstream.hear_expected(EVERYBODY, channel, frame),
-            Err(_) => {
-                if let Some(error) = frame.message().and_then(switch::shutting_down) {
+            Err(why) => {
+                let error = frame.message().and_then(|message| match why {
+                    NoServer::Removed => router::removed(message, &self.name),
+                    _ => switch::shutting_down(message),
+                });
+                if let Some(error) = error {
                     self.replay.send(channel, error);
                 }
                 self.replay.done(channel);
@@ -288,12 +302,19 @@ impl Route for ModernClients {
     }
 
     fn mirrored(&self, call: &Message) -> Vec<Mirrored> {
-        self.upstreams.targets[self.target.0].mirrored(call)
+        let target = self.upstreams.target(self.target);
+        target.map_or(Vec::new(), |target| target.mirrored(call))
     }
 
     fn is_busy(&self) -> bool {
         let upstreams = self.upstreams.pooled(self.target);
         upstreams.iter().any(|upstream| upstream.in_flight() > 0)
+    }
+
+    fn retire(&self) {
+        if let Some(target) = self.upstreams.target(self.target) {
+            target.retire_modern(&self.replay);
+        }
     }
 
     fn end(&self) {}

@@ -85,6 +85,10 @@ impl Rules {
                 Output::Open(target) => Order::Open(target),
                 Output::Close(target) => Order::Close(target),
                 Output::Hear(target, channel, message) => Order::Hear(target, channel, message),
+                Output::Request(target, channel, message) => {
+                    Order::Request(target, channel, message)
+                }
+                Output::Leave(target, channel) => Order::Leave(target, channel),
                 Output::Send(channel, message) => Order::Send(channel, message),
                 Output::Offer(channel, message) => Order::Offer(channel, message),
                 Output::Done(channel) => Order::Done(channel),
@@ -128,12 +132,13 @@ fn input(happened: Happened) -> Option<Input> {
         Happened::Gone => Input::Gone,
         Happened::Withdrawn(_) => Input::Withdrawn,
         Happened::Server(target, channel, message) => Input::Server(target, channel, message),
+        Happened::Pooled(target, channel, message) => Input::Modern(target, channel, message),
         Happened::Refused(target, why) => Input::Refused(target, why),
         Happened::LegEnded(target) => Input::LegEnded(target),
         Happened::Roster(roster) => Input::Roster(roster),
         Happened::Tick => Input::Tick,
         // A lost connection means nothing to a session, and the end of the gateway is the end of its legs.
-        Happened::Left(_) | Happened::Pooled(..) | Happened::Shutdown => return None,
+        Happened::Left(_) | Happened::Shutdown => return None,
     })
 }
 

@@ -25,11 +25,13 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 use outlive_core::error::{Error, Limit, Outcome};
-use outlive_core::gateway::TargetId;
-use outlive_core::router::Router;
+use outlive_core::gateway::{NoServer, TargetId};
+use outlive_core::policy::Retry;
 use outlive_core::router::modern::ModernRouter;
+use outlive_core::router::{self, Router};
 use outlive_core::server::{Channel, RpcError};
 use outlive_core::session_table::Principal;
 use outlive_core::switch::{self, Client};
@@ -388,6 +390,7 @@ impl RouterSession {
             Room::Free => None,
             Room::Soon(_) | Room::GiveWay => Some(Vec::new()),
             Room::Full => return Some(Happened::Refused(target, self.full(target))),
+            Room::Removed => return Some(Happened::Refused(target, removed())),
             Room::ShuttingDown => return Some(Happened::Refused(target, shutting_down())),
         };
         if waiting.is_some() {
@@ -411,11 +414,18 @@ impl RouterSession {
 
     /// Hands a modern request to a server for such.
     fn request(&self, target: TargetId, channel: Channel, message: Message) {
-        let Ok(upstream) = self.upstreams.request(target) else {
-            if let Some(error) = switch::shutting_down(&message) {
-                self.strand.push(Work::Pooled(target, channel, error), 0);
+        let upstream = match self.upstreams.request(target) {
+            Ok(upstream) => upstream,
+            Err(why) => {
+                let error = match why {
+                    NoServer::Removed => router::removed(&message, &self.name_of(target)),
+                    _ => switch::shutting_down(&message),
+                };
+                if let Some(error) = error {
+                    self.strand.push(Work::Pooled(target, channel, error), 0);
+                }
+                return;
             }
-            return;
         };
         let ports = self.ports.lock();
         let mut ports = ports.unwrap_or_else(PoisonError::into_inner);
@@ -455,9 +465,16 @@ impl RouterSession {
         client.say(channel, Frame::Message(message));
     }
 
+    /// The name of a server, for sentences.
+    fn name_of(&self, target: TargetId) -> String {
+        let target = self.upstreams.target(target);
+        target.map_or("?".into(), |target| target.name.clone())
+    }
+
     /// Why there is no room for a leg.
     fn full(&self, target: TargetId) -> RpcError {
-        let most = self.upstreams.targets[target.0].limits.servers;
+        let target = self.upstreams.target(target);
+        let most = target.map_or(0, |target| target.limits.servers);
         let sentence = format!(
             "There are {most} servers of it, as many as there may be, and none of them is free. Nothing was executed. Try \
              again later. Whoever runs this gateway can raise `max_servers`, or let sessions `share` one."
@@ -549,6 +566,19 @@ impl Route for RouterSession {
         of_schema(&tool["inputSchema"])
     }
 
+    /// That of the most careful target.
+    fn retry(&self) -> Retry {
+        let layout = self.upstreams.layout();
+        let targets = layout.targets.iter();
+        let care = |retry: &Retry| match retry {
+            Retry::Never => 0,
+            Retry::Safe => 1,
+            Retry::Always => 2,
+        };
+        let retries = targets.map(|(_, target)| target.policy.retry);
+        retries.min_by_key(care).unwrap_or(Retry::Safe)
+    }
+
     fn is_busy(&self) -> bool {
         self.in_flight() > 0
     }
@@ -571,6 +601,13 @@ impl Route for RouterSession {
         }
     }
 
+    /// It has been told that there is nothing to see any more, and has answered what was in flight.
+    fn retire(&self) {
+        self.put(Work::Shutdown);
+        self.put(Work::Gone);
+        self.put(Work::Over);
+    }
+
     /// The gateway tells servers, and routers when all of those have ended.
     fn shutdown(&self) {
         if self.whose == Whose::Requests {
@@ -585,6 +622,13 @@ impl Drop for RouterSession {
         let legs = std::mem::take(&mut self.legs().by_target);
         for leg in legs.into_values() {
             leg.end(false);
+        }
+        let ports = self.ports.get_mut();
+        let ports = std::mem::take(ports.unwrap_or_else(PoisonError::into_inner));
+        for target in ports.into_keys() {
+            for upstream in self.upstreams.pooled(target) {
+                upstream.gone(self.pooled);
+            }
         }
         let timer = self.timer.lock();
         if let Some((_, timer)) = timer.unwrap_or_else(PoisonError::into_inner).take() {
@@ -601,7 +645,8 @@ async fn wait_for_room(
     client: Weak<LegacyClient>,
 ) {
     let bell = upstreams.room_bell();
-    let most = upstreams.targets[id.target.0].limits.wait;
+    let target = upstreams.target(id.target);
+    let most = target.map_or(Duration::ZERO, |target| target.limits.wait);
     let admitted = loop {
         let mut bell = pin!(bell.notified());
         // In this order: a change between the two is not missed.
@@ -614,6 +659,7 @@ async fn wait_for_room(
             Room::Soon(most) => drop(timeout(most, bell).await),
             Room::GiveWay => drop(timeout(most, bell).await),
             Room::Full => break Err(None),
+            Room::Removed => break Err(Some(removed())),
             Room::ShuttingDown => break Err(Some(shutting_down())),
         }
     };
@@ -621,6 +667,15 @@ async fn wait_for_room(
         let admitted = admitted.map_err(|why| why.unwrap_or_else(|| router.full(id.target)));
         router.put(Work::Admission(id, admitted));
     }
+}
+
+fn removed() -> RpcError {
+    let error = Error::ShuttingDown {
+        outcome: Outcome::NotSent,
+    };
+    let sentence = "It was removed from the file of servers, or changed there. Nothing was executed. List again to see \
+                    what there is.";
+    refusal(&error, sentence.into())
 }
 
 fn shutting_down() -> RpcError {

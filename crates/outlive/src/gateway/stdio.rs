@@ -9,13 +9,14 @@
 //! A host may speak either era on the same pipe, or both. Requests that speak for themselves have a router of their
 //! own, which tells them apart by channels: here each has one, and cancelling it closes that.
 //!
+//! While messages come in quick succession, this task looks for the next one before it sleeps, and so does the
+//! [driver](crate::driver) of a server that was asked something, in turns: see [`Spin`].
+//!
 //! Both directions push back. A host that does not read leaves the buffer full, and its servers wait for that; a host
 //! that sends more than may be in flight is not read.
 
-use std::collections::HashMap;
 use std::future::poll_fn;
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -23,19 +24,23 @@ use std::time::Duration;
 
 use outlive_core::message::Kind;
 use outlive_core::replay_buffer::{Delivery, Lease};
+use outlive_core::router::duplicate;
 use outlive_core::server::Channel;
 use outlive_core::session_table::Principal;
 use outlive_core::{Frame, Framer, Id, Message, State};
+use rustc_hash::FxHashMap;
 use tokio::time::{Instant, Sleep};
 
 use super::Gateway;
+use super::layout::EVERYTHING;
 use super::router_session::{RouterSession, Whose, Work};
 use crate::driver::{LAST_WRITE_TIMEOUT, READS};
 use crate::http_server::{Next, ReplayBuffer};
 use crate::io::host::Host;
 use crate::io::outbox::Outbox;
-use crate::io::spin::Look;
-use crate::process::cleanup;
+use crate::io::spin::{self, Look, Spin, Thread};
+use crate::io::standard::Borrowed;
+use crate::process::server;
 use crate::process::signals::{Signal, Signals};
 use crate::run::misconfigured;
 
@@ -58,14 +63,15 @@ const HIGH: usize = 1 << 20;
 /// If the gateway was not built from several servers, its settings make no sense, or the standard streams cannot be
 /// used.
 pub async fn run_stdio(gateway: &Gateway) -> io::Result<()> {
-    cleanup::own_orphans();
+    server::own_orphans();
+    gateway.upstreams.own_thread();
     let mut host = StdioHost::new(gateway, Host::of_this_process()?)?;
     host.signals = Some(Signals::new()?);
     host.run().await;
     Ok(())
 }
 
-/// The same for a host that is read from and written to at these descriptors, in a process that is not all ours:
+/// The same for a host that is read from and written to at these descriptors (on Windows: handles), in a process that is not all ours:
 /// signals and orphans are left to it.
 ///
 /// # Errors
@@ -73,8 +79,8 @@ pub async fn run_stdio(gateway: &Gateway) -> io::Result<()> {
 /// As [`run_stdio`].
 pub async fn run_streams(
     gateway: &Gateway,
-    input: BorrowedFd<'_>,
-    output: BorrowedFd<'_>,
+    input: Borrowed<'_>,
+    output: Borrowed<'_>,
 ) -> io::Result<()> {
     let host = StdioHost::new(gateway, Host::of(input, output)?)?;
     host.run().await;
@@ -92,6 +98,9 @@ struct StdioHost {
     framer: Framer,
     outbox: Outbox,
     in_flight: InFlight,
+    spin: Spin,
+    /// How the host is asked for news next.
+    look: Look,
     signals: Option<Signals>,
     /// Its input has ended.
     ended: bool,
@@ -120,8 +129,9 @@ impl StdioHost {
         let lease = replay.listen();
         upstreams.keep_time();
         let whose = Whose::Session(Principal::Anyone);
-        let router = RouterSession::new(upstreams, catalogue, 0, whose, replay.clone());
-        let limits = upstreams.targets.iter().map(|it| it.policy.limits);
+        let router = RouterSession::new(upstreams, catalogue, EVERYTHING, whose, replay.clone());
+        let layout = upstreams.layout();
+        let limits = layout.targets.iter().map(|(_, it)| it.policy.limits);
         let message = limits.clone().map(|it| it.message).max();
         let bytes = limits.map(|it| it.in_flight_bytes).min();
         Ok(StdioHost {
@@ -136,9 +146,11 @@ impl StdioHost {
             in_flight: InFlight {
                 most: upstreams.router_policy.limits.calls,
                 most_bytes: bytes.unwrap_or_default(),
-                sizes: HashMap::new(),
+                sizes: FxHashMap::default(),
                 bytes: 0,
             },
+            spin: Spin::new(std::time::Instant::now()),
+            look: Look::Usual,
             signals: None,
             ended: false,
             gone: false,
@@ -157,10 +169,18 @@ impl StdioHost {
 
     /// Everything that can be done without waiting.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.spin.resume();
         for _ in 0..READS {
             self.poll_signals(cx);
             let told = self.tell(cx);
             let heard = self.hear(cx);
+            if told || heard {
+                self.spin.hear();
+            }
+            if heard {
+                // Sessions have this thread first.
+                self.spin.tell();
+            }
             self.poll_end(cx);
             if self.over && (self.gone || self.outbox.is_empty()) {
                 return Poll::Ready(());
@@ -170,11 +190,22 @@ impl StdioHost {
                 return Poll::Ready(());
             }
             if !told && !heard {
+                self.rest(cx);
                 return Poll::Pending;
             }
         }
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// All has been done: looks for news once more, or sleeps.
+    fn rest(&mut self, cx: &mut Context<'_>) {
+        let listens = !self.ended && self.is_open();
+        let own = self.signals.as_ref().filter(|_| listens);
+        if self.spin.next(own.map(|_| Thread::Shared)) != spin::Next::Sleep {
+            self.look = Look::Closely;
+            cx.waker().wake_by_ref();
+        }
     }
 
     fn poll_signals(&mut self, cx: &mut Context<'_>) {
@@ -251,7 +282,8 @@ impl StdioHost {
             return false;
         }
         let spare = self.framer.spare();
-        match self.host.input.poll_read(cx, spare, Look::Usual) {
+        let look = std::mem::replace(&mut self.look, Look::Usual);
+        match self.host.input.poll_read(cx, spare, look) {
             Poll::Pending => return false,
             Poll::Ready(Ok(1..)) => {}
             Poll::Ready(_) => self.ended = true,
@@ -274,6 +306,15 @@ impl StdioHost {
     }
 
     fn take(&mut self, frame: Frame) {
+        // Legacy and modern requests have a router each, and share the ids of the pipe.
+        let message = frame.message();
+        let known = message
+            .and_then(Message::id)
+            .filter(|id| self.in_flight.has(id));
+        if let Some(refused) = message.filter(|_| known.is_some()).and_then(duplicate) {
+            self.outbox.push(refused.into_bytes());
+            return;
+        }
         self.in_flight.sent(&frame);
         if let Some(message) = frame.message() {
             if message.is_modern() {
@@ -296,8 +337,8 @@ impl StdioHost {
         let modern = self.modern.get_or_insert_with(|| {
             let (whose, replay) = (Whose::Requests, self.replay.clone());
             ModernHost {
-                router: RouterSession::new(upstreams, catalogue, 0, whose, replay),
-                channels: HashMap::new(),
+                router: RouterSession::new(upstreams, catalogue, EVERYTHING, whose, replay),
+                channels: FxHashMap::default(),
                 last: 0,
             }
         });
@@ -319,7 +360,8 @@ impl StdioHost {
             .upstreams()
             .iter()
             .all(|it| is_ready(&it.state));
-        let policies = self.gateway.upstreams.targets.iter().map(|it| &it.policy);
+        let layout = self.gateway.upstreams.layout();
+        let policies = layout.targets.iter().map(|(_, it)| &it.policy);
         let longest = policies.map(|policy| match ready {
             true => policy.drain,
             false => policy.drain.max(policy.hold),
@@ -365,7 +407,7 @@ impl StdioHost {
 struct ModernHost {
     router: Arc<RouterSession>,
     /// Those of requests that are not answered.
-    channels: HashMap<Id, Channel>,
+    channels: FxHashMap<Id, Channel>,
     /// The last one.
     last: u64,
 }
@@ -405,13 +447,17 @@ impl ModernHost {
 struct InFlight {
     most: usize,
     most_bytes: usize,
-    sizes: HashMap<Id, usize>,
+    sizes: FxHashMap<Id, usize>,
     bytes: usize,
 }
 
 impl InFlight {
     fn has_room(&self) -> bool {
         self.sizes.len() < self.most && self.bytes < self.most_bytes
+    }
+
+    fn has(&self, id: &Id) -> bool {
+        self.sizes.contains_key(id)
     }
 
     fn sent(&mut self, frame: &Frame) {

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use outlive_core::Message;
@@ -17,12 +18,13 @@ use super::unstartable::Unstartable;
 use super::upstream_session::GatewayDownstream;
 use crate::driver::{self, connector::Connections};
 use crate::http_client::{Remote, Sessions};
-use crate::http_server::{Mirrored, ReplayBuffer, is_marked, of_schema};
+use crate::http_server::{Mirrored, ReplayBuffer, VIA, is_marked, of_schema};
 use crate::memory;
 use crate::process::children::Children;
 use crate::process::command::Command;
 use crate::process::orphan_reaper::OrphanReaper;
-use crate::process::os;
+use crate::process::programs;
+use crate::run::misconfigured;
 use crate::secrets::Secrets;
 use crate::server::Server;
 
@@ -46,6 +48,30 @@ pub(super) enum Source {
     Nowhere(StartFailure),
 }
 
+impl Source {
+    /// A name for what starts servers, from which that cannot be read; what is in this process goes by its name. Values
+    /// of variables are left out: they are secrets more often than not, and change when those do.
+    pub(super) fn key(&self, name: &str) -> String {
+        match self {
+            Source::Command(command, _) => {
+                let cwd = command.cwd.as_ref().map(|it| it.as_os_str());
+                let args = command.args.iter().map(OsString::as_os_str);
+                let names = command.env.iter().map(|(name, _)| name.as_os_str());
+                let parts = std::iter::once(OsStr::new("command"))
+                    .chain([command.program.as_os_str(), cwd.unwrap_or_default()])
+                    .chain(args)
+                    .chain([OsStr::new("env")])
+                    .chain(names);
+                offer_files::key(parts.map(OsStr::as_encoded_bytes))
+            }
+            Source::Remote(remote) => offer_files::key([&b"remote"[..], remote.label().as_bytes()]),
+            Source::Server(_) | Source::Nowhere(_) => {
+                offer_files::key([&b"name"[..], name.as_bytes()])
+            }
+        }
+    }
+}
+
 /// One of the servers that a gateway offers.
 pub(super) struct Target {
     /// What it is called in its path, if there are several.
@@ -55,7 +81,7 @@ pub(super) struct Target {
     pub(super) policy: Policy,
     pub(super) limits: TargetLimits,
     /// What is said to modern clients goes here.
-    pub(super) modern: OnceLock<Arc<ReplayBuffer>>,
+    modern: Mutex<Option<Arc<ReplayBuffer>>>,
     /// What is remembered of it for people who look at it.
     pub(super) recent: Arc<Recent>,
     /// Tools that have arguments which are repeated in headers, as far as lists of them went by.
@@ -80,31 +106,46 @@ impl Target {
             source,
             policy,
             limits,
-            modern: OnceLock::new(),
+            modern: Mutex::default(),
             recent: Arc::new(Recent::new()),
             mirrored: Mutex::default(),
         }
     }
 
-    /// A name for what starts its servers, from which that cannot be read. Values of variables are left out: they are
-    /// secrets more often than not, and change when those do.
+    fn modern_buffer(&self) -> MutexGuard<'_, Option<Arc<ReplayBuffer>>> {
+        self.modern.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where what is said to modern clients goes, if anywhere.
+    pub(super) fn modern(&self) -> Option<Arc<ReplayBuffer>> {
+        self.modern_buffer().clone()
+    }
+
+    /// What is said to modern clients goes here from now on. False if it goes somewhere else.
+    pub(super) fn serve_modern(&self, replay: &Arc<ReplayBuffer>) -> bool {
+        let mut known = self.modern_buffer();
+        let is_first = known.is_none();
+        known.get_or_insert_with(|| replay.clone());
+        is_first
+    }
+
+    /// It goes there no longer.
+    pub(super) fn retire_modern(&self, replay: &Arc<ReplayBuffer>) {
+        self.modern_buffer()
+            .take_if(|known| Arc::ptr_eq(known, replay));
+    }
+
+    /// A name for what starts its servers, from which that cannot be read.
     pub(super) fn key(&self) -> String {
+        self.source.key(&self.name)
+    }
+
+    /// What is wrong with its settings, as far as that can be told without starting anything.
+    pub(super) fn check(&self) -> io::Result<()> {
+        self.policy.check().map_err(misconfigured)?;
         match &self.source {
-            Source::Command(command, _) => {
-                let cwd = command.cwd.as_ref().map(|it| it.as_os_str());
-                let args = command.args.iter().map(OsString::as_os_str);
-                let names = command.env.iter().map(|(name, _)| name.as_os_str());
-                let parts = std::iter::once(OsStr::new("command"))
-                    .chain([command.program.as_os_str(), cwd.unwrap_or_default()])
-                    .chain(args)
-                    .chain([OsStr::new("env")])
-                    .chain(names);
-                offer_files::key(parts.map(OsStr::as_encoded_bytes))
-            }
-            Source::Remote(remote) => offer_files::key([&b"remote"[..], remote.label().as_bytes()]),
-            Source::Server(_) | Source::Nowhere(_) => {
-                offer_files::key([&b"name"[..], self.name.as_bytes()])
-            }
+            Source::Remote(remote) => remote.check_words().map_err(misconfigured),
+            _ => Ok(()),
         }
     }
 
@@ -116,14 +157,31 @@ impl Target {
     /// Why no server could be started, as far as that can be told without starting one.
     pub(super) fn obstacle(&self) -> Option<StartFailure> {
         match &self.source {
-            Source::Command(command, _) => os::obstacle(command),
+            Source::Command(command, _) => programs::obstacle(command),
             Source::Nowhere(why) => Some(why.clone()),
             Source::Remote(_) | Source::Server(_) => None,
         }
     }
 
+    /// Whether servers of the other would be what those of this one are, under the same rules.
+    pub(super) fn is_like(&self, other: &Target) -> bool {
+        let same_source = match (&self.source, &other.source) {
+            (Source::Command(one, _), Source::Command(other, _)) => one == other,
+            (Source::Remote(one), Source::Remote(other)) => one.is_like(other),
+            (Source::Server(one), Source::Server(other)) => one.is_same(other),
+            (Source::Nowhere(one), Source::Nowhere(other)) => one == other,
+            _ => false,
+        };
+        same_source && self.policy == other.policy && self.limits == other.limits
+    }
+
     /// Runs a session until it ends.
-    pub(super) fn drive(&self, downstream: GatewayDownstream, reaper: Option<OrphanReaper>) {
+    pub(super) fn drive(
+        &self,
+        downstream: GatewayDownstream,
+        via: &str,
+        reaper: Option<OrphanReaper>,
+    ) {
         let policy = self.policy.clone();
         let limit = policy.limits.message;
         let seed = crate::run::seed();
@@ -156,7 +214,9 @@ impl Target {
                 tokio::spawn(driver::drive(downstream, unstartable, policy, seed));
             }
             Source::Remote(remote) => {
-                let sessions = Sessions::new(remote.clone(), limit);
+                // Should the address lead back to us, we know our own requests again.
+                let remote = remote.clone().header(format!("{VIA}: {via}"));
+                let sessions = Sessions::new(remote, limit);
                 tokio::spawn(driver::drive(downstream, sessions, policy, seed));
             }
         }

@@ -192,6 +192,71 @@ fn names_are_segments_of_a_path_and_differ() {
 #[test]
 fn all_of_several_are_at_the_path_itself_and_each_at_its_own() {
     let alone = Gateway::of([("a", builder("a"))]).build().expect("one");
-    assert_eq!(alone.backend(1).0.paths("/mcp"), ["/mcp", "/a/mcp"]);
-    assert_eq!(builder("a").build().backend(1).0.paths("/mcp"), ["/mcp"]);
+    let paths = |gateway: Gateway| -> Vec<String> {
+        let endpoints = gateway.backend(1).0.endpoints("/mcp").into_iter();
+        endpoints.map(|(_, path)| path).collect()
+    };
+    assert_eq!(paths(alone), ["/mcp", "/a/mcp"]);
+    assert_eq!(paths(builder("a").build()), ["/mcp"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_changes_what_is_different_and_a_wrong_one_changes_nothing() {
+    let all = |names: &[&str], script: &str| {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        Gateway::of(names.into_iter().map(|name| (name, builder(script))))
+    };
+    let gateway = all(&["a", "b"], "x").build().expect("a gateway");
+    let server = gateway.http().bind("127.0.0.1:0").await.expect("a port");
+    let to = server.local_addr();
+    let serving = tokio::spawn(server.serve());
+    let a = initialize(to, "/a/mcp", None).await;
+    assert!(a.contains(r#""name":"x""#), "{a}");
+
+    let same = gateway
+        .update(all(&["b", "a"], "x"))
+        .expect("nothing wrong");
+    assert_eq!(
+        same,
+        super::Changes::default(),
+        "the order only changes what is shown"
+    );
+    assert_eq!(gateway.names().collect::<Vec<_>>(), ["b", "a"]);
+    assert_eq!(gateway.upstreams().len(), 1);
+    for wrong in [&["a", "a"][..], &["a", "x/y"], &[]] {
+        gateway.update(all(wrong, "x")).expect_err("wrong names");
+    }
+    let mut policy = Policy::default();
+    policy.handshake = Duration::ZERO;
+    let hasty = Gateway::of([("a", builder("x").policy(policy))]);
+    gateway.update(hasty).expect_err("a wrong policy");
+    assert_eq!(gateway.names().collect::<Vec<_>>(), ["b", "a"]);
+
+    let changes = gateway
+        .update(all(&["b", "c"], "x"))
+        .expect("nothing wrong");
+    assert_eq!(
+        (changes.added, changes.removed),
+        (vec!["c".to_owned()], vec!["a".to_owned()])
+    );
+    assert!(
+        initialize(to, "/a/mcp", None)
+            .await
+            .starts_with("HTTP/1.1 404")
+    );
+    let c = initialize(to, "/c/mcp", None).await;
+    assert!(c.contains(r#""name":"x""#), "{c}");
+    let changes = gateway
+        .update(all(&["b", "c"], "y"))
+        .expect("nothing wrong");
+    assert_eq!(changes.changed, ["b", "c"]);
+    let c = initialize(to, "/c/mcp", None).await;
+    assert!(c.contains(r#""name":"y""#), "{c}");
+    gateway.shutdown();
+    serving.await.expect("no panic").expect("it ends");
+    assert!(gateway.upstreams().is_empty());
+
+    let one = builder("x").build();
+    one.update(all(&["a"], "x"))
+        .expect_err("it is of one server");
 }

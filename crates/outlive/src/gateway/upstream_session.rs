@@ -4,7 +4,7 @@
 //! in the [`Switch`], under a lock that is held for as long as it takes to look up whose a message is: it was read
 //! before. What is for the session goes into a mailbox, what is for clients into their [outlets](Outlet).
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
@@ -13,7 +13,6 @@ use std::time::Instant;
 use outlive_core::error::{Error, Refusal};
 use outlive_core::gateway::{ServerId, TargetId, Urgency, Usage, Used};
 use outlive_core::link::Generation;
-use outlive_core::policy::Limits;
 use outlive_core::replay_buffer::Cuts;
 use outlive_core::request;
 use outlive_core::server::Channel;
@@ -25,11 +24,12 @@ use tokio::time::Sleep;
 
 use super::outlet::{Outlet, Woken};
 use super::recent::{Recent, RequestWatch};
+use super::target::Target;
 use super::upstreams::Upstreams;
 use super::usage::LiveUsage;
 use crate::client::mailbox::{self, Mailbox, Rank};
 use crate::driver::downstream::Downstream;
-use crate::io::spin::Look;
+use crate::io::spin::{Look, Thread};
 use crate::observer::Numbered;
 
 /// The clients of modern requests, who are not told apart.
@@ -68,6 +68,7 @@ impl mailbox::Ranked for Command {
 pub(super) struct UpstreamSession {
     pub(super) id: ServerId,
     pub(super) sharing: Sharing,
+    pub(super) target: Arc<Target>,
     inside: Mutex<Inside>,
     mailbox: Mailbox<Command>,
     live_usage: LiveUsage,
@@ -83,7 +84,7 @@ struct Inside {
     switch: Switch,
     outlets: BTreeMap<Client, Outlet>,
     /// Clients whose readers are to be woken.
-    dirty: BTreeSet<Client>,
+    dirty: Vec<Client>,
     /// Streams that were cut off and that the session was not told of.
     cuts: Cuts,
     state: State,
@@ -95,26 +96,25 @@ struct Inside {
 }
 
 impl UpstreamSession {
-    /// `confirms`: the server says when it has taken `notifications/initialized`. `clock`: when there began to be a
-    /// gateway.
+    /// `clock`: when there began to be a gateway.
     pub(super) fn new(
         id: ServerId,
         sharing: Sharing,
-        limits: &Limits,
-        confirms: bool,
+        target: Arc<Target>,
         clock: Instant,
     ) -> UpstreamSession {
+        let limits = &target.policy.limits;
         let mut bounds = switch::SwitchLimits::default();
         // Twice what the session takes: the clients of a server wait for each other here.
         bounds.bytes =
             2 * (limits.in_flight_bytes.saturating_add(limits.held_bytes)).min(bounds.bytes / 2);
         let inside = Inside {
-            switch: match confirms {
+            switch: match target.confirms() {
                 true => Switch::new(sharing, bounds).confirming(),
                 false => Switch::new(sharing, bounds),
             },
             outlets: BTreeMap::new(),
-            dirty: BTreeSet::new(),
+            dirty: Vec::new(),
             cuts: Cuts::default(),
             state: State::Connecting { attempt: 1 },
             stops: 0,
@@ -128,6 +128,7 @@ impl UpstreamSession {
         UpstreamSession {
             id,
             sharing,
+            target,
             inside: Mutex::new(inside),
             mailbox: Mailbox::new(&room),
             live_usage: LiveUsage::new(clock),
@@ -325,14 +326,17 @@ impl Inside {
     fn send(&mut self, client: Client, channel: Channel, message: Message) {
         if let Some(outlet) = self.outlets.get(&client) {
             outlet.send(channel, message);
-            self.dirty.insert(client);
+            // To be woken twice does no harm, and most often there is one client.
+            if self.dirty.last() != Some(&client) {
+                self.dirty.push(client);
+            }
         }
     }
 
     /// Wakes whoever has something to read.
     fn flush(&mut self) -> Woken {
         let mut woken = Woken::default();
-        for client in std::mem::take(&mut self.dirty) {
+        for client in self.dirty.drain(..) {
             if let Some(outlet) = self.outlets.get(&client) {
                 outlet.flush(&mut woken);
                 if let Some(cuts) = outlet.take_cuts() {
@@ -385,6 +389,8 @@ pub(super) struct GatewayDownstream {
     commands: VecDeque<Command>,
     /// When there began to be a gateway: all servers of a client tell it the same time.
     clock: Instant,
+    /// Whose thread this is, if it may be kept busy.
+    thread: Option<Thread>,
     /// Set while a slow client holds its server back: when it is asked again whether it does.
     held_back: Option<Pin<Box<Sleep>>>,
 }
@@ -396,12 +402,13 @@ impl GatewayDownstream {
         upstreams: &Arc<Upstreams>,
     ) -> GatewayDownstream {
         GatewayDownstream {
-            upstream,
             target,
+            recent: upstream.target.recent.clone(),
+            upstream,
             upstreams: Arc::downgrade(upstreams),
-            recent: upstreams.targets[target.0].recent.clone(),
             commands: VecDeque::new(),
             clock: upstreams.clock,
+            thread: upstreams.thread(),
             held_back: None,
         }
     }
@@ -443,6 +450,10 @@ impl GatewayDownstream {
 }
 
 impl Downstream for GatewayDownstream {
+    fn thread(&self) -> Option<Thread> {
+        self.thread
+    }
+
     fn meter(&self) -> Option<Arc<Meter>> {
         Some(self.upstreams.upgrade()?.meter.clone())
     }
@@ -492,10 +503,8 @@ impl Downstream for GatewayDownstream {
     fn send(&mut self, message: Message) {
         let upstream = &self.upstream;
         self.recent.learn(upstream.id, &message);
-        if upstream.sharing == Sharing::Pooled
-            && let Some(upstreams) = self.upstreams.upgrade()
-        {
-            upstreams.targets[self.target.0].learn(&message);
+        if upstream.sharing == Sharing::Pooled {
+            upstream.target.learn(&message);
         }
         upstream.feed(&mut upstream.lock(), Input::Said(message));
     }
@@ -605,9 +614,12 @@ mod tests {
     use super::*;
     use std::task::Waker;
 
+    use outlive_core::cause::StartFailure;
+    use outlive_core::gateway::TargetLimits;
     use outlive_core::policy::Policy;
     use outlive_core::replay_buffer::Delivery;
 
+    use super::super::target::Source;
     use crate::http_server::{Beginning, ReplayBuffer};
 
     /// What becomes of a notification on a channel of its own.
@@ -626,10 +638,12 @@ mod tests {
     #[test]
     fn a_notification_there_is_no_room_for_is_refused() {
         for sharing in [Sharing::Dedicated, Sharing::Shared] {
-            let mut limits = Policy::default().limits;
-            limits.held = 0;
-            let upstream =
-                UpstreamSession::new(ServerId(1), sharing, &limits, false, Instant::now());
+            let mut policy = Policy::default();
+            policy.limits.held = 0;
+            let source = Source::Nowhere(StartFailure::Other(String::new()));
+            let target = Target::new("t".into(), source, policy, TargetLimits::default());
+            let target = Arc::new(target);
+            let upstream = UpstreamSession::new(ServerId(1), sharing, target, Instant::now());
             let replay = Arc::new(ReplayBuffer::new(Delivery::Resumable));
             upstream.join(Client(1), &Outlet::Buffer(replay.clone()));
             let room = switch::SwitchLimits::default().calls as u64;

@@ -3,8 +3,9 @@
 //! The rules are those of the [gateway machine](outlive_core::gateway), behind one lock. The order of locks: a client,
 //! the machine, a server. Whoever holds the lock of a server asks the machine nothing.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::{Instant, SystemTime};
 
 use outlive_core::gateway::{
@@ -18,24 +19,32 @@ use tokio::time::timeout;
 
 use super::Upstream;
 use super::catalogue::Catalogue;
+use super::layout::{Layout, Numbers};
 use super::outlet::Outlet;
 use super::router_session::Work;
-use super::target::{Source, Target};
+use super::target::Target;
 use super::upstream_session::{EVERYBODY, GatewayDownstream, UpstreamSession};
 use crate::http_server::{ReplayBuffer, Room};
+use crate::io::spin::Thread;
 use crate::observer::Observer;
 use crate::process::orphan_reaper::OrphanReaper;
-
-/// The header by which a gateway knows its own requests again, should the address of one of its servers lead back to
-/// it.
-pub(super) const VIA: &str = "outlive-via";
 
 /// The rules, and the sessions they are about.
 pub(super) type Machine = Gateway<Arc<UpstreamSession>>;
 
 /// All servers of a gateway.
 pub(crate) struct Upstreams {
-    pub(super) targets: Vec<Target>,
+    /// The targets that servers may be started of.
+    targets: RwLock<BTreeMap<TargetId, Arc<Target>>>,
+    layout: RwLock<Arc<Layout>>,
+    /// How often there was another layout.
+    pub(super) edition: AtomicU64,
+    /// One changes the layout at a time; the numbers that it has given to endpoints.
+    pub(super) updating: Mutex<Numbers>,
+    /// Rings when there is another layout.
+    pub(super) layout_bell: Arc<Notify>,
+    /// What is wrong with the settings, if they could not be read again.
+    pub(super) problem: Mutex<Option<String>>,
     /// What is known of the targets. There is one if clients can reach all of them through one endpoint; then each
     /// target is at a path that begins with its name, also if it is the only one.
     pub(super) catalogue: Option<Arc<Catalogue>>,
@@ -52,6 +61,8 @@ pub(crate) struct Upstreams {
     machine: Mutex<Machine>,
     clients: AtomicU64,
     keeps_time: AtomicBool,
+    /// One host has the thread to itself.
+    owns_thread: AtomicBool,
     /// Rings when the machine wants to be told the time sooner than before.
     alarm: Arc<Notify>,
     /// Rings when a client that waits for a server may ask again.
@@ -60,24 +71,25 @@ pub(crate) struct Upstreams {
 
 impl Upstreams {
     pub(super) fn new(
-        mut targets: Vec<Target>,
+        layout: Layout,
+        numbers: Numbers,
         catalogue: Option<Arc<Catalogue>>,
         router_policy: RouterPolicy,
         reaper: Option<OrphanReaper>,
         observer: Arc<dyn Observer>,
     ) -> Upstreams {
-        let via = format!("{:016x}", crate::run::seed());
-        for target in &mut targets {
-            if let Source::Remote(remote) = &mut target.source {
-                *remote = remote.clone().header(format!("{VIA}: {via}"));
-            }
-        }
-        let limits: Vec<TargetLimits> = targets.iter().map(|target| target.limits).collect();
+        let targets = layout.targets.iter();
+        let limits: Vec<TargetLimits> = targets.map(|(_, target)| target.limits).collect();
         Upstreams {
-            targets,
+            targets: RwLock::new(layout.targets.iter().cloned().collect()),
+            edition: AtomicU64::new(layout.edition),
+            layout: RwLock::new(Arc::new(layout)),
+            updating: Mutex::new(numbers),
+            layout_bell: Arc::default(),
+            problem: Mutex::default(),
             catalogue,
             router_policy,
-            via,
+            via: format!("{:016x}", crate::run::seed()),
             observer,
             meter: Arc::default(),
             begun: SystemTime::now(),
@@ -86,6 +98,7 @@ impl Upstreams {
             machine: Mutex::new(Gateway::new(limits)),
             clients: AtomicU64::new(0),
             keeps_time: AtomicBool::new(false),
+            owns_thread: AtomicBool::new(false),
             alarm: Arc::default(),
             room: Arc::default(),
         }
@@ -105,9 +118,49 @@ impl Upstreams {
         Time::after(self.clock.elapsed())
     }
 
-    pub(super) fn target_ids(&self) -> impl Iterator<Item = (TargetId, &Target)> {
-        let targets = self.targets.iter().enumerate();
-        targets.map(|(n, target)| (TargetId(n), target))
+    /// What is served at the moment, and where.
+    pub(super) fn layout(&self) -> Arc<Layout> {
+        let layout = self.layout.read();
+        layout.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A target that servers may be started of.
+    pub(super) fn target(&self, id: TargetId) -> Option<Arc<Target>> {
+        let targets = self.targets.read().unwrap_or_else(PoisonError::into_inner);
+        targets.get(&id).cloned()
+    }
+
+    /// A target comes. It is not in the layout yet.
+    pub(super) fn add_target(&self, target: Arc<Target>) -> TargetId {
+        let id = self.lock().add_target(target.limits);
+        let targets = self.targets.write();
+        targets
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(id, target);
+        id
+    }
+
+    /// A target goes: what is in flight at its servers may finish. Routers have been told before.
+    pub(super) fn remove_target(self: &Arc<Upstreams>, id: TargetId) {
+        self.change(|machine, now| machine.remove_target(id, now));
+        let targets = self.targets.write();
+        targets.unwrap_or_else(PoisonError::into_inner).remove(&id);
+        self.room.notify_waiters();
+    }
+
+    /// From now on this is served.
+    pub(super) fn set_layout(&self, layout: Layout) {
+        let edition = layout.edition;
+        let known = self.layout.write();
+        *known.unwrap_or_else(PoisonError::into_inner) = Arc::new(layout);
+        self.edition.store(edition, Ordering::Release);
+        self.layout_bell.notify_waiters();
+    }
+
+    /// What is wrong with the settings, if they could not be read again.
+    pub(super) fn problem(&self) -> Option<String> {
+        let problem = self.problem.lock();
+        problem.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Asks or tells the machine something, and carries out what it orders.
@@ -128,9 +181,12 @@ impl Upstreams {
         while let Some(order) = machine.poll() {
             match order {
                 Order::Start(id, target, sharing) => {
-                    let upstream = self.upstream(id, target, sharing);
-                    machine.attach(id, upstream.clone());
-                    started.push((target, upstream));
+                    // There is one for as long as the machine knows it.
+                    if let Some(known) = self.target(target) {
+                        let upstream = self.upstream(id, &known, sharing);
+                        machine.attach(id, upstream.clone());
+                        started.push((target, known, upstream));
+                    }
                 }
                 Order::Stop(id, urgency) => {
                     if let Some(upstream) = session(&machine, id) {
@@ -150,14 +206,11 @@ impl Upstreams {
         let done = then(&machine, done);
         drop(machine);
         // Not before: a runtime that is being dropped ends a session in this very moment.
-        for (target, upstream) in started {
-            let name = self
-                .catalogue
-                .is_some()
-                .then_some(&*self.targets[target.0].name);
+        for (id, target, upstream) in started {
+            let name = self.catalogue.is_some().then_some(&*target.name);
             self.observer.began(upstream.id.0, name);
-            let downstream = GatewayDownstream::new(upstream, target, self);
-            self.targets[target.0].drive(downstream, self.reaper.clone());
+            let downstream = GatewayDownstream::new(upstream, id, self);
+            target.drive(downstream, &self.via, self.reaper.clone());
         }
         if sooner {
             self.alarm.notify_one();
@@ -169,14 +222,17 @@ impl Upstreams {
     }
 
     /// The session with a server that is to be started.
-    fn upstream(&self, id: ServerId, target: TargetId, sharing: Sharing) -> Arc<UpstreamSession> {
-        let target = &self.targets[target.0];
-        let limits = &target.policy.limits;
-        let upstream = UpstreamSession::new(id, sharing, limits, target.confirms(), self.clock);
+    fn upstream(
+        &self,
+        id: ServerId,
+        target: &Arc<Target>,
+        sharing: Sharing,
+    ) -> Arc<UpstreamSession> {
+        let upstream = UpstreamSession::new(id, sharing, target.clone(), self.clock);
         if sharing == Sharing::Pooled
-            && let Some(replay) = target.modern.get()
+            && let Some(replay) = target.modern()
         {
-            upstream.join(EVERYBODY, &Outlet::Buffer(replay.clone()));
+            upstream.join(EVERYBODY, &Outlet::Buffer(replay));
         }
         Arc::new(upstream)
     }
@@ -187,7 +243,12 @@ impl Upstreams {
         target: TargetId,
         replay: &Arc<ReplayBuffer>,
     ) {
-        let is_first = self.targets[target.0].modern.set(replay.clone()).is_ok();
+        let known = self.target(target);
+        let is_first = known.is_some_and(|it| it.serve_modern(replay));
+        // It may have been served before, and hidden meanwhile.
+        for upstream in self.pooled(target).iter().filter(|_| is_first) {
+            upstream.join(EVERYBODY, &Outlet::Buffer(replay.clone()));
+        }
         // A gateway is served once.
         if !is_first || self.lock().is_over() {
             replay.seal();
@@ -205,8 +266,11 @@ impl Upstreams {
     fn seal(&self) {
         let routers = self.catalogue.iter().flat_map(|it| it.routers());
         routers.for_each(|router| router.put(Work::Over));
-        let replays = self.targets.iter().filter_map(|it| it.modern.get());
-        replays.for_each(|replay| replay.seal());
+        for (_, target) in &self.layout().targets {
+            if let Some(replay) = target.modern() {
+                replay.seal();
+            }
+        }
     }
 
     /// Whether everything has ended.
@@ -247,6 +311,7 @@ impl Upstreams {
             Admission::Wait(until) => Room::Soon(until - now),
             Admission::GiveWay => Room::GiveWay,
             Admission::Refused(NoServer::Full) => Room::Full,
+            Admission::Refused(NoServer::Removed) => Room::Removed,
             Admission::Refused(NoServer::ShuttingDown | NoServer::Gone) => Room::ShuttingDown,
         })
     }
@@ -330,6 +395,17 @@ impl Upstreams {
         self.room.notify_waiters();
     }
 
+    /// One host is served on this thread, and nothing else: whoever waits for a server may look for its answer.
+    pub(super) fn own_thread(&self) {
+        self.owns_thread.store(true, Ordering::Relaxed);
+    }
+
+    /// Whose the thread is that sessions run on, if it may be kept busy to look for news.
+    pub(super) fn thread(&self) -> Option<Thread> {
+        let owned = self.owns_thread.load(Ordering::Relaxed);
+        owned.then_some(Thread::Shared)
+    }
+
     pub(super) fn is_shutting_down(&self) -> bool {
         self.lock().is_shutting_down()
     }
@@ -340,7 +416,7 @@ impl Upstreams {
             let upstream = server.session()?;
             Some(Upstream {
                 number: id.0,
-                target: self.targets[server.target().0].name.clone(),
+                target: upstream.target.name.clone(),
                 sharing: server.sharing(),
                 state: upstream.state(),
                 in_flight: upstream.in_flight(),

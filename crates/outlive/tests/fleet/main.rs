@@ -3,5 +3,6 @@
 mod calls;
 mod crowds;
 mod lives;
+mod pins;
 mod rig;
 mod stdio;

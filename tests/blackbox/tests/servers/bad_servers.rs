@@ -18,7 +18,7 @@ fn fm_35_bad_servers_leave_all_tools_of_the_others_listed_and_callable() {
         "hangs": place.fake("hangs", &["--hang-in-initialize"]),
         "missing": { "command": "no-such-program-anywhere" },
         "folder": { "command": "/" },
-        "refuses": place.fake("refuses", &["--refuse-initialize", "not today"]),
+        "refuses": place.fake("refuses", &["--legacy", "--refuse-initialize", "not today"]),
         "asks": { "command": "x", "args": ["${input:key}"] },
         "nowhere": { "url": "http://127.0.0.1:1/mcp" },
         "two": place.fake("two", &[]),

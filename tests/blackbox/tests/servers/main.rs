@@ -7,9 +7,12 @@ mod bad_servers;
 mod catalogue;
 mod file;
 mod fleet;
+mod modern_only;
 mod own_settings;
+mod pin;
 mod place;
 mod relay;
+mod reload;
 #[path = "../rig/mod.rs"]
 #[allow(dead_code, unused_imports)] // The rig serves other tests too.
 mod rig;

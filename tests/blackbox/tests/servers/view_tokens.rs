@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, refused};
 use crate::place::{Place, names};
-use crate::rig::Setup;
+use crate::rig::{Setup, until};
 
 const VIEW: &str = "[views.work]\nservers = ['one']\n";
 
@@ -98,4 +98,33 @@ fn a_token_of_a_view_that_there_is_not_is_refused_at_the_start() {
         told.contains("the view \"wrok\", which there is not"),
         "{told}"
     );
+}
+
+#[test]
+fn a_file_that_comes_to_name_an_unknown_view_changes_nothing() {
+    let place = Place::new();
+    let servers = json!({ "one": place.fake("one", &[]) });
+    let flags = place.flags(&servers);
+    let config = place.write("outlive.toml", VIEW);
+    let tokens = place.write("tokens", "worker view=work\n");
+    let mut flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    flags.extend(["--config", &config, "--token-file", &tokens]);
+    let fleet = Fleet::start(Setup::new(), &flags);
+    place.write("tokens", "worker view=wrok\nother\n");
+    let told = |it: &Value| {
+        let line = it.to_string();
+        line.contains("wrok") && line.contains("what was read before stays good")
+    };
+    until("the log", || {
+        fleet.log().iter().find(|it| told(it)).cloned()
+    });
+    assert!(!tools(&fleet, "/mcp", "worker").0.is_empty());
+    let hello = message::initialize().to_string();
+    let other = send(&fleet, "POST", "/mcp", "other", "", &hello);
+    assert_eq!(other.status, 401);
+    place.write("tokens", "worker view=work\nother\n");
+    until("the other token", || {
+        let reply = send(&fleet, "POST", "/mcp", "other", "", &hello);
+        (reply.status == 200).then_some(())
+    });
 }

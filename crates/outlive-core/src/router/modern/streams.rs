@@ -139,6 +139,28 @@ impl ModernRouter {
         self.closing = true;
     }
 
+    /// What streams want of servers that were changed is wanted of their successors. The bridge does so by itself.
+    pub(super) fn hand_over_streams(&mut self, successors: &[(TargetId, TargetId)]) {
+        let moved = |resource: &Resource| {
+            let successor = successors.iter().find(|(old, _)| *old == resource.0);
+            successor.map(|(_, new)| (*new, resource.1.clone()))
+        };
+        let old: Vec<Resource> = self.followed.keys().cloned().collect();
+        for resource in old {
+            if let Some(to) = moved(&resource)
+                && let Some(count) = self.followed.remove(&resource)
+            {
+                self.followed.insert(to, count);
+            }
+        }
+        for stream in self.streams.values_mut() {
+            let resources = std::mem::take(&mut stream.resources).into_iter();
+            stream.resources = resources
+                .map(|(resource, names)| (moved(&resource).unwrap_or(resource), names))
+                .collect();
+        }
+    }
+
     /// Follows what streams want of servers that were gone for a while.
     pub(super) fn follow_again(&mut self) {
         let lost = |(target, uri): &&Resource| {

@@ -104,6 +104,8 @@ pub struct Server {
     pub pings: Vec<Value>,
     /// What it offers, as places in [`super::names`].
     pub lists: [Vec<usize>; 4],
+    /// How often its definitions have changed.
+    pub version: usize,
     /// Bits: what it does not declare.
     pub lacks: u8,
     pub paged: bool,
@@ -206,6 +208,10 @@ seen!(
     unshaken,
     idle_stops,
     removed,
+    changed,
+    added,
+    handed_over,
+    removed_in_flight,
     emptied,
     doubted,
     levels,
@@ -217,6 +223,8 @@ seen!(
     gone,
     token_withdrawn,
     settled,
+    accepted,
+    withheld,
 );
 
 /// Who follows what: the server, and the URI it has there.

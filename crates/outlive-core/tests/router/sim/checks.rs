@@ -56,6 +56,9 @@ impl World {
         if raw != items {
             return broken(6, format!("{it} is not what there is"));
         }
+        for item in &items {
+            self.check_shown(list, item)?;
+        }
         let whole = cursor.is_none() && result.get("nextCursor").is_none();
         if whole {
             let told: Vec<(Value, Value)> = items
@@ -92,9 +95,10 @@ impl World {
                 .deny
                 .iter()
                 .any(|name| **name == *entry.name);
-            let Some(offer) = entry.offer.as_ref().filter(|_| !hidden) else {
+            let Some(live) = entry.offer.as_deref().filter(|_| !hidden) else {
                 continue;
             };
+            let offer = entry.pinned.as_ref().map_or(live, |it| &it.offer);
             for item in offer.list(list).into_iter().flat_map(|items| items.iter()) {
                 let denied = list == List::Tools && !self.view.tools.deny.is_empty();
                 if !(denied && item.key() == names::HIDDEN) {

@@ -84,7 +84,7 @@ impl World {
         let only = || -> Vec<(TargetId, String)> {
             let mut all = self.roster.servers().map(|it| (it.0, String::new()));
             all.next()
-                .filter(|_| self.roster.servers().count() == 1)
+                .filter(|_| self.roster.servers().count() == 1 && !self.roster.is_partial())
                 .into_iter()
                 .collect()
         };

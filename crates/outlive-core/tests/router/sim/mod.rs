@@ -8,6 +8,7 @@ mod checks;
 mod client;
 mod names;
 mod outputs;
+mod pins;
 mod schedule;
 mod servers;
 mod world;
@@ -151,6 +152,26 @@ fn invariant_12_everything_settles_when_servers_answer() {
 #[test]
 fn invariant_13_a_list_that_was_not_empty_is_not_believed_to_be_at_once() {
     holds(13);
+}
+
+#[test]
+fn invariant_14_nothing_is_shown_or_called_that_was_not_accepted() {
+    holds(14);
+}
+
+#[test]
+fn invariant_15_what_was_not_removed_or_changed_is_not_touched() {
+    holds(15);
+}
+
+#[test]
+fn invariant_16_every_call_to_a_server_that_was_removed_is_told_so_with_its_name() {
+    holds(16);
+}
+
+#[test]
+fn invariant_17_what_a_server_offers_that_has_come_or_was_changed_is_asked_soon() {
+    holds(17);
 }
 
 /// Schedules that come across nothing show nothing.

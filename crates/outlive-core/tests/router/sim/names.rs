@@ -32,11 +32,11 @@ pub fn all(list: List) -> &'static [&'static str] {
     }
 }
 
-/// Entries of a server, as it lists them. Each says whose it is, and what it is called there.
-pub fn items(server: usize, list: List, places: &[usize]) -> Vec<Value> {
+/// Entries of a server, as it lists them. Each says whose it is, what it is called there, and which version it is.
+pub fn items(server: usize, version: usize, list: List, places: &[usize]) -> Vec<Value> {
     let item = |place: &usize| {
         let name = all(list)[*place];
-        json!({list.key(): name, "of": server, "was": name})
+        json!({list.key(): name, "of": server, "was": name, "v": version})
     };
     places.iter().map(item).collect()
 }
@@ -66,12 +66,12 @@ pub fn hello(lacks: u8) -> Value {
 }
 
 /// What a server offers, whole.
-pub fn offer(server: usize, lists: &[Vec<usize>; 4], lacks: u8) -> Offer {
+pub fn offer(server: usize, version: usize, lists: &[Vec<usize>; 4], lacks: u8) -> Offer {
     let mut offer = Offer::of_handshake(hello(lacks).to_string().as_bytes()).expect("an offer");
     for list in List::ALL {
         if offer.offers(list) {
-            let page =
-                json!({list.member(): items(server, list, &lists[list as usize])}).to_string();
+            let page = json!({list.member(): items(server, version, list, &lists[list as usize])})
+                .to_string();
             let (items, _) = read_page(list, page.as_bytes()).expect("a page");
             offer.set_list(list, items);
         }

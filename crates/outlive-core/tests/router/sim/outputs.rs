@@ -24,6 +24,9 @@ impl World {
             Output::Open(target) => self.on_open(target),
             Output::Close(target) => self.on_close(target),
             Output::Hear(target, channel, message) => self.on_hear(target, channel, &message),
+            Output::Request(..) | Output::Leave(..) => {
+                broken(5, format!("no server here is a modern one: {output:?}"))
+            }
             Output::Send(channel, message) => self.on_send(channel, &message, true),
             Output::Offer(channel, message) => self.on_send(channel, &message, false),
             Output::Done(channel) => self.on_done(channel),
@@ -57,6 +60,12 @@ impl World {
             && self.cause != Cause::Withdrawn
         {
             return broken(8, format!("{target:?} is closed, and its questions stay"));
+        }
+        if self.cause == Cause::Roster && self.roster.contains(target) {
+            return broken(
+                15,
+                format!("{target:?} is closed, and nothing about it has changed"),
+            );
         }
         let failed = server.failed;
         server.lose();
@@ -215,6 +224,9 @@ impl World {
             if !owed.may.contains(&about) {
                 return broken(11, format!("{about:?} is not what {owed:?} is about"));
             }
+            let method = owed.method;
+            self.check_asked(target, method, &about.1)?;
+            let owed = &mut self.owed[at];
             if owed.sent.replace(target).is_some() || owed.id != got.id || owed.channel != channel {
                 return broken(5, format!("{owed:?} is sent as {it} on {channel:?}"));
             }
@@ -312,6 +324,7 @@ impl World {
             }
             None => {
                 self.seen.refused += 1;
+                self.seen.withheld += usize::from(told["outlive"]["kind"] == "withheld");
                 // An error of ours needs a reason once the request was sent.
                 let reason = match self.cause {
                     Cause::Lost(target) => owed.sent.is_none_or(|sent| sent == target),
@@ -319,6 +332,15 @@ impl World {
                     Cause::Roster => owed.sent.is_none_or(|sent| !self.roster.contains(sent)),
                     Cause::Client | Cause::Other => owed.sent.is_none(),
                 };
+                let removed = owed.sent.filter(|_| self.cause == Cause::Roster);
+                if let Some(target) = removed {
+                    self.seen.removed_in_flight += 1;
+                    let words = it["error"]["message"].as_str().unwrap_or("");
+                    let named = words.contains(&format!("{:?}", self.names[target.0]));
+                    if !named || told["outlive"]["kind"] != "removed" {
+                        return broken(16, format!("{owed:?} is not told what happened: {it}"));
+                    }
+                }
                 match reason {
                     true => Ok(()),
                     false => broken(1, format!("{owed:?} is refused without a reason: {it}")),

@@ -47,6 +47,10 @@ pub enum Step {
     Publish,
     /// The catalogue changes: servers, views, offers.
     Catalogue(u8, u8),
+    /// Somebody accepts what the n-th server offers, or the record of that is damaged.
+    Accept(u8, u8),
+    /// The file is read again: the n-th server is changed, in one of several ways, or another comes.
+    Reload(u8, u8),
     /// Time passes, in milliseconds; deadlines are kept, or missed.
     Wait(u32, bool),
 }
@@ -78,9 +82,12 @@ pub fn draw(dice: &mut Dice, steps: usize) -> Vec<Step> {
             77..=80 => Step::Change(a, b, c % 4 > 0),
             81..=82 => Step::End(a),
             83 => Step::Refuse(a),
-            84..=87 => Step::Publish,
-            88..=89 => Step::Catalogue(a, b),
-            90 if restless => Step::Catalogue(a, b),
+            84..=86 => Step::Publish,
+            87 => Step::Accept(a, b),
+            88 => Step::Catalogue(a, b),
+            89 => Step::Reload(a, b),
+            90 if restless && c % 2 == 0 => Step::Catalogue(a, b),
+            90 if restless => Step::Reload(a, b),
             91..=92 if liars => Step::Lie(a, b, c),
             90..=96 => Step::Wait(dice.below(400) as u32, b % 2 == 0),
             97..=98 => Step::Wait(dice.below(7_000) as u32, b % 2 == 0),

@@ -88,7 +88,8 @@ impl World {
                         emptied && first && it.empty[at].is_some_and(|since| now < since + DOUBT);
                     self.seen.emptied += usize::from(emptied);
                 }
-                page(server, list, places, it.paged, &got.params["cursor"])
+                let items = names::items(server, it.version, list, places);
+                page(list, items, it.paged, &got.params["cursor"])
             }
             ("tools/call", _) if !got.params["task"].is_null() => {
                 json!({"task": {"taskId": format!("t{}", got.id.as_u64().unwrap_or(0) % 3)}})
@@ -353,10 +354,12 @@ impl World {
             return Ok(());
         }
         let channel = it.pending.last().map_or(Channel::MAIN, |got| got.channel);
+        let mut is_shown = true;
         let message = match what % 3 {
             0 => {
                 let uri = it.follows.iter().next().cloned();
                 let uri = uri.unwrap_or_else(|| ["x://1", "x://9"][what as usize / 3 % 2].into());
+                is_shown = self.roster.shows_resource(TargetId(server), &uri);
                 json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri, "by": server}})
             }
             1 => {
@@ -364,7 +367,7 @@ impl World {
             }
             _ => json!({"jsonrpc": "2.0", "method": "notifications/x", "params": {"by": server}}),
         };
-        self.expected = Some("what a server said");
+        self.expected = is_shown.then_some("what a server said");
         self.says(server, channel, &message)
     }
 
@@ -377,6 +380,7 @@ impl World {
             _ => draw_list(&mut dice, list),
         };
         it.paged = dice.below(4) == 0;
+        it.version += usize::from(dice.below(3) == 0);
         if it.leg == Leg::None {
             it.lacks = dice.roll() as u8;
         }
@@ -422,14 +426,14 @@ impl World {
     }
 }
 
-fn page(server: usize, list: List, places: &[usize], paged: bool, cursor: &Value) -> Value {
-    let items = names::items(server, list, places);
+fn page(list: List, items: Vec<Value>, paged: bool, cursor: &Value) -> Value {
     if !paged {
         return json!({list.member(): items});
     }
     let at: usize = cursor.as_str().and_then(|it| it.parse().ok()).unwrap_or(0);
-    let items: Vec<&Value> = items.iter().skip(at).take(1).collect();
-    match at + 1 < places.len() {
+    let more = at + 1 < items.len();
+    let items: Vec<Value> = items.into_iter().skip(at).take(1).collect();
+    match more {
         true => json!({list.member(): items, "nextCursor": (at + 1).to_string()}),
         false => json!({list.member(): items}),
     }

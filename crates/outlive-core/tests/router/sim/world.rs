@@ -12,8 +12,9 @@ use outlive_core::server::Channel;
 use outlive_core::{Frame, Time};
 use serde_json::{Value, json};
 
-use super::books::{Broken, Follows, Given, Owed, Seen, Server, broken};
+use super::books::{Broken, Follows, Given, Leg, Owed, Seen, Server, broken};
 use super::names;
+use super::pins::Pin;
 use super::schedule::Step;
 use crate::random::Dice;
 
@@ -68,6 +69,10 @@ pub struct World {
     /// Tasks, the servers that run them, and the tokens of their requests.
     pub tasks: Vec<(String, TargetId, Option<Value>)>,
     pub servers: Vec<Server>,
+    /// Their names. No two that are in the file at a time have the same.
+    pub names: Vec<&'static str>,
+    /// What is known of these was told by others that had their names.
+    pub doubtful: BTreeSet<TargetId>,
     /// The catalogue, and what it has not told.
     pub entries: Vec<Entry>,
     pub all: Vec<Entry>,
@@ -75,6 +80,8 @@ pub struct World {
     pub view: View,
     pub roster: Arc<Roster>,
     pub learned: Vec<(TargetId, Offer)>,
+    /// What was accepted, for each server.
+    pub pins: Vec<Pin>,
     /// Questions that the client is to be told nobody waits for any more.
     pub withdrawals: Vec<Value>,
     /// The catalogue tells at once.
@@ -99,7 +106,7 @@ impl World {
             server.lacks = dice.roll() as u8;
             server.paged = dice.below(4) == 0;
             let known = dice.below(2) == 0;
-            let offer = names::offer(at, &server.lists, server.lacks);
+            let offer = names::offer(at, server.version, &server.lists, server.lacks);
             all.push(Entry {
                 target: TargetId(at),
                 name: names::SERVERS[at].into(),
@@ -107,6 +114,7 @@ impl World {
                 filter: ToolFilter::default(),
                 eager: dice.below(3) == 0,
                 offer: known.then(|| Arc::new(offer)),
+                pinned: None,
             });
             // It may be another one by now.
             if dice.below(3) == 0 {
@@ -144,7 +152,11 @@ impl World {
             ..Naming::default()
         };
         let view = View::default();
-        let entries = all.clone();
+        let mut pins: Vec<Pin> = (0..count).map(|_| Pin::draw(dice)).collect();
+        let mut entries = all.clone();
+        for (entry, pin) in entries.iter_mut().zip(&mut pins) {
+            pin.apply(entry, false);
+        }
         let roster = Arc::new(Roster::new(&entries, &naming, &view));
         let declared = match dice.below(3) {
             0 => json!({}),
@@ -176,6 +188,8 @@ impl World {
             murky: BTreeSet::new(),
             worn: Vec::new(),
             tasks: Vec::new(),
+            names: names::SERVERS[..count].to_vec(),
+            doubtful: BTreeSet::new(),
             servers,
             entries,
             all,
@@ -183,6 +197,7 @@ impl World {
             view,
             roster,
             learned: Vec::new(),
+            pins,
             withdrawals: Vec::new(),
             prompt: dice.below(2) == 0,
             expected: None,
@@ -217,6 +232,8 @@ impl World {
             Step::Refuse(n) => self.refuse(some(n)),
             Step::Publish => self.publish(),
             Step::Catalogue(n, what) => self.catalogue(some(n), what),
+            Step::Accept(n, what) => self.accept(some(n), what),
+            Step::Reload(n, what) => self.reload(some(n), what),
             Step::Wait(ms, kept) => self.wait(Duration::from_millis(ms.into()), kept),
         }
     }
@@ -276,6 +293,7 @@ impl World {
     /// The catalogue tells what it has learnt.
     pub fn publish(&mut self) -> Result<(), Broken> {
         for (target, offer) in std::mem::take(&mut self.learned) {
+            self.doubtful.remove(&target);
             for entries in [&mut self.entries, &mut self.all] {
                 if let Some(entry) = entries.iter_mut().find(|entry| entry.target == target) {
                     entry.offer = Some(Arc::new(offer.clone()));
@@ -285,8 +303,14 @@ impl World {
         self.tell_roster()
     }
 
-    fn tell_roster(&mut self) -> Result<(), Broken> {
-        self.roster = Arc::new(Roster::new(&self.entries, &self.naming, &self.view));
+    pub fn tell_roster(&mut self) -> Result<(), Broken> {
+        let before = self.roster.clone();
+        for entry in &mut self.entries {
+            let is_doubtful = self.doubtful.contains(&entry.target);
+            self.pins[entry.target.0].apply(entry, is_doubtful);
+        }
+        let roster = Roster::new(&self.entries, &self.naming, &self.view);
+        self.roster = Arc::new(roster.doubting(|target| self.doubtful.contains(&target)));
         for at in 0..self.owed.len() {
             let may = self.meaning(self.owed[at].method, &self.owed[at].params);
             self.owed[at].may.extend(may);
@@ -294,6 +318,7 @@ impl World {
         for list in List::ALL {
             self.note_outdated(list);
         }
+        self.hand_over(&before);
         let visible = |target: TargetId| self.roster.contains(target);
         self.follows.retain(|(target, _), _| visible(*target));
         self.tasks.retain(|(_, target, _)| visible(*target));
@@ -301,7 +326,103 @@ impl World {
         for (at, server) in self.servers.iter_mut().enumerate() {
             server.failed &= self.roster.contains(TargetId(at));
         }
-        self.feed(Cause::Roster, Input::Roster(self.roster.clone()))
+        self.feed(Cause::Roster, Input::Roster(self.roster.clone()))?;
+        self.check_newcomers(&before)
+    }
+
+    /// What the client follows of a server that was changed, it follows of the one that has its name now.
+    fn hand_over(&mut self, before: &Roster) {
+        for (old, name, _) in before.servers() {
+            let mut now = self.roster.servers();
+            let Some((new, ..)) = now.find(|(new, other, _)| *other == name && *new != old) else {
+                continue;
+            };
+            let moved: Vec<_> = self.follows.extract_if(.., |it, _| it.0 == old).collect();
+            self.seen.handed_over += moved.len();
+            let moved = moved.into_iter().map(|((_, uri), how)| ((new, uri), how));
+            self.follows.extend(moved);
+            let murky: Vec<_> = self.murky.extract_if(.., |it| it.0 == old).collect();
+            self.murky
+                .extend(murky.into_iter().map(|(_, uri)| (new, uri)));
+        }
+    }
+
+    /// What a server offers that has come is asked, if the client has a list that may lack it.
+    fn check_newcomers(&self, before: &Roster) -> Result<(), Broken> {
+        let listed = self.given.iter().any(|given| *given != Given::Nothing);
+        if self.gone || !self.introduced || !listed {
+            return Ok(());
+        }
+        let unread = |target: TargetId, known: bool| !known || self.doubtful.contains(&target);
+        let mut added = self.roster.servers().filter(|it| !before.contains(it.0));
+        let forgotten = |(target, _, known): &(TargetId, &str, bool)| {
+            unread(*target, *known) && self.servers[target.0].leg == Leg::None
+        };
+        match added.find(forgotten) {
+            Some((target, ..)) => broken(17, format!("nobody asks {target:?} what it offers")),
+            None => Ok(()),
+        }
+    }
+
+    /// The file is read again, and says something else about a server, or names another.
+    fn reload(&mut self, server: usize, what: u8) -> Result<(), Broken> {
+        let mut dice = Dice::new(u64::from(what) << 8 | server as u64);
+        let at = self.entries.iter().position(|it| it.target.0 == server);
+        let fresh = self.servers.len();
+        let mut it = Server {
+            lists: self.servers[server].lists.clone(),
+            lacks: self.servers[server].lacks,
+            version: self.servers[server].version,
+            ..Server::default()
+        };
+        let known = names::offer(fresh, it.version, &it.lists, it.lacks);
+        if dice.below(2) == 0 {
+            it.lists[0] = draw_list(&mut dice, List::Tools);
+        }
+        let (name, offer) = match (at, what % 4) {
+            (Some(at), 0..=2) => {
+                self.seen.changed += 1;
+                let guess = self.entries[at].offer.is_some() && !what.is_multiple_of(4);
+                (self.names[server], guess.then(|| Arc::new(known)))
+            }
+            _ => {
+                let taken = |name: &&&str| self.all.iter().any(|it| *it.name == ***name);
+                let Some(name) = names::SERVERS.iter().find(|it| !taken(it)) else {
+                    return Ok(());
+                };
+                self.seen.added += 1;
+                (*name, None)
+            }
+        };
+        if offer.is_some() && what % 4 == 1 {
+            self.doubtful.insert(TargetId(fresh));
+        }
+        let entry = Entry {
+            target: TargetId(fresh),
+            name: name.into(),
+            prefix: None,
+            filter: ToolFilter::default(),
+            eager: dice.below(3) == 0,
+            offer,
+            pinned: None,
+        };
+        // Of a command that is another nothing was accepted; one that is the same may have been accepted, or not.
+        let pin = match name == self.names[server] {
+            true => self.pins[server].succeeded(what % 4 == 2),
+            false => Pin::draw(&mut dice),
+        };
+        self.pins.push(pin);
+        self.servers.push(it);
+        self.names.push(name);
+        for entries in [&mut self.entries, &mut self.all] {
+            match entries.iter().position(|it| *it.name == *name) {
+                Some(at) => entries[at] = entry.clone(),
+                None => entries.push(entry.clone()),
+            }
+        }
+        self.learned
+            .retain(|(target, _)| *target != TargetId(server));
+        self.tell_roster()
     }
 
     pub fn note_outdated(&mut self, list: List) {
@@ -330,11 +451,12 @@ impl World {
                 let mut present: BTreeSet<TargetId> = BTreeSet::from([target]);
                 present.extend(self.entries.iter().map(|entry| entry.target));
                 let is_present = |entry: &&Entry| present.contains(&entry.target);
+                // One that was changed meanwhile comes as it is now.
                 self.entries = self.all.iter().filter(is_present).cloned().collect();
             }
             (2, _) => {
                 self.view.servers = match self.view.servers.deny.is_empty() {
-                    true => Filter::new([], [names::SERVERS[server]]),
+                    true => Filter::new([], [self.names[server]]),
                     false => Filter::default(),
                 };
             }
@@ -348,7 +470,12 @@ impl World {
                 let mut dice = Dice::new(u64::from(what) << 8 | server as u64);
                 let mut lists = self.servers[server].lists.clone();
                 lists[what as usize % 4] = draw_list(&mut dice, List::ALL[what as usize % 4]);
-                let offer = names::offer(server, &lists, self.servers[server].lacks);
+                let offer = names::offer(
+                    server,
+                    self.servers[server].version,
+                    &lists,
+                    self.servers[server].lacks,
+                );
                 self.entries[at].offer = Some(Arc::new(offer));
             }
             (5, Some(at)) if what > 200 => self.entries[at].offer = None,

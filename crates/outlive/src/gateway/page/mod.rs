@@ -11,6 +11,7 @@
 
 mod server;
 mod sparkline;
+mod withheld;
 
 use std::fmt::Write;
 
@@ -38,7 +39,7 @@ pub(super) fn document(report: &Report, meter: &Meter) -> String {
         .filter(|server| !server.health.is_well())
         .collect();
     let headline = headline(report, &troubled);
-    let is_well = troubled.is_empty();
+    let is_well = troubled.is_empty() && report.problem.is_none();
     let colour = if is_well { "%231a7f37" } else { "%23cf222e" };
     let mut page = format!(
         "<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n\
@@ -94,13 +95,25 @@ fn write_glance(page: &mut String, report: &Report, headline: &str, troubled: &[
         "<header class='glance {class}'>\n<p class=brand>outlive {}</p>\n<h1>{headline}</h1>",
         env!("CARGO_PKG_VERSION"),
     );
+    let link = |server: &&ServerReport| {
+        let name = escaped(&server.name);
+        format!("<a href='#server-{name}'>{name}</a>")
+    };
+    if let Some(problem) = &report.problem {
+        let _ = writeln!(page, "<p class=problem id=problem>{}</p>", escaped(problem));
+    }
     if troubled.len() > 1 {
-        let link = |server: &&ServerReport| {
-            let name = escaped(&server.name);
-            format!("<a href='#server-{name}'>{name}</a>")
-        };
         let links: Vec<String> = troubled.iter().map(link).collect();
         let _ = writeln!(page, "<p class=troubled>{}</p>", links.join(", "));
+    }
+    let withheld = report.servers.iter().filter(|it| it.withheld.is_some());
+    let withheld: Vec<String> = withheld.map(|it| link(&it)).collect();
+    if !withheld.is_empty() {
+        let _ = writeln!(
+            page,
+            "<p class=pending id=pending>Definitions are withheld until somebody accepts them: {}</p>",
+            withheld.join(", ")
+        );
     }
     let _ = writeln!(
         page,

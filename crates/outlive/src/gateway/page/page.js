@@ -6,6 +6,11 @@ const PATIENCE = 10000; // Milliseconds until a question is given up.
 const root = document.documentElement;
 const live = document.getElementById("live");
 const said = document.getElementById("said");
+const LABELS = {
+  restart: { rest: "Restart", busy: "Restarting…" },
+  stop: { rest: "Stop", busy: "Stopping…" },
+  accept: { rest: "Accept", busy: "Accepting…" },
+};
 let timer; // Set while the next question is due.
 let asking = false;
 let seen = new Date();
@@ -113,7 +118,7 @@ function rest(button) {
   delete button.dataset.busy;
   button.classList.remove("armed");
   button.removeAttribute("aria-disabled");
-  button.textContent = button.dataset.action === "stop" ? "Stop" : "Restart";
+  button.textContent = LABELS[button.dataset.action].rest;
 }
 
 let forgetting;
@@ -125,14 +130,15 @@ function tell(sentence) {
 
 async function act(button) {
   if (button.dataset.busy === "asked" || !armed(button)) return;
-  const { action, server } = button.dataset;
+  const { action, server, digest } = button.dataset;
   button.dataset.busy = "asked";
   button.setAttribute("aria-disabled", "true"); // Not `disabled`: that would take the focus away.
-  button.textContent = action === "stop" ? "Stopping…" : "Restarting…";
+  button.textContent = LABELS[action].busy;
   try {
     const reply = await fetch(address(`servers/${encodeURIComponent(server)}/${action}`), {
       method: "POST",
-      headers: { "Outlive-Action": action },
+      // Of what is accepted the page says which it was: a server may change once more at any time.
+      headers: { "Outlive-Action": action, ...(digest && { "Outlive-Digest": digest }) },
       signal: AbortSignal.timeout(PATIENCE),
     });
     const answer = await reply.json();

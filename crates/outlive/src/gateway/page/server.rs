@@ -7,7 +7,7 @@ use outlive_core::history::Calls;
 
 use super::super::report::{Ends, Health, Instance, LossReport, ServerReport, brief};
 use super::sparkline::Sparkline;
-use super::{counted, escaped};
+use super::{counted, escaped, withheld};
 
 pub(super) fn write(page: &mut String, server: &ServerReport, may_act: bool) {
     let name = escaped(&server.name);
@@ -39,6 +39,9 @@ pub(super) fn write(page: &mut String, server: &ServerReport, may_act: bool) {
         page.push_str("</dl>\n");
     }
     write_losses(page, server, &name);
+    if let Some(withheld) = &server.withheld {
+        withheld::write(page, withheld, &name, may_act);
+    }
     page.push_str("<div class=folded>\n");
     write_tools(page, server, &name);
     write_instances(page, server, &name);
