@@ -61,6 +61,7 @@ pub mod sheet;
 pub mod site;
 mod stage;
 mod survey;
+mod system;
 mod tool;
 mod verdict;
 mod web;

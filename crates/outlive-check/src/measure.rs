@@ -6,6 +6,8 @@
 use std::fs;
 use std::time::Duration;
 
+use crate::system;
+
 /// The variable by which processes that were started by a start of the program are known.
 pub const MARK: &str = "OUTLIVE_CHECK_MARK";
 
@@ -80,7 +82,7 @@ fn stat(pid: u32) -> Option<Stat> {
     let (_, rest) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
     let ticks = |at: usize| fields.get(at)?.parse::<u64>().ok();
-    let per_second = rustix::param::clock_ticks_per_second().max(1);
+    let per_second = system::ticks_per_second().max(1);
     Some(Stat {
         state: fields.first()?.chars().next()?,
         group: fields.get(2)?.parse().ok()?,

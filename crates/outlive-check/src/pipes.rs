@@ -13,6 +13,7 @@ use crate::inbox::Inbox;
 use crate::journal::Leg;
 use crate::lines::Lines;
 use crate::process::{Process, Streams};
+use crate::system;
 
 /// The host's ends of the pipes.
 #[derive(Debug)]
@@ -55,8 +56,7 @@ impl Pipes {
                 None,
             ),
             false => {
-                // As small as it gets: a host that reads nothing need not be left for hours.
-                let _ = rustix::pipe::fcntl_setpipe_size(&streams.stderr, 4096);
+                system::shrink(&streams.stderr);
                 (None, Some(streams.stderr))
             }
         };

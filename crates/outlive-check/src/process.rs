@@ -7,12 +7,12 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::watch;
 
 use crate::journal::Leg;
 use crate::measure;
+use crate::system::{self, Group};
 
 /// Passes over the process table when a process and its family are killed.
 const PASSES: usize = 100;
@@ -40,6 +40,7 @@ pub fn also_unset(names: &'static [&'static str]) {
 #[derive(Debug)]
 pub struct Process {
     pid: u32,
+    group: Group,
     mark: String,
     exited: watch::Receiver<Option<ExitStatus>>,
 }
@@ -68,19 +69,19 @@ impl Process {
         for name in UNSET.get().copied().unwrap_or_default() {
             command.env_remove(name);
         }
+        Group::prepare(&mut command);
         let mut child = command
             .args(args)
             .envs(ALSO.get().map(|(name, value)| (name, value)))
             .envs(extra.iter().map(|(name, value)| (name, value)))
             .env(measure::MARK, &mark)
-            // FM-66: signals meant for the check are not meant for the program under test.
-            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()?;
         let gone = || io::Error::other("it was gone at once");
         let pid = child.id().ok_or_else(gone)?;
+        let group = Group::of(&child)?;
         let streams = Streams {
             stdin: child.stdin.take().ok_or_else(gone)?,
             stdout: child.stdout.take().ok_or_else(gone)?,
@@ -94,7 +95,13 @@ impl Process {
                 let _ = tell.send(Some(status));
             }
         });
-        Ok((Process { pid, mark, exited }, streams))
+        let process = Process {
+            pid,
+            group,
+            mark,
+            exited,
+        };
+        Ok((process, streams))
     }
 
     /// Its id.
@@ -121,12 +128,11 @@ impl Process {
         measure::family(&self.mark, self.pid)
     }
 
-    /// Sends a signal to the process alone, as a supervisor does.
-    pub fn signal(&self, signal: Signal) {
-        if self.status().is_none()
-            && let Some(pid) = raw(self.pid)
-        {
-            let _ = kill_process(pid, signal);
+    /// Asks the process alone to end, as a supervisor does; why that cannot be done, if it cannot.
+    pub fn terminate(&self) -> Result<(), &'static str> {
+        match self.status() {
+            None => self.group.terminate(),
+            Some(_) => Ok(()),
         }
     }
 }
@@ -134,10 +140,8 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         // Once it has been waited for, its number may be somebody else's; the mark never is.
-        if self.status().is_none()
-            && let Some(group) = raw(self.pid)
-        {
-            let _ = kill_process_group(group, Signal::KILL);
+        if self.status().is_none() {
+            self.group.kill();
         }
         // One that makes another while it is being killed is caught by the next pass.
         for _ in 0..PASSES {
@@ -145,24 +149,10 @@ impl Drop for Process {
             if family.is_empty() {
                 break;
             }
-            for pid in family.into_iter().filter_map(raw) {
-                let _ = kill_process(pid, Signal::KILL);
-            }
+            family.into_iter().for_each(system::kill);
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 }
 
-fn raw(pid: u32) -> Option<Pid> {
-    i32::try_from(pid).ok().and_then(Pid::from_raw)
-}
-
-/// How a process ended, in words: `exited with status 1`, `was killed by signal 9`.
-pub fn ending(status: ExitStatus) -> String {
-    use std::os::unix::process::ExitStatusExt;
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("exited with status {code}"),
-        (None, Some(signal)) => format!("was killed by signal {signal}"),
-        (None, None) => "ended".into(),
-    }
-}
+pub use system::ending;

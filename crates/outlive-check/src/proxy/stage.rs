@@ -1,7 +1,8 @@
 //! What scenarios for proxies are played with: a host on one side, a server on the other.
 
+use std::collections::BTreeSet;
 use std::net::TcpListener;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::json;
@@ -23,6 +24,9 @@ use crate::tool::ToolCall;
 use crate::verdict::Finding;
 
 use super::subject::{ProxyOptions, ProxyUnderTest};
+
+/// How often the system is asked for another port.
+const PORT_TRIES: usize = 100;
 
 /// A host that can speak to a proxy, and what the proxy will start, which may be nothing yet.
 pub struct Opened {
@@ -146,13 +150,22 @@ pub(super) async fn between(
     })
 }
 
-/// A port that was free a moment ago.
+/// A port that was free a moment ago, and that no other scenario of this run has been given: scenarios run side by side,
+/// and the system may offer a port again before the proxy it was meant for listens there.
 fn free_port() -> Result<u16, Finding> {
-    let found = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    match found {
-        Ok(address) => Ok(address.port()),
-        Err(error) => Finding::not_applicable(format!("no port can be had: {error}")),
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+    for _ in 0..PORT_TRIES {
+        let found = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        match found {
+            Ok(address) if given.insert(address.port()) => return Ok(address.port()),
+            Ok(_) => {}
+            Err(error) => {
+                return Finding::not_applicable(format!("no port can be had: {error}"));
+            }
+        }
     }
+    Finding::not_applicable("no port can be had that was not used before")
 }
 
 /// Starts a proxy and waits until it listens.

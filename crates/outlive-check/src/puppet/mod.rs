@@ -22,7 +22,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
@@ -30,6 +29,7 @@ use tokio::task::JoinHandle;
 
 use crate::inbox::{Inbox, Letters};
 use crate::journal::{Journal, Leg};
+use crate::system;
 use crate::verdict::Finding;
 
 use frames::{Order, Report};
@@ -284,10 +284,9 @@ impl Puppet {
     }
 
     fn kill(&self) {
-        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
         // Its socket is open, so the number is still its own.
-        if let Some(pid) = pid.filter(|_| !self.life.borrow().ended) {
-            let _ = kill_process(pid, Signal::KILL);
+        if !self.life.borrow().ended {
+            system::kill(self.pid);
         }
     }
 

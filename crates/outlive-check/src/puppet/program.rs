@@ -5,10 +5,10 @@ use std::process::exit;
 
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::frames::{Order, Report};
+use crate::system::Deafness;
 
 /// The check cannot be reached.
 const LOST: i32 = 70;
@@ -48,8 +48,7 @@ async fn obey(address: &str) -> io::Result<u8> {
     let (mut stdin, mut stdout) = (tokio::io::stdin(), tokio::io::stdout());
     let mut buffer = vec![0; 64 << 10];
     let mut reading = true;
-    // A signal that is caught does not kill.
-    let mut caught = Vec::new();
+    let mut deafness = Deafness::default();
     loop {
         tokio::select! {
             order = orders.recv() => match order {
@@ -57,7 +56,7 @@ async fn obey(address: &str) -> io::Result<u8> {
                 Some(Order::Out(bytes)) => say(&mut stdout, &bytes).await,
                 Some(Order::Err(bytes)) => say(&mut tokio::io::stderr(), &bytes).await,
                 Some(Order::Exit(status)) => return Ok(status),
-                Some(Order::IgnoreTerm) => caught.push(signal(SignalKind::terminate())?),
+                Some(Order::IgnoreTerm) => deafness.begin()?,
                 Some(Order::StopReading) => reading = false,
             },
             read = stdin.read(&mut buffer), if reading => match read {

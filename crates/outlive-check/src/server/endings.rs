@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use rustix::process::Signal;
 use serde_json::json;
 
 use crate::host::{Host, Id};
@@ -190,7 +189,7 @@ async fn vanishes(stage: &mut Stage) -> Held {
 async fn term_idle(stage: &mut Stage) -> Held {
     let mut host = stage.ready().await?;
     host.serves("at first").await?;
-    terminate(&mut host);
+    terminate(&mut host)?;
     gone(&mut host, "its end after SIGTERM").await
 }
 
@@ -202,11 +201,12 @@ async fn term_busy(stage: &mut Stage) -> Held {
     }
     host.linger(stage.random.moment(Duration::from_millis(100)))
         .await;
-    terminate(&mut host);
+    terminate(&mut host)?;
     gone(&mut host, "its end after SIGTERM, with calls running").await
 }
 
-fn terminate(host: &mut Host) {
+fn terminate(host: &mut Host) -> Held {
     host.note("SIGTERM");
-    host.process().signal(Signal::TERM);
+    let asked = host.process().terminate();
+    asked.map_err(|why| Finding::NotApplicable(why.into()))
 }

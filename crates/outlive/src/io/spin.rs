@@ -35,6 +35,8 @@ pub enum Thread {
     Worker,
     /// All tasks there are: also between two looks.
     Only,
+    /// A few tasks of one host, which look in turns.
+    Shared,
 }
 
 /// How a source is asked for news.
@@ -140,11 +142,11 @@ impl Spin {
         let free = match thread {
             None => false,
             Some(Thread::Own) => true,
-            Some(Thread::Worker | Thread::Only) => self.told == 0,
+            Some(Thread::Worker | Thread::Only | Thread::Shared) => self.told == 0,
         };
         match self.goes_on(Instant::now(), free) {
             false => Next::Sleep,
-            true if thread == Some(Thread::Only) => Next::Yield,
+            true if matches!(thread, Some(Thread::Only | Thread::Shared)) => Next::Yield,
             true => Next::Look,
         }
     }

@@ -1,11 +1,10 @@
 //! A link to a child process: three pipes and a process id.
 //!
 //! Nothing here waits for a process. It is started on a [thread of its own](crate::process::starter), and ended, with
-//! all that it has started, on [another](crate::process::cleanup). The link has ended when that is done: so nobody is
+//! all that it has started, on another. The link has ended when that is done: so nobody is
 //! left who could read what was written, and what is left in the pipe was not read by anybody.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -16,14 +15,11 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
 use crate::driver::upstream::{Link, Read};
-use crate::io::host::unblocked;
 use crate::io::lines::Lines;
 use crate::io::outbox::Outbox;
 use crate::io::spin::Look;
-use crate::io::stream::{Kind, Sink, Source};
-use crate::process::cleanup::Sweep;
-use crate::process::os;
-use crate::process::starter::{Server, Started};
+use crate::io::stream::{Sink, Source};
+use crate::process::server::{Pipes, Server, Started, Sweep};
 
 /// Room for each read of standard error.
 const STDERR_READ: usize = 8 << 10;
@@ -110,12 +106,9 @@ impl ChildLink {
     /// The process was started, or not.
     fn take(&mut self, started: Started) -> Result<(), StartFailure> {
         self.process = Process::None;
-        let (server, mut child) = started?;
-        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
-            return Err(StartFailure::Other("its pipes could not be made".into()));
-        };
-        self.take_pipes(stdin.into(), stdout.into(), stderr.into())
+        let (mut server, pipes) = started?;
+        self.take_pipes(pipes)
+            .and_then(|()| server.watch(&self.done))
             .map_err(|error| StartFailure::Other(error.to_string()))?;
         self.process = Process::Started(server);
         for order in std::mem::take(&mut self.early) {
@@ -124,10 +117,10 @@ impl ChildLink {
         Ok(())
     }
 
-    fn take_pipes(&mut self, stdin: OwnedFd, stdout: OwnedFd, stderr: OwnedFd) -> io::Result<()> {
-        self.stdin = Some(Sink::new(unblocked(stdin)?, Kind::Pipe)?);
-        self.stdout = Some(Source::new(unblocked(stdout)?, Kind::Pipe)?);
-        self.stderr = Some(Source::new(unblocked(stderr)?, Kind::Pipe)?);
+    fn take_pipes(&mut self, pipes: Pipes) -> io::Result<()> {
+        let (stdin, stdout, stderr) = pipes.open()?;
+        self.stdin = Some(stdin);
+        (self.stdout, self.stderr) = (Some(stdout), Some(stderr));
         Ok(())
     }
 
@@ -213,7 +206,7 @@ impl Link for ChildLink {
             // As a rule because nobody can read this pipe any more.
             self.unread = stdin.unread();
         }
-        if result.is_err() || self.closing && self.outbox.is_empty() {
+        if result.is_err() || self.closing && self.outbox.is_empty() && stdin.is_idle() {
             self.stdin = None;
             self.outbox.clear();
         }
@@ -282,8 +275,8 @@ impl Link for ChildLink {
     }
 
     fn order(&mut self, order: LinkOrder) -> Option<LinkInput> {
-        let pid = match &self.process {
-            Process::Started(server) => server.pid(),
+        let server = match &self.process {
+            Process::Started(server) => server,
             Process::Starting(_) if order != LinkOrder::Inspect => {
                 self.killed |= order == LinkOrder::Kill;
                 self.early.push(order);
@@ -297,10 +290,10 @@ impl Link for ChildLink {
             LinkOrder::CloseInput => self.closing = true,
             LinkOrder::StopWriting => self.stop_writing(),
             LinkOrder::Release => self.released = self.orphaned,
-            LinkOrder::Terminate => os::terminate(pid),
+            LinkOrder::Terminate => server.terminate(),
             LinkOrder::Kill => self.kill(),
             LinkOrder::Inspect => {
-                let stopped = os::is_stopped(pid);
+                let stopped = server.is_stopped();
                 return Some(LinkInput::Inspected { stopped });
             }
         }
@@ -313,22 +306,20 @@ impl Link for ChildLink {
         let Process::Started(server) = &self.process else {
             return None;
         };
-        if self.exit_told || !os::has_ended(server.pid()) {
+        if self.exit_told || !server.has_ended() {
             return None;
         }
         self.exit_told = true;
-        Some(os::exit_of(server.pid()))
+        Some(server.exit())
     }
 
     fn has_ended(&mut self) -> bool {
-        let pid = match &self.process {
+        match &self.process {
             Process::Starting(_) => return false,
             Process::Started(_) if self.orphaned => return self.released,
-            Process::Started(server) => server.pid(),
+            Process::Started(server) if !server.has_ended() => return false,
+            Process::Started(_) => {}
             Process::None => return true,
-        };
-        if !os::has_ended(pid) {
-            return false;
         }
         // What it left behind goes first (FM-09): somebody may still read what was meant for it.
         self.sweep();
@@ -343,7 +334,7 @@ impl Link for ChildLink {
         if self.orphaned || !self.stdin.as_ref()?.has_reader() {
             return None;
         }
-        let exit = os::exit_of(server.pid());
+        let exit = server.exit();
         self.orphaned = true;
         self.stop_writing();
         Some((exit, self.sent()))

@@ -5,14 +5,13 @@ use std::task::{Context, Poll};
 
 use outlive_core::Generation;
 use outlive_core::cause::{Exit, StartFailure};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::driver::upstream::Upstream;
 use crate::process::child::ChildLink;
-use crate::process::cleanup;
 use crate::process::command::Command;
 use crate::process::orphan_reaper::OrphanReaper;
+use crate::process::server::{self, Exits};
 use crate::process::starter;
 use crate::secrets::Secrets;
 
@@ -24,8 +23,7 @@ pub(crate) struct Children {
     message_limit: usize,
     /// Who ends them if we are killed.
     orphan_reaper: Option<OrphanReaper>,
-    /// `SIGCHLD`.
-    ended: Signal,
+    ended: Exits,
     /// Something of a link has come to its end that is no process of ours; handed out to links.
     done: UnboundedSender<()>,
     dones: UnboundedReceiver<()>,
@@ -44,7 +42,7 @@ impl Children {
             secrets,
             message_limit,
             orphan_reaper: None,
-            ended: signal(SignalKind::child())?,
+            ended: Exits::new()?,
             done,
             dones,
         })
@@ -52,7 +50,7 @@ impl Children {
 
     /// As the only children of this process but for an orphan reaper.
     pub(crate) fn alone(self) -> Children {
-        cleanup::own_orphans();
+        server::own_orphans();
         self
     }
 
@@ -81,7 +79,7 @@ impl Upstream for Children {
 
     fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         // Each is asked, so that each wakes us.
-        let ended = self.ended.poll_recv(cx).is_ready();
+        let ended = self.ended.poll(cx).is_ready();
         match ended | self.dones.poll_recv(cx).is_ready() {
             true => Poll::Ready(()),
             false => Poll::Pending,
@@ -93,7 +91,7 @@ impl Upstream for Children {
     }
 
     fn tidy(&mut self, _links: &[ChildLink]) {
-        cleanup::tidy();
+        server::tidy();
     }
 
     fn mask(&self, text: &str) -> String {

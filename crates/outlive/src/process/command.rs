@@ -4,6 +4,9 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use outlive_core::cause::StartFailure;
+
+use crate::process::programs;
 use crate::secrets::Secrets;
 
 /// Longer labels are cut: they stand in sentences.
@@ -58,9 +61,9 @@ impl Command {
     /// for a sentence.
     pub fn label(&self, secrets: &Secrets) -> String {
         let words = [&self.program].into_iter().chain(&self.args);
-        let quoted: Vec<String> = words
-            .map(|word| quote(&secrets.mask(&word.to_string_lossy())))
-            .collect();
+        let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+        let masked = secrets.mask_words(words.iter().map(|word| &**word));
+        let quoted: Vec<String> = masked.iter().map(|word| quote(word)).collect();
         let mut label = quoted.join(" ");
         if let Some((end, _)) = label.char_indices().nth(LABEL) {
             label.truncate(end);
@@ -72,19 +75,35 @@ impl Command {
     /// The file that will be executed, if there is one.
     pub(crate) fn file(&self) -> Option<PathBuf> {
         let base = self.cwd.clone().unwrap_or_default();
-        if self.program.as_encoded_bytes().contains(&b'/') {
-            return Some(base.join(&self.program)).filter(|path| path.is_file());
+        if programs::is_path(&self.program) {
+            return programs::executable(base.join(&self.program));
         }
         let path = self.variable("PATH").unwrap_or_default();
         env::split_paths(&path)
-            .map(|dir| base.join(dir).join(Path::new(&self.program)))
-            .find(|path| path.is_file())
+            .find_map(|dir| programs::executable(base.join(dir).join(Path::new(&self.program))))
     }
 
     fn variable(&self, name: &str) -> Option<OsString> {
-        let ours = self.env.iter().rev().find(|(n, _)| n == OsStr::new(name));
+        let is_it = |given: &OsStr| programs::is_same_variable(given, OsStr::new(name));
+        let ours = self.env.iter().rev().find(|(given, _)| is_it(given));
         ours.map(|(_, value)| value.clone())
             .or_else(|| env::var_os(name))
+    }
+
+    /// What is not there, and why it may be looked for in vain.
+    pub(crate) fn missing(&self) -> StartFailure {
+        let program = self.program.to_string_lossy();
+        let words = if program.contains("://") {
+            "an address begins with http:// or https://"
+        } else if program.contains(char::is_whitespace) && !programs::may_have_blanks(&self.program)
+        {
+            "there is no such program; its name has blanks in it: give the program and each argument as a word of its own"
+        } else if programs::is_path(&self.program) {
+            return StartFailure::NoFile;
+        } else {
+            return StartFailure::NotFound;
+        };
+        StartFailure::Other(words.into())
     }
 }
 

@@ -10,20 +10,30 @@
 //! | `command` | the command that starts a server |
 //! | `children`, `child` | child processes as the upstream of a driver, and one link to such a process |
 //! | `starter` | the threads that start servers |
-//! | `os` | what the operating system does with processes: spawn, terminate, wait |
-//! | `tree`, `mark` | the processes below a server, and how they are recognised |
-//! | `cleanup` | the thread that ends what servers leave behind |
-//! | `orphan_reaper` | the process that ends them if outlive itself is killed |
-//! | `signals` | signals to outlive |
+//!
+//! What the system does is in `unix` and in `windows`, which have the same items; nobody else knows which it is:
+//!
+//! | item | what it is |
+//! |---|---|
+//! | `server::launch`, `server::Server` | starts a server as the root of a tree; watches it, asks it to end, ends its tree |
+//! | `server::Pipes` | its three streams |
+//! | `server::Exits` | tells that one of them may have ended |
+//! | `server::own_orphans`, `server::tidy` | what servers leave behind in a process that is all ours |
+//! | `orphan_reaper::OrphanReaper` | who ends them if this process is killed |
+//! | `signals::Signals` | what a user tells this process |
+//! | `programs` | how a program is found, and why it is not |
 
 pub(crate) mod child;
 pub(crate) mod children;
-pub(crate) mod cleanup;
 pub(crate) mod command;
-mod mark;
-pub(crate) mod orphan_reaper;
-pub(crate) mod os;
-pub(crate) mod signals;
-
 pub(crate) mod starter;
-pub(crate) mod tree;
+
+#[cfg(unix)]
+mod unix;
+#[cfg(unix)]
+pub(crate) use unix::*;
+
+#[cfg(windows)]
+mod windows;
+#[cfg(windows)]
+pub(crate) use windows::*;

@@ -8,68 +8,15 @@
 //! the same moment. But one whose file system does not answer is not waited for ([`HOLD`]): another thread goes on.
 
 use std::collections::VecDeque;
-use std::process::Child;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use outlive_core::cause::{Exit, StartFailure};
-use rustix::process::Pid;
-use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
-use crate::process::cleanup::{self, Sweep};
 use crate::process::command::Command;
 use crate::process::orphan_reaper::OrphanReaper;
-use crate::process::os;
-use crate::process::tree::Tree;
-
-/// What comes of a start.
-pub(crate) type Started = Result<(Server, Child), StartFailure>;
-
-/// A server that was started. It and what it has started are ended when this is dropped.
-#[derive(Debug)]
-pub(crate) struct Server {
-    /// It leads its group, and is not collected before [`Server::collect`].
-    pid: Pid,
-    tree: Tree,
-    orphan_reaper: Option<OrphanReaper>,
-    collected: bool,
-}
-
-impl Server {
-    pub(crate) fn pid(&self) -> Pid {
-        self.pid
-    }
-
-    /// Ends it with all that belongs to it. `done` is told when that is done.
-    pub(crate) fn end(&self, done: UnboundedSender<()>) -> Sweep {
-        cleanup::end(self.pid, &self.tree, done)
-    }
-
-    /// Ends it with all that belongs to it, and waits until that is done, for a bounded time.
-    pub(crate) fn end_now(&self) {
-        cleanup::end_now(self.pid, &self.tree);
-    }
-
-    /// Collects it, once it has ended with all that belongs to it, and tells how.
-    pub(crate) fn collect(mut self) -> Exit {
-        self.collected = true;
-        // In this order: once it is collected, its number may become somebody else's.
-        if let Some(orphan_reaper) = &self.orphan_reaper {
-            orphan_reaper.release(self.pid);
-        }
-        cleanup::collect(self.pid)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if !self.collected {
-            cleanup::abandon(self.pid, &self.tree, self.orphan_reaper.take());
-        }
-    }
-}
+use crate::process::server::{self, Started};
 
 /// How long a start holds up the next one.
 const HOLD: Duration = Duration::from_millis(200);
@@ -195,24 +142,7 @@ impl Order {
         if self.reply.is_closed() {
             return None;
         }
-        let tree = Tree::new();
-        cleanup::begin_start();
-        let spawned = os::spawn(&self.command, &tree);
-        let pid = spawned.as_ref().ok().map(Pid::from_child);
-        cleanup::end_start(pid.map(|pid| (pid, &tree)));
-        let started = spawned.map(|child| {
-            let pid = Pid::from_child(&child);
-            if let Some(orphan_reaper) = &self.orphan_reaper {
-                orphan_reaper.guard(pid);
-            }
-            let server = Server {
-                pid,
-                tree,
-                orphan_reaper: self.orphan_reaper,
-                collected: false,
-            };
-            (server, child)
-        });
+        let started = server::launch(&self.command, self.orphan_reaper);
         Some((self.reply, started))
     }
 }
@@ -220,20 +150,23 @@ impl Order {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+    use crate::process::server::{Pipes, Server};
     use crate::process::tree::Seen;
+    use outlive_core::cause::Exit;
+    use rustix::process::Pid;
     use std::io::{BufRead, BufReader};
     use std::time::{Duration, Instant};
 
     /// Long enough that only a hang exceeds it.
     const PATIENCE: Duration = Duration::from_secs(30);
 
-    fn sh(script: &str) -> (Server, Child) {
+    fn sh(script: &str) -> (Server, Pipes) {
         let starting = start(&Command::new("sh", ["-c", script]), None);
         starting.blocking_recv().unwrap().unwrap()
     }
 
-    fn numbers(child: &mut Child, count: usize) -> Vec<Pid> {
-        let lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
+    fn numbers(pipes: &mut Pipes, count: usize) -> Vec<Pid> {
+        let lines = BufReader::new(&mut pipes.stdout).lines();
         let number = |line: String| Pid::from_raw(line.trim().parse().ok()?);
         let numbers = lines.map_while(Result::ok).filter_map(number);
         numbers.take(count).collect()
@@ -257,8 +190,8 @@ mod tests {
 
     #[test]
     fn all_of_it_has_ended_when_that_is_told() {
-        let (server, mut child) = sh(FAMILY);
-        let family = numbers(&mut child, 4);
+        let (server, mut pipes) = sh(FAMILY);
+        let family = numbers(&mut pipes, 4);
         assert_eq!(family.len(), 4);
         let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
         let sweep = server.end(tell);
@@ -270,8 +203,8 @@ mod tests {
 
     #[test]
     fn what_is_dropped_is_ended_and_collected() {
-        let (server, mut child) = sh(FAMILY);
-        let (pid, family) = (server.pid(), numbers(&mut child, 4));
+        let (server, mut pipes) = sh(FAMILY);
+        let (pid, family) = (server.pid(), numbers(&mut pipes, 4));
         drop(server);
         eventually("it is collected", || Seen::look(pid).is_none());
         assert!(!family.iter().any(|pid| is_alive(*pid)));
@@ -325,8 +258,8 @@ mod tests {
         let command = Command::new(&sluggish.path, ["1000"]);
         let mut hang: Vec<_> = (0..3).map(|_| start(&command, None)).collect();
         for _ in 0..3 {
-            let (_server, mut child) = sh("echo 7");
-            assert_eq!(numbers(&mut child, 1), [Pid::from_raw(7).unwrap()]);
+            let (_server, mut pipes) = sh("echo 7");
+            assert_eq!(numbers(&mut pipes, 1), [Pid::from_raw(7).unwrap()]);
         }
         for starting in &mut hang {
             assert!(starting.try_recv().is_err(), "it has not hung");

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 
 use tokio::signal::unix::{self, SignalKind};
 
-use crate::process::os;
+use super::os;
 
 /// What a signal means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 //!
 //! A variable can be cleared. So each server also has a [mark] that cannot; the children of children are found, too, as
 //! long as the parents live; and a process of our own (`outlive run`, `outlive serve`) adopts the orphans: see
-//! [`cleanup`](crate::process::cleanup).
+//! [`cleanup`](super::cleanup).
 //!
 //! The value is a list: a server that starts servers with outlive itself adds one entry to what it was given, so that
 //! those above it still know what is theirs. An entry names this process and the server: the orphan reaper looks for
@@ -22,10 +22,10 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Read;
 use std::sync::{Arc, OnceLock};
 
-use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::process::{Pid, Signal};
 
-use crate::process::mark::{self, Mark};
+use super::mark::{self, Mark};
+use super::native;
 
 /// The variable that names the trees a process belongs to, the outermost first.
 pub(crate) const VARIABLE: &str = "OUTLIVE_TREE";
@@ -124,6 +124,9 @@ pub(crate) struct Seen {
 impl Seen {
     /// Looks at a process.
     pub(crate) fn look(pid: Pid) -> Option<Seen> {
+        if !native::is_linux() {
+            return None;
+        }
         let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
         // The name before it is in parentheses and may contain anything, also `)`.
         let name_ends = stat.iter().rposition(|byte| *byte == b')')?;
@@ -145,19 +148,24 @@ impl Seen {
     /// Kills it, if it is still there. Whether it was.
     pub(crate) fn kill(&self) -> bool {
         let same = || Seen::look(self.pid).is_some_and(|now| now.born == self.born && !now.ended);
-        match rustix::process::pidfd_open(self.pid, PidfdFlags::empty()) {
+        #[cfg(target_os = "linux")]
+        match rustix::process::pidfd_open(self.pid, rustix::process::PidfdFlags::empty()) {
             Ok(process) => {
-                same() && rustix::process::pidfd_send_signal(process, Signal::KILL).is_ok()
+                return same() && rustix::process::pidfd_send_signal(process, Signal::KILL).is_ok();
             }
-            Err(Errno::SRCH) => false,
+            Err(rustix::io::Errno::SRCH) => return false,
             // The kernel is old, or a filter keeps it from us.
-            Err(_) => same() && rustix::process::kill_process(self.pid, Signal::KILL).is_ok(),
+            Err(_) => {}
         }
+        same() && rustix::process::kill_process(self.pid, Signal::KILL).is_ok()
     }
 }
 
 /// The children of a process, also those that have ended; none where the system does not tell.
 pub(crate) fn children(parent: Pid) -> Vec<Seen> {
+    if !native::is_linux() {
+        return Vec::new();
+    }
     let raw = parent.as_raw_nonzero().get();
     let tasks = fs::read_dir(format!("/proc/{raw}/task"));
     let lists = tasks.into_iter().flatten().flatten().filter_map(|task| {
@@ -194,6 +202,9 @@ fn add_new(more: Vec<Seen>, found: &mut Vec<Seen>) {
 
 /// The living processes that belong to one of these trees, each with the number of its tree.
 pub(crate) fn members(trees: &[Tree]) -> Vec<(usize, Seen)> {
+    if !native::is_linux() {
+        return Vec::new();
+    }
     let mut environ = Vec::new();
     let mut found = Vec::new();
     for pid in processes() {

@@ -1,6 +1,6 @@
 //! What is left of servers when we are gone, found by their environment or their mark, and ended.
 //!
-//! The same as [`tree`](crate::process::tree) and [`cleanup`](crate::process::cleanup) do, for a process that may make
+//! The same as [`tree`](super::super::tree) and [`cleanup`](super::super::cleanup) do, for a process that may make
 //! system calls and touch memory it has been given, and do nothing else. Nothing here may allocate, lock or panic.
 
 use std::ffi::CStr;
@@ -13,8 +13,9 @@ use rustix::fs::{Mode, OFlags, RawDir};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use crate::process::mark;
-use crate::process::tree::NAME;
+use super::super::mark;
+use super::super::native;
+use super::super::tree::NAME;
 
 /// So many are ended in one pass.
 const ROOM: usize = 1 << 14;
@@ -33,6 +34,8 @@ pub(super) struct Remains {
     name: [u8; NAME],
     marks: Range<u64>,
     members: Vec<Member>,
+    /// Without it nobody is found.
+    is_linux: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,11 +52,15 @@ impl Remains {
             name: *name,
             marks,
             members: Vec::with_capacity(ROOM),
+            is_linux: native::is_linux(),
         }
     }
 
-    /// Ends all of them. Where there is no `/proc` nobody is found.
+    /// Ends all of them. Without `/proc` nobody is found.
     pub(super) fn end(&mut self) {
+        if !self.is_linux {
+            return;
+        }
         for _ in 0..PASSES {
             self.find();
             if self.members.is_empty() {
@@ -226,7 +233,7 @@ fn number(digits: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0, more)
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::process::{Child, Command, Stdio};

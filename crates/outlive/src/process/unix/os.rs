@@ -6,7 +6,7 @@
 //! and with it the group's, and what is left of the group can be killed without hitting a stranger.
 //!
 //! On Linux the server is killed when we are (`PR_SET_PDEATHSIG`). What it has started, also outside of its
-//! group, is found and ended as [`tree`] and [`cleanup`](crate::process::cleanup) say.
+//! group, is found and ended as [`tree`] and [`cleanup`](super::cleanup) say.
 
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -16,8 +16,10 @@ use outlive_core::cause::{Exit, StartFailure};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions};
 
+use super::native;
+use super::programs;
+use super::tree::{self, Tree};
 use crate::process::command::Command;
-use crate::process::tree::{self, Tree};
 use crate::secrets::Secrets;
 
 /// A stopped server is looked for behind so many wrappers.
@@ -41,76 +43,31 @@ pub(crate) fn spawn(command: &Command, tree: &Tree) -> Result<Child, StartFailur
         child.current_dir(cwd);
     }
     let tree = tree.clone();
+    let is_linux = native::is_linux();
     // SAFETY: between fork and exec only system calls are made: no allocation, no lock.
     #[expect(unsafe_code)]
     unsafe {
-        child.pre_exec(move || detach(parent, &tree))
+        child.pre_exec(move || detach(parent, &tree, is_linux))
     };
     child
         .spawn()
-        .map_err(|error| start_failure(command, &error))
+        .map_err(|error| programs::start_failure(command, &error))
 }
 
 /// Runs in the child, before the program does.
-fn detach(parent: Pid, tree: &Tree) -> io::Result<()> {
+fn detach(parent: Pid, tree: &Tree, is_linux: bool) -> io::Result<()> {
     rustix::process::setsid()?;
     tree.mark();
     #[cfg(target_os = "linux")]
-    {
+    if is_linux {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
         // We may have died before the line above; then nobody would tell the child.
         if rustix::process::getppid() != Some(parent) {
             return Err(Errno::SRCH.into());
         }
     }
-    let _ = parent;
+    let _ = (parent, is_linux);
     Ok(())
-}
-
-/// What the refusal means. `ENOENT` alone does not say which file was missing.
-fn start_failure(command: &Command, error: &io::Error) -> StartFailure {
-    if let Some(cwd) = &command.cwd
-        && !cwd.is_dir()
-    {
-        return StartFailure::Other(format!("there is no directory {}", cwd.display()));
-    }
-    match Errno::from_io_error(error) {
-        Some(Errno::NOENT) if command.file().is_some() => StartFailure::Other(
-            "the file exists, but the interpreter its #! line names does not".into(),
-        ),
-        Some(Errno::NOENT) => missing(&command.program.to_string_lossy()),
-        Some(Errno::ACCESS) => StartFailure::NotExecutable,
-        Some(Errno::NOEXEC) => StartFailure::Other(
-            "the file is not a program this system can run (is its #! line missing?)".into(),
-        ),
-        _ => StartFailure::Other(error.to_string()),
-    }
-}
-
-/// Why a command could not be started, as far as that can be told without starting it.
-#[cfg(any(feature = "gateway", test))]
-pub(crate) fn obstacle(command: &Command) -> Option<StartFailure> {
-    use std::os::unix::fs::PermissionsExt;
-
-    let Some(file) = command.file() else {
-        return Some(missing(&command.program.to_string_lossy()));
-    };
-    let mode = std::fs::metadata(file).ok()?.permissions().mode();
-    (mode & 0o111 == 0).then_some(StartFailure::NotExecutable)
-}
-
-/// What is not there, and why it may be looked for in vain.
-fn missing(program: &str) -> StartFailure {
-    let words = if program.contains("://") {
-        "an address begins with http:// or https://"
-    } else if program.contains(char::is_whitespace) {
-        "there is no such program; its name has blanks in it: give the program and each argument as a word of its own"
-    } else if program.contains('/') {
-        return StartFailure::NoFile;
-    } else {
-        return StartFailure::NotFound;
-    };
-    StartFailure::Other(words.into())
 }
 
 /// Whether the process has ended. It is not collected.
@@ -194,6 +151,9 @@ pub(crate) fn is_stopped(pid: Pid) -> bool {
 
 /// The kernel's letter for the state of a process.
 fn state_of(pid: Pid) -> Option<char> {
+    if !native::is_linux() {
+        return None;
+    }
     let stat = std::fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
     // The name before it is in parentheses and may contain anything, also `)`.
     let name_ends = stat.iter().rposition(|byte| *byte == b')')?;
@@ -203,6 +163,7 @@ fn state_of(pid: Pid) -> Option<char> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::programs::obstacle;
     use std::fs;
     use std::io::{BufRead, BufReader};
     use std::os::unix::fs::PermissionsExt;

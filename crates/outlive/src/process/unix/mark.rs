@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use super::native;
+
 /// The marks of one process are this many in a row.
 const MARKS: u64 = 1 << 20;
 
@@ -60,6 +62,9 @@ pub(crate) type Rlimits = [u64; 2];
 pub(crate) fn ours() -> Range<u64> {
     static OURS: OnceLock<Option<Range<u64>>> = OnceLock::new();
     let choose = || {
+        if !native::is_linux() {
+            return None;
+        }
         let first = match getrlimit(Resource::Locks).maximum {
             None => OUTER,
             Some(OUTER..) => INNER,

@@ -3,7 +3,7 @@
 //! When this process is ended with `SIGKILL`, nobody is left to end what a server started: the
 //! kernel ends the server itself (`PR_SET_PDEATHSIG`, Linux only), but not the program behind an
 //! `sh -c` or `npx`. The orphan reaper is told which groups there are. It learns of our end by the end of
-//! its line to us, ends the groups and whatever else shows that it is of a server of ours (see [`tree`]), and
+//! its [`line`] to us (macOS also tells it directly), ends the groups and whatever else shows that it is of a server of ours (see [`tree`]), and
 //! leaves.
 //!
 //! It is a fork that never becomes another program: it has nothing to load, so that it takes a
@@ -19,12 +19,20 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions};
 
-use crate::process::cleanup;
-use crate::process::mark;
-use crate::process::tree;
+use super::cleanup;
+use super::mark;
+#[cfg(target_os = "linux")]
+use super::native;
+use super::tree;
 
+mod line;
+#[cfg(target_os = "linux")]
+mod remains;
+#[cfg(not(target_os = "linux"))]
+#[path = "no_remains.rs"]
 mod remains;
 
+use line::Line;
 use remains::Remains;
 
 /// Groups that can be guarded at once. One that finds no room is not guarded.
@@ -58,11 +66,12 @@ impl OrphanReaper {
         let groups = Vec::with_capacity(ROOM);
         let remains = Remains::of(tree::instance(), mark::ours());
         let label = Label::find();
+        let parent = rustix::process::getpid();
         // SAFETY: the child makes system calls and writes to memory that was allocated before, and does
         // nothing else: see `watch`, which does not return.
         #[expect(unsafe_code)]
         let process = match unsafe { libc::fork() } {
-            0 => watch(&theirs, &null, groups, remains, label),
+            0 => watch(parent, &theirs, &null, groups, remains, label),
             pid @ 1.. => Pid::from_raw(pid),
             _ => None,
         };
@@ -116,6 +125,7 @@ impl Drop for Hold {
 
 /// What the orphan reaper does, from the fork to its end. Nothing here may allocate, lock or panic.
 fn watch(
+    parent: Pid,
     line: &UnixStream,
     null: &File,
     mut groups: Vec<i32>,
@@ -135,15 +145,10 @@ fn watch(
     }
     let line = rustix::stdio::stdin();
     let _ = rustix::io::write(line, &READY);
+    let line = Line::to(parent, line);
     // A whole number of orders: none is ever split.
     let mut orders = [0; 1024];
-    loop {
-        let read = match rustix::io::read(line, &mut orders) {
-            Ok(0) => break,
-            Ok(read) => read,
-            Err(Errno::INTR) => continue,
-            Err(_) => break,
-        };
+    while let Some(read) = line.read(&mut orders) {
         let (orders, _) = orders.as_chunks();
         for order in orders.iter().take(read / size_of::<i32>()) {
             obey(i32::from_ne_bytes(*order), &mut groups);
@@ -201,6 +206,9 @@ struct Label {
 #[cfg(target_os = "linux")]
 impl Label {
     fn find() -> Option<Label> {
+        if !native::is_linux() {
+            return None;
+        }
         let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
         // The name before it is in parentheses and may contain anything; the state is the third field.
         let (_, fields) = stat.rsplit_once(')')?;
@@ -272,7 +280,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
         }
         // The orphan reaper has seen to the one; it has nothing more to do with the other.
-        while !crate::process::os::has_ended(orphan_reaper.pid()) {
+        while !super::super::os::has_ended(orphan_reaper.pid()) {
             assert!(
                 begun.elapsed() < PATIENCE,
                 "the orphan_reaper is still there"
@@ -291,7 +299,7 @@ mod tests {
         orphan_reaper.guard(Pid::from_child(&sleeper));
         let process = orphan_reaper.pid();
         drop(orphan_reaper.clone());
-        assert!(!crate::process::os::has_ended(process), "a clone is left");
+        assert!(!super::super::os::has_ended(process), "a clone is left");
         drop(orphan_reaper);
         assert!(sleeper.try_wait().unwrap().is_none());
         sleeper.kill().unwrap();

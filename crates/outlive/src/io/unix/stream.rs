@@ -17,6 +17,8 @@ use tokio::io::{Interest, Ready};
 
 use crate::io::outbox::Outbox;
 use crate::io::spin::Look;
+#[cfg(target_os = "linux")]
+use crate::process::native;
 
 /// What a pipe that carries large messages is made to hold: fewer turns per message. It is also
 /// what the kernel allows everybody.
@@ -121,10 +123,12 @@ impl Source {
 /// that cannot be changed.
 fn enlarge(fd: impl AsFd) -> usize {
     #[cfg(target_os = "linux")]
-    let size = rustix::pipe::fcntl_setpipe_size(fd, LARGE_PIPE).unwrap_or(usize::MAX);
-    #[cfg(not(target_os = "linux"))]
-    let size = (fd, usize::MAX).1;
-    size
+    if native::is_linux() {
+        return rustix::pipe::fcntl_setpipe_size(fd, LARGE_PIPE).unwrap_or(usize::MAX);
+    }
+    // macOS enlarges a pipe by itself, and takes no wish.
+    let _ = fd;
+    usize::MAX
 }
 
 fn read(fd: impl AsFd, kind: Kind, buf: &mut BytesMut) -> rustix::io::Result<usize> {
@@ -154,6 +158,11 @@ pub(crate) struct Sink {
 
 impl Sink {
     pub(crate) fn new(fd: OwnedFd, kind: Kind) -> io::Result<Sink> {
+        #[cfg(target_vendor = "apple")]
+        if kind == Kind::Socket {
+            // Others say with each call that they want no signal; here the socket is told once.
+            rustix::net::sockopt::set_socket_nosigpipe(&fd, true)?;
+        }
         let fd = register(fd, Interest::WRITABLE)?;
         Ok(Sink {
             fd,
@@ -196,6 +205,11 @@ impl Sink {
                 return Ok(());
             }
         }
+    }
+
+    /// Whether nothing is on its way that this process would have to wait for: what was taken is the kernel's.
+    pub(crate) fn is_idle(&mut self) -> bool {
+        true
     }
 
     /// Whether anybody holds the other end, and may read what was written. (Where the system does not tell: yes.)
@@ -243,15 +257,21 @@ fn write(fd: impl AsFd, kind: Kind, slices: &[IoSlice<'_>]) -> rustix::io::Resul
             fd,
             slices,
             &mut SendAncillaryBuffer::new(&mut []),
-            SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
+            UNOBTRUSIVE,
         ),
     }
 }
 
+/// Neither waits nor raises a signal.
+#[cfg(not(target_vendor = "apple"))]
+const UNOBTRUSIVE: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
+#[cfg(target_vendor = "apple")]
+const UNOBTRUSIVE: SendFlags = SendFlags::DONTWAIT;
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::io::host::unblocked;
+    use crate::io::standard::unblocked;
     use bytes::Bytes;
     use std::future::{Future, poll_fn};
     use std::io::Read;

@@ -24,9 +24,9 @@ use outlive_core::cause::Exit;
 use rustix::process::{Pid, Signal, WaitOptions};
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::os;
+use super::tree::{self, Seen, Tree};
 use crate::process::orphan_reaper::OrphanReaper;
-use crate::process::os;
-use crate::process::tree::{self, Seen, Tree};
 
 /// How long the end of what was killed is waited for.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
@@ -107,7 +107,9 @@ impl Sweep {
 /// are orphans.
 pub(crate) fn own_orphans() {
     #[cfg(target_os = "linux")]
-    if rustix::process::set_child_subreaper(Some(rustix::process::getpid())).is_ok() {
+    if super::native::is_linux()
+        && rustix::process::set_child_subreaper(Some(rustix::process::getpid())).is_ok()
+    {
         with_state(|state| state.owns_orphans = true);
     }
 }
