@@ -6,6 +6,7 @@
 //! bench http [--quick] [--check] [--peers DIR] [--docs DIR]
 //! bench load [--quick] [--check] [--docs DIR]
 //! bench servers [--quick] [--check] [--peers DIR] [--docs DIR]
+//! bench start [--check]
 //! bench gate
 //! bench drive BYTES IN_FLIGHT SECONDS COMMAND...
 //! bench post legacy|modern BYTES IN_FLIGHT SECONDS COMMAND...
@@ -18,9 +19,10 @@
 //!
 //! If `OUTLIVE_EARLIER` names the program of an earlier version, that takes part in the same run.
 //!
-//! The third compares over HTTP; see [`http`]. The fourth sends crowds; see [`load`]. The fifth puts many servers behind
-//! one address; see [`servers`]. The sixth is the short gate of the test suite; see [`gate`]. The last two keep one command busy, for a profiler to look at; a command that serves
-//! HTTP has the word `PORT` in place of its port.
+//! The third compares over HTTP; see [`http`]. The fourth sends crowds; see [`load`]. The fifth puts many servers
+//! behind one address; see [`servers`]. The sixth starts the program again and again; see [`mod@start`]. The seventh
+//! is the short gate of the test suite; see [`gate`]. The last two keep one command busy, for a profiler to look at; a
+//! command that serves HTTP has the word `PORT` in place of its port.
 
 #![forbid(unsafe_code)]
 
@@ -55,11 +57,12 @@ mod picture;
 mod process;
 mod report;
 mod servers;
+mod start;
 mod target;
 mod traffic;
 
 const USAGE: &str = "usage: bench [library|http|load|servers] [--quick] [--check] [--peers DIR] [--docs DIR]\n       \
-    bench gate";
+    bench start [--check]\n       bench gate";
 
 /// What outlive promises against the bare relay.
 const PROMISE: Margin = Margin {
@@ -106,6 +109,7 @@ fn main() -> ExitCode {
     let outcome = match words.split_first() {
         Some((first, rest)) if first == "drive" => drive(rest),
         Some((first, rest)) if first == "post" => post(rest),
+        Some((first, rest)) if first == "start" => start(rest),
         _ => Order::read(words.into_iter()).and_then(Order::carry_out),
     };
     match outcome {
@@ -353,6 +357,18 @@ fn targets(matrix: &Matrix, endurance: &Endurance, idle: u64) -> Vec<Target> {
     ));
     targets.extend(endurance.recoveries.iter().map(target::back));
     targets
+}
+
+/// Starts the program again and again; false if a promise was to be kept and is not.
+fn start(words: &[OsString]) -> Result<bool, Box<dyn Error>> {
+    let check = match words {
+        [] => false,
+        [word] if word == "--check" => true,
+        _ => return Err(USAGE.into()),
+    };
+    let targets = start::measure(&Programs::locate()?)?;
+    targets.iter().for_each(|target| println!("{target}"));
+    Ok(!check || targets.iter().all(Target::met))
 }
 
 /// Keeps one command busy and prints how fast it was.

@@ -11,17 +11,25 @@ PEERS = HERE.parent / "peers"
 
 def everything() -> None:
     run([PEERS / "setup"])
-    for pins in sorted((HERE / "requirements").glob("*.txt")):
-        folder = HERE / ".venvs" / pins.stem
-        if not is_fresh(folder, pins):
-            run([sys.executable, "-m", "venv", "--clear", folder])
-            pip = [folder / "bin/pip", "install", "-q", "--disable-pip-version-check", "--no-compile", "--no-deps"]
-            run([*pip, "-r", pins])
-            seal(folder, pins)
+    python_hosts()
     folder, lock = HERE / "node_modules", HERE / "package-lock.json"
     if not is_fresh(folder, lock):
         run(["npm", "ci", "--silent", "--ignore-scripts"])
         seal(folder, lock)
+
+
+def python_hosts() -> None:
+    for pins in sorted((HERE / "requirements").glob("*.txt")):
+        environment(HERE / ".venvs" / pins.stem, pins)
+
+
+def environment(folder: Path, pins: Path) -> None:
+    """A virtual environment with what is pinned there, made anew if the pins have changed."""
+    if not is_fresh(folder, pins):
+        run([sys.executable, "-m", "venv", "--clear", folder])
+        pip = [folder / "bin/pip", "install", "-q", "--disable-pip-version-check", "--no-compile", "--no-deps"]
+        run([*pip, "-r", pins])
+        seal(folder, pins)
 
 
 def stamp(pins: Path) -> str:

@@ -53,7 +53,10 @@ impl ServerFile {
                 "[servers.{name}]\ncommand = {echo:?}\nargs = {arguments}\n\n"
             );
         }
-        fs::write(file.json(), format!("{{ \"mcpServers\": {{{json}\n}} }}\n"))?;
+        let servers = format!("{{{json}\n}}");
+        fs::write(file.json(), format!("{{ \"mcpServers\": {servers} }}\n"))?;
+        let gateway = format!("{{ \"mcp-gateway\": {{ \"servers\": {servers} }} }}");
+        fs::write(file.nested(), format!("{{ \"mcpServers\": {gateway} }}\n"))?;
         fs::write(file.toml(), toml)?;
         file.learn(programs)?;
         Ok(file)
@@ -67,6 +70,11 @@ impl ServerFile {
     /// As most hosts have it.
     pub fn json(&self) -> PathBuf {
         self.folder.join("servers.json")
+    }
+
+    /// As mcp-gateway has it: below its own entry.
+    pub fn nested(&self) -> PathBuf {
+        self.folder.join("nested.json")
     }
 
     /// As mcp-hub has it.

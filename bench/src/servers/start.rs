@@ -46,6 +46,8 @@ enum Way {
 struct Starter {
     name: String,
     way: Way,
+    /// How many tools it lists beside those of its servers.
+    own_tools: usize,
 }
 
 /// What was measured.
@@ -78,9 +80,8 @@ impl Starts {
             for who in order {
                 let starter = &starters[who];
                 let named = |error| io::Error::other(format!("{}: {error}", starter.name));
-                let time = starter
-                    .start(&programs.scratch, file.all_tools())
-                    .map_err(named)?;
+                let tools = file.all_tools() + starter.own_tools;
+                let time = starter.start(&programs.scratch, tools).map_err(named)?;
                 took[who].push(time.as_secs_f64());
             }
         }
@@ -131,6 +132,7 @@ fn ours(programs: &Programs, file: &ServerFile) -> Vec<Starter> {
     let starter = |name: &str, way| Starter {
         name: name.into(),
         way,
+        own_tools: 0,
     };
     vec![
         starter("outlive serve --servers", Way::Http(router)),
@@ -172,6 +174,7 @@ fn theirs(file: &ServerFile, folder: &Path) -> io::Result<Vec<Starter>> {
             variables: vec![("RUST_LOG", "warn")],
         }),
         name,
+        own_tools: 0,
     };
     let fastmcp = stdio(
         named("FastMCP proxy", "fastmcp")?,
@@ -203,8 +206,20 @@ fn theirs(file: &ServerFile, folder: &Path) -> io::Result<Vec<Starter>> {
             command,
         }),
         name,
+        own_tools: 0,
     };
-    Ok(vec![fastmcp, hub, node])
+    let gateway = Starter {
+        own_tools: 1,
+        ..stdio(
+            named("mcp-gateway", "mcp-gateway")?,
+            vec![
+                folder.join("mcp-gateway/bin/mcp-gateway").into(),
+                "--mcp-json-path".into(),
+                file.nested().into(),
+            ],
+        )
+    };
+    Ok(vec![fastmcp, hub, node, gateway])
 }
 
 impl Starter {

@@ -26,7 +26,7 @@ pub fn apply(command: Command, path: &Path) -> Result<Command, String> {
 fn apply_text(mut command: Command, text: &str) -> Result<Command, String> {
     let table: Table = text
         .parse()
-        .map_err(|error: toml::de::Error| error.to_string())?;
+        .map_err(|error: toml::de::Error| located(text, &error))?;
     for (key, value) in &table {
         // What is said about single servers is not the default of a flag.
         if TABLES.contains(&key.as_str()) && (value.is_table() || key == "views") {
@@ -41,6 +41,18 @@ fn apply_text(mut command: Command, text: &str) -> Result<Command, String> {
         command = command.mut_arg(arg.get_id(), |arg| arg.default_values(values));
     }
     Ok(command)
+}
+
+/// What is wrong with a file, and where. What stands there is not repeated: it may be a secret.
+pub fn located(text: &str, error: &toml::de::Error) -> String {
+    let message = error.message();
+    let Some(span) = error.span() else {
+        return message.to_owned();
+    };
+    let before = &text[..text.floor_char_boundary(span.start)];
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+    format!("line {line}, column {column}: {message}")
 }
 
 /// The key of an argument, if it may stand in a file.

@@ -10,6 +10,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use outlive::Command;
 
+use crate::places;
+
 /// How long a server is remembered, in seconds: it may be updated.
 const LAPSE: u64 = 3600;
 
@@ -24,7 +26,7 @@ pub struct Eras {
 impl Eras {
     /// The memory of the server that `command` starts from this directory.
     pub fn of(command: &Command) -> Eras {
-        Eras::in_directory(directory(), command)
+        Eras::in_directory(places::cache_folder(), command)
     }
 
     fn in_directory(directory: Option<PathBuf>, command: &Command) -> Eras {
@@ -82,17 +84,6 @@ fn now() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_secs())
-}
-
-fn directory() -> Option<PathBuf> {
-    let variable = |name| {
-        std::env::var_os(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
-    variable("OUTLIVE_CACHE_DIR")
-        .or_else(|| Some(variable("XDG_CACHE_HOME")?.join("outlive")))
-        .or_else(|| Some(variable("HOME")?.join(".cache").join("outlive")))
 }
 
 #[cfg(test)]

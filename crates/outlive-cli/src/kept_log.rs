@@ -7,13 +7,11 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use rustix::fs::OFlags;
-
 use crate::places;
+use crate::system;
 
 /// A file is full with so many bytes.
 const FILE: u64 = 512 << 10;
@@ -76,13 +74,8 @@ fn append(folder: &Path, name: &str, lines: &[u8]) -> io::Result<()> {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    let nofollow = OFlags::NOFOLLOW.bits();
-    OpenOptions::new()
-        .create(true)
-        .append(true)
-        .mode(0o600)
-        .custom_flags(nofollow.cast_signed())
-        .open(path)
+    let mut options = OpenOptions::new();
+    system::private_file(options.create(true).append(true)).open(path)
 }
 
 impl Write for KeptLog {

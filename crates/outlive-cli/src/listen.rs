@@ -22,6 +22,7 @@ Examples:
   outlive serve -- npx -y @modelcontextprotocol/server-everything
   outlive serve --listen 127.0.0.1:9000 --share --idle-stop 10m -- python server.py
   outlive serve --listen 0.0.0.0:443 --tls-cert cert.pem --tls-key key.pem --token-file tokens -- ./server
+  outlive serve --store file:/var/lib/outlive -- ./server
   outlive serve --header 'Authorization: Bearer ${TOKEN}' https://example.com/mcp
   outlive serve --servers ~/.cursor/mcp.json
   outlive serve --config outlive.toml --servers .vscode/mcp.json --idle-stop 10m
@@ -177,6 +178,17 @@ pub struct ServeSettings {
         help_heading = "Sharing",
     )]
     pub session_ttl: Duration,
+
+    /// Keep sessions here as well, so that they survive a crash, a restart and an upgrade of outlive itself: `memory`
+    /// keeps them in this process only, `file:DIR` in a directory that one process uses at a time.
+    #[arg(
+        long,
+        env = "OUTLIVE_STORE",
+        value_name = "memory|file:DIR",
+        default_value = "memory",
+        help_heading = "Sharing"
+    )]
+    pub store: String,
 
     /// Keep at most this many sessions. At the limit, end the session unused longest (over a minute) or refuse the
     /// client with status 503.

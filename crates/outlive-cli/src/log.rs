@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use outlive::{Observer, Secrets};
+use outlive::Observer;
 use outlive_core::cause::Phase;
 use outlive_core::request::{Request, Step};
 use outlive_core::session::Load;
@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use crate::eras::Eras;
 use crate::instance::Instance;
 use crate::log_writer::LogWriter;
+use crate::masks::Masks;
 use crate::rate_limit::{Kind, RateLimit, Untold};
 use crate::runtime;
 use crate::settings::{LogFormat, LogLevel, Settings};
@@ -36,6 +37,17 @@ pub struct Log {
     eras: Option<Eras>,
 }
 
+/// Writes sentences of our own into a [`Log`].
+#[derive(Clone, Debug)]
+pub struct Notes(Arc<Lines>);
+
+impl Notes {
+    /// See [`Log::note`].
+    pub fn note(&self, sentence: &str, name: &str, data: Value) {
+        self.0.note(sentence, name, data);
+    }
+}
+
 /// Where lines of our own go, and which.
 #[derive(Debug)]
 struct Lines {
@@ -46,7 +58,7 @@ struct Lines {
     to_file: bool,
     events: LogWriter,
     instance: Arc<Instance>,
-    secrets: Secrets,
+    masks: Masks,
     rate_limit: RateLimit,
     /// The servers by their numbers, where they have names.
     names: Mutex<HashMap<u64, String>>,
@@ -58,7 +70,6 @@ impl Log {
     /// A log as the settings say; a file that cannot be opened is a reason not to start.
     pub fn open(
         settings: &Settings,
-        secrets: Secrets,
         eras: Option<Eras>,
         instance: Arc<Instance>,
     ) -> Result<Log, String> {
@@ -81,8 +92,8 @@ impl Log {
             colour,
             to_file: settings.log_file.is_some(),
             events,
+            masks: instance.masks.clone(),
             instance,
-            secrets,
             rate_limit: RateLimit::default(),
             names: Mutex::default(),
             summing: AtomicBool::new(false),
@@ -117,6 +128,11 @@ impl Log {
     /// Writes something about ourselves: a sentence, and the same as data with its name.
     pub fn note(&self, sentence: &str, name: &str, data: Value) {
         self.lines.note(sentence, name, data);
+    }
+
+    /// The same for those who have something to tell while somebody else has the log.
+    pub fn notes(&self) -> Notes {
+        Notes(self.lines.clone())
     }
 
     /// Writes a line of a server's standard error, with its name where there are several.
@@ -191,7 +207,7 @@ impl Lines {
                 LogFormat::Text => self.placed(text(event, &self.whose(upstream), self.colour)),
                 LogFormat::Json => dated(&data(), SystemTime::now()),
             };
-            self.events.line(&self.secrets.mask(&line));
+            self.events.line(&self.masks.mask(&line));
         }
         if notable && self.instance.keeps() {
             let sentence = format!("{}{event}", self.whose(upstream));
@@ -294,7 +310,7 @@ impl Lines {
                 dated(&data, SystemTime::now())
             }
         };
-        self.events.line(&self.secrets.mask(&line));
+        self.events.line(&self.masks.mask(&line));
     }
 
     fn placed(&self, line: String) -> String {

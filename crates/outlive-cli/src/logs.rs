@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Read, Seek, SeekFrom};
-use std::os::unix::fs::MetadataExt;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use crate::config::nearest;
 use crate::kept_log::Found;
 use crate::paint::{Paint, Tone};
 use crate::places;
+use crate::system;
 use crate::terminal::{age, brief, plain, print};
 
 /// How often `--follow` looks for more.
@@ -99,7 +99,7 @@ impl Args {
                 return;
             }
             // A full file was put aside: what was added to it has been read, the rest is in a new one.
-            let number = |found: fs::Metadata| (found.dev(), found.ino());
+            let number = |found: fs::Metadata| system::id(&found);
             let ours = file
                 .as_ref()
                 .and_then(|file| file.metadata().ok())

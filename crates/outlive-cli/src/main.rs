@@ -3,7 +3,9 @@
 //! One file per command; the settings of `run` are in [`settings`], what `serve` has beside them in
 //! [`listen`]. This crate is the only place that prints.
 
+mod accept;
 mod check;
+mod completions;
 mod config;
 mod demo;
 mod doctor;
@@ -13,8 +15,12 @@ mod kept_log;
 mod listen;
 mod log;
 mod log_writer;
+mod login;
 mod logs;
+mod man;
+mod masks;
 mod paint;
+mod parent;
 mod places;
 mod rate_limit;
 mod remote;
@@ -24,12 +30,15 @@ mod serve;
 mod servers;
 mod settings;
 mod status;
+mod store;
+mod system;
 mod terminal;
 mod units;
 mod variables;
 mod watch;
 mod wrap;
 
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -48,6 +57,18 @@ const USAGE: u8 = 2;
 struct Cli {
     #[command(subcommand)]
     command: Command,
+
+    /// Stop, as at SIGTERM, when the process with this id has ended. Launchers set it: whoever ends only the launcher
+    /// leaves the input open.
+    #[arg(
+        long,
+        global = true,
+        env = parent::VARIABLE,
+        value_name = "PID",
+        hide_short_help = true,
+        help_heading = "Stopping"
+    )]
+    parent_pid: Option<NonZeroU32>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -75,15 +96,36 @@ enum Command {
     /// Show what happened to a session lately, also if it has ended
     Logs(logs::Args),
 
+    /// Log in at a server over HTTP, and keep that for `run` and `serve`
+    #[command(after_long_help = login::EXAMPLES)]
+    Login(Box<login::LoginArgs>),
+
+    /// Forget the login at a server, here and, if it can be told, at its authorization server
+    Logout(Box<login::LogoutArgs>),
+
+    /// Show the logins that are kept: at which servers, who let us in, how long they last
+    Logins(login::LoginsArgs),
+
     /// Start servers once and show what works, how long it takes and what to do
     #[command(override_usage = doctor::USAGE, after_long_help = doctor::EXAMPLES)]
     Doctor(Box<doctor::Args>),
+
+    /// Show what servers offer that is not accepted yet (with --pin), and accept it
+    #[command(after_long_help = accept::EXAMPLES)]
+    Accept(accept::Args),
 
     /// Watch a session survive its server: killed idle, killed in a call, junk, a hang
     Demo(demo::Args),
 
     /// Test how a server, a client or a proxy takes deaths, hangs, junk, cancellations and lost connections
     Check(check::Args),
+
+    /// Print the script with which a shell completes commands and flags
+    #[command(after_long_help = completions::EXAMPLES)]
+    Completions(completions::Args),
+
+    /// Write the manual pages of all commands to a folder
+    Man(man::Args),
 
     /// The server of the demo
     #[command(hide = true)]
@@ -99,6 +141,11 @@ fn main() -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => return refuse(&error),
     };
+    if let Some(parent) = cli.parent_pid
+        && let Err(error) = parent::end_with(parent)
+    {
+        return begun(Err(format!("cannot watch process {parent}: {error}")));
+    }
     let given = matches.subcommand().map_or(&matches, |(_, given)| given);
     match cli.command {
         Command::Run(settings) => begun(run::run(&settings, given)),
@@ -107,9 +154,15 @@ fn main() -> ExitCode {
         Command::Unwrap(args) => wrap::unwrap(&args),
         Command::Status(args) => begun(status::run(&args)),
         Command::Logs(args) => begun(logs::run(&args)),
+        Command::Login(args) => begun(login::log_in(&args)),
+        Command::Logout(args) => begun(login::log_out(&args)),
+        Command::Logins(args) => begun(login::list(&args)),
         Command::Doctor(args) => begun(doctor::run(&args)),
+        Command::Accept(args) => begun(accept::run(&args)),
         Command::Demo(args) => demo::run(args),
         Command::Check(args) => check::run(args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => begun(man::run(&args)),
         Command::DemoServer => demo::server::main(),
         Command::CheckPuppet { address } => outlive_check::puppet::main(&address),
     }

@@ -2,12 +2,13 @@
 //!
 //! Hosts pass hardly any environment on to their servers, while a terminal has all of it. So a place must be found
 //! without variables too: whoever writes takes the first place that can be used, whoever reads looks into all of them.
-//! All rules that differ from one system to the next are in this file.
+//! Where that is on each system is in [`system`].
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+use crate::system;
 
 /// The variable that names one folder for both, and for nothing else: no other place is looked at then.
 pub const STATE_DIR: &str = "OUTLIVE_STATE_DIR";
@@ -18,39 +19,27 @@ pub fn runtime_folders() -> Vec<PathBuf> {
     if let Some(folder) = variable(STATE_DIR) {
         return vec![folder.join("run")];
     }
-    let user = rustix::process::geteuid().as_raw();
-    let bases = [
-        variable("XDG_RUNTIME_DIR"),
-        // Where systemd puts it, for those whose host has told them nothing.
-        Some(format!("/run/user/{user}").into()),
-    ];
-    let bases = bases.into_iter().flatten();
-    // A base that is not there is not ours to make.
-    let mut folders: Vec<PathBuf> = bases
-        .filter(|base| base.is_absolute() && base.is_dir())
-        .map(|base| base.join("outlive"))
-        .collect();
-    for base in [std::env::temp_dir(), "/tmp".into()] {
-        folders.push(base.join(format!("outlive-{user}")));
-    }
+    let mut folders = system::runtime_folders();
     folders.dedup();
     folders
 }
 
 /// The folders that logs may be kept in, the best first.
 pub fn log_folders() -> Vec<PathBuf> {
+    state_folders("logs")
+}
+
+/// The folders in which it may be kept what was accepted of servers, the best first.
+pub fn pin_folders() -> Vec<PathBuf> {
+    state_folders("pins")
+}
+
+fn state_folders(name: &str) -> Vec<PathBuf> {
     if let Some(folder) = variable(STATE_DIR) {
-        return vec![folder.join("logs")];
+        return vec![folder.join(name)];
     }
-    let bases = [
-        variable("XDG_STATE_HOME"),
-        variable("HOME").map(|home| home.join(".local").join("state")),
-    ];
-    let bases = bases.into_iter().flatten();
-    let mut folders: Vec<PathBuf> = bases
-        .filter(|base| base.is_absolute())
-        .map(|base| base.join("outlive").join("logs"))
-        .collect();
+    let folders = system::state_folders().into_iter();
+    let mut folders: Vec<PathBuf> = folders.map(|folder| folder.join(name)).collect();
     folders.dedup();
     folders
 }
@@ -60,19 +49,31 @@ pub fn catalogue_folder() -> Option<PathBuf> {
     if let Some(folder) = variable(STATE_DIR) {
         return Some(folder.join("catalogue"));
     }
+    Some(system::cache_folder()?.join("catalogue"))
+}
+
+/// The folder for what is remembered of earlier runs.
+pub fn cache_folder() -> Option<PathBuf> {
+    variable("OUTLIVE_CACHE_DIR").or_else(system::cache_folder)
+}
+
+/// The folder in which logins are kept.
+pub fn login_folder() -> Option<PathBuf> {
+    if let Some(folder) = variable(STATE_DIR) {
+        return Some(folder.join("logins"));
+    }
     let bases = [
-        variable("XDG_CACHE_HOME"),
-        variable("HOME").map(|home| home.join(".cache")),
+        variable("XDG_STATE_HOME"),
+        variable("HOME").map(|home| home.join(".local").join("state")),
     ];
     let mut bases = bases.into_iter().flatten();
     let base = bases.find(|base| base.is_absolute())?;
-    Some(base.join("outlive").join("catalogue"))
+    Some(base.join("outlive").join("logins"))
 }
 
 /// Makes a folder that nobody but this user can use, or makes sure that it is one.
 pub fn make_private(folder: &Path) -> Result<(), String> {
-    let mut builder = DirBuilder::new();
-    match builder.recursive(true).mode(0o700).create(folder) {
+    match system::private_folders().create(folder) {
         Ok(()) => check_private(folder),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => check_private(folder),
         Err(error) => Err(format!("cannot make {}: {error}", folder.display())),
@@ -89,14 +90,9 @@ pub fn check_private(folder: &Path) -> Result<(), String> {
     if !found.is_dir() {
         return Err(format!("{shown} is not a folder"));
     }
-    if found.uid() != rustix::process::geteuid().as_raw() {
-        return Err(format!("{shown} belongs to another user"));
-    }
-    match found.permissions().mode() & 0o777 {
-        mode if mode & 0o077 != 0 => Err(format!(
-            "{shown} is open to other users (its mode is {mode:o}, not 700)"
-        )),
-        _ => Ok(()),
+    match system::owner_problem(&found) {
+        Some(problem) => Err(format!("{shown} {problem}")),
+        None => Ok(()),
     }
 }
 
@@ -120,9 +116,10 @@ fn variable(name: &str) -> Option<PathBuf> {
     value.map(PathBuf::from)
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     fn folder(name: &str) -> PathBuf {
         let name = format!("outlive-places-{}-{name}", std::process::id());

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use outlive::client;
 use outlive::{Remote, Transport};
 
+use crate::login::LoginSettings;
 use crate::units::duration;
 
 /// How a server over HTTP is reached.
@@ -72,6 +73,9 @@ pub struct RemoteSettings {
         help_heading = "Servers over HTTP"
     )]
     pub era: EraSetting,
+
+    #[command(flatten)]
+    pub login: LoginSettings,
 }
 
 /// How messages travel.

@@ -12,9 +12,10 @@ use outlive_core::Policy;
 use crate::eras::Eras;
 use crate::instance::Instance;
 use crate::log::Log;
+use crate::login;
 use crate::remote::EraSetting;
 use crate::runtime::runtime;
-use crate::servers::Servers;
+use crate::servers::{Reload, Servers};
 use crate::settings::{LogLevel, Settings};
 use crate::variables;
 use crate::watch::{Watch, Watching};
@@ -36,9 +37,9 @@ pub fn run(settings: &Settings, given: &ArgMatches) -> Result<ExitCode, String> 
     }
     greet(settings);
     let secrets = Secrets::of(&command);
-    let instance = Instance::begin(settings, "run", command.label(&secrets), secrets.clone());
+    let instance = Instance::begin(settings, "run", command.label(&secrets), secrets);
     let run = || {
-        let log = Log::open(settings, secrets, Some(eras), instance.clone())?;
+        let log = Log::open(settings, Some(eras), instance.clone())?;
         tell_unknown_variables(&log);
         let mut run = Run::new(command, policy, log);
         run.exit_on_failed = settings.exit_on_failed;
@@ -57,9 +58,10 @@ fn run_servers(settings: &Settings, servers: &Servers) -> Result<ExitCode, Strin
     named.name.get_or_insert_with(|| "servers".into());
     let secrets = servers.secrets();
     let serves = secrets.mask(&servers.label());
-    let instance = Instance::begin(&named, "run", serves, secrets.clone());
+    let instance = Instance::begin(&named, "run", serves, secrets);
     let run = || {
-        let log = Log::open(settings, secrets, None, instance.clone())?;
+        let log = Log::open(settings, None, instance.clone())?;
+        login::tell_in(log.notes());
         tell_unknown_variables(&log);
         for note in &servers.notes {
             log.note(&note.sentence, note.name, note.data.clone());
@@ -69,6 +71,13 @@ fn run_servers(settings: &Settings, servers: &Servers) -> Result<ExitCode, Strin
         let gateway = gateway.map_err(|error| error.to_string())?;
         watch.set_gateway(gateway.clone());
         instance.set_gateway(gateway.clone());
+        let reload = Reload {
+            gateway: gateway.clone(),
+            watch: watch.clone(),
+            instance: instance.clone(),
+            notes: servers.notes.clone(),
+        };
+        reload.start(servers.look.clone());
         let running = async {
             gateway::run_stdio(&gateway).await?;
             Ok(match watch.has_failed() {
@@ -92,9 +101,10 @@ fn run_remote(
     policy.refuse_discover |= settings.remote.era == EraSetting::Legacy;
     greet(settings);
     let secrets = remote.secrets();
-    let instance = Instance::begin(settings, "run", remote.label(), secrets.clone());
+    let instance = Instance::begin(settings, "run", remote.label(), secrets);
     let run = || {
-        let log = Log::open(settings, secrets, Some(eras), instance.clone())?;
+        let log = Log::open(settings, Some(eras), instance.clone())?;
+        login::tell_in(log.notes());
         tell_unknown_variables(&log);
         let exit_on_failed = settings.exit_on_failed;
         driven(
@@ -154,6 +164,10 @@ pub fn remote(settings: &Settings, command: &Command) -> Result<Option<Remote>, 
     let Some(remote) = settings.remote.remote(&address).transpose()? else {
         return Ok(None);
     };
+    let remote = settings
+        .remote
+        .holding(settings.hold)
+        .with_login(remote, &address)?;
     match command.args.is_empty() {
         true => Ok(Some(remote)),
         false => Err("an address stands alone: nothing may follow it".into()),

@@ -14,14 +14,14 @@ use crate::eras::Eras;
 use crate::instance::Instance;
 use crate::listen::ServeSettings;
 use crate::log::Log;
+use crate::login;
 use crate::remote::EraSetting;
 use crate::run::{self, FAILED};
 use crate::runtime::gateway_runtime;
-use crate::servers::Servers;
+use crate::servers::{Reload, Servers};
+use crate::store;
+use crate::system;
 use crate::watch::{Watch, Watching};
-
-/// Descriptors that we would like to have: a client takes one, a server of its own three.
-const DESCRIPTORS: u64 = 1 << 16;
 
 /// Serves until a signal stops it; the reason if it could not even begin.
 pub fn run(settings: &ServeSettings, given: &ArgMatches) -> Result<ExitCode, String> {
@@ -46,8 +46,8 @@ pub fn run(settings: &ServeSettings, given: &ArgMatches) -> Result<ExitCode, Str
     };
     let builder = settings.share(builder.policy(policy));
     let build = |watching| Ok(builder.observer(watching).build());
-    let instance = Instance::begin(&settings.run, "serve", serves, secrets.clone());
-    let log = Log::open(&settings.run, secrets, Some(eras), instance.clone());
+    let instance = Instance::begin(&settings.run, "serve", serves, secrets);
+    let log = Log::open(&settings.run, Some(eras), instance.clone());
     instance.ended(log.and_then(|log| served(settings, &address, None, build, log, &instance)))
 }
 
@@ -66,8 +66,8 @@ fn serve_all(
     named.name.get_or_insert_with(|| "servers".into());
     let secrets = servers.secrets();
     let serves = secrets.mask(&servers.label());
-    let instance = Instance::begin(&named, "serve", serves, secrets.clone());
-    let log = Log::open(&settings.run, secrets, None, instance.clone());
+    let instance = Instance::begin(&named, "serve", serves, secrets);
+    let log = Log::open(&settings.run, None, instance.clone());
     let serve = |log: Log| {
         for note in &servers.notes {
             log.note(&note.sentence, note.name, note.data.clone());
@@ -86,19 +86,29 @@ fn served(
     log: Log,
     instance: &Arc<Instance>,
 ) -> Result<(&'static str, ExitCode), String> {
+    login::tell_in(log.notes());
     run::tell_unknown_variables(&log);
     let watch = Watch::new(log, settings.run.exit_on_failed);
     let gateway = build(Watching(watch.clone()))?;
     watch.set_gateway(gateway.clone());
     instance.set_gateway(gateway.clone());
     let told = watch.clone();
-    let http = settings
-        .apply(gateway.http())?
-        .notices(move |note| told.log.note(note, "files", json!({ "note": note })));
+    let mut http = settings.apply(gateway.http())?;
+    if let Some(store) = store::open(&settings.store, &watch.log)? {
+        http = http.store(store);
+    }
+    let http = http.notices(move |note| told.log.note(note, "files", json!({ "note": note })));
     http.check_files().map_err(|error| error.to_string())?;
-    make_room();
+    system::raise_limits();
     let listening = |local| match servers {
         Some(servers) => {
+            let reload = Reload {
+                gateway: gateway.clone(),
+                watch: watch.clone(),
+                instance: instance.clone(),
+                notes: servers.notes.clone(),
+            };
+            reload.start(servers.look.clone());
             instance.set_address(&announce_all(&watch.log, settings, local, servers));
             for (segment, why) in gateway.obstacles() {
                 let mut specs = servers.servers.iter();
@@ -172,22 +182,9 @@ fn announce_all(
 }
 
 /// Says that no call will be answered as things are: the server is only started when somebody needs it.
-fn doubt(log: &Log, server: &str, why: &StartFailure) {
+pub fn doubt(log: &Log, server: &str, why: &StartFailure) {
     let sentence =
         format!("{server} cannot be started: {why}; every call to it fails until that changes");
     let data = json!({ "program": server, "error": why.to_string() });
     log.note(&sentence, "unstartable", data);
-}
-
-/// Asks for as many descriptors as we may have, within reason: the usual limit is that of a program with
-/// one user.
-fn make_room() {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    let most = limit.maximum.unwrap_or(DESCRIPTORS).min(DESCRIPTORS);
-    if limit.current.is_some_and(|current| current < most) {
-        limit.current = Some(most);
-        // It may fail: then there is room for fewer clients.
-        let _ = setrlimit(Resource::Nofile, limit);
-    }
 }

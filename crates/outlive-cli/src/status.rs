@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::{self, IsTerminal, Read};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc;
@@ -15,6 +14,7 @@ use crate::kept_log::Found;
 use crate::logs;
 use crate::paint::{Paint, Tone};
 use crate::places;
+use crate::system;
 use crate::terminal::{WIDTH, age, brief, clear, cut, plain, print, well};
 
 /// An instance that has not answered for so long is shown as one that does not.
@@ -214,8 +214,7 @@ fn answer(socket: &Path) -> io::Result<Value> {
     // To connect may take for ever as well, where the other side does not accept.
     std::thread::spawn(move || {
         let read = || -> io::Result<String> {
-            let stream = UnixStream::connect(path)?;
-            stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+            let stream = system::ask(&path, ANSWER_TIMEOUT)?;
             let mut text = String::new();
             stream.take(LONGEST).read_to_string(&mut text)?;
             Ok(text)
@@ -291,6 +290,13 @@ fn described(instance: &Value, width: usize, paint: Paint) -> String {
         };
         add(format!("{} ago: {text}", brief(ago)), colour);
     }
+    for withheld in instance["withheld"].as_array().into_iter().flatten() {
+        let name = plain(withheld["server"].as_str().unwrap_or_default());
+        let line =
+            format!("{name}: definitions are withheld; see and accept them: outlive accept {name}");
+        add(line, Tone::Doubtful);
+    }
+    let problem = instance["problem"].as_str().map(plain);
     let servers: Vec<&Value> = instance["servers"]
         .as_array()
         .into_iter()
@@ -315,6 +321,11 @@ fn described(instance: &Value, width: usize, paint: Paint) -> String {
             format!("and {} more", servers.len() - MOST_SERVERS),
             Tone::Quiet,
         );
+    }
+    if let Some(problem) = problem {
+        // Whoever has to mend it needs all of it.
+        let line = format!("  {problem}");
+        out += &format!("{}\n", paint.tone(Tone::Bad, &line));
     }
     out
 }
@@ -392,7 +403,7 @@ mod tests {
         let server = json!({ "upstream": 1, "state": "down", "client": long, "in_flight": 3 });
         let table = overview(vec![json!({
             "name": long, "state": long, "serves": long, "for": { "process": long }, "directory": long,
-            "last_loss": loss, "servers": vec![server; 30], "restarts": 3, "in_flight": 1, "address": long,
+            "last_loss": loss, "withheld": [{ "server": long }], "servers": vec![server; 30], "restarts": 3, "in_flight": 1, "address": long,
         })])
         .table(Paint::when(false));
         assert!(

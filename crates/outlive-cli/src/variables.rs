@@ -7,6 +7,7 @@ use clap::Command;
 use serde_json::{Value, json};
 
 use crate::config::nearest;
+use crate::parent;
 use crate::places;
 
 /// What the variables of this program begin with.
@@ -14,6 +15,9 @@ const PREFIX: &str = "OUTLIVE_";
 
 /// Where the memory of earlier runs is kept, and where status and logs are: they have no flag.
 const FOLDERS: [&str; 2] = ["OUTLIVE_CACHE_DIR", places::STATE_DIR];
+
+/// Has Linux do without what only Linux has, so that tests go the way of other Unixes.
+const PORTABLE: &str = "OUTLIVE_PORTABLE";
 
 /// Variables that this program gives to those it starts. It may find them in its own environment, where one
 /// `outlive` runs under another.
@@ -66,7 +70,9 @@ fn among(cli: &Command, names: impl Iterator<Item = String>) -> Vec<Unknown> {
         .filter_map(|arg| Some(arg.get_env()?.to_string_lossy().into_owned()))
         .collect();
     known.extend(FOLDERS.map(String::from));
-    let is_known = |name: &String| known.contains(name) || GIVEN.contains(&name.as_str());
+    known.push(parent::VARIABLE.into());
+    let given = |name: &str| GIVEN.contains(&name) || name == PORTABLE;
+    let is_known = |name: &String| known.contains(name) || given(name);
     let mut unknown: Vec<Unknown> = names
         .filter(|name| name.starts_with(PREFIX) && !is_known(name))
         .map(|name| Unknown {
@@ -112,7 +118,12 @@ mod tests {
 
     #[test]
     fn settings_of_any_command_and_what_outlive_itself_sets_are_known() {
-        let known = ["OUTLIVE_HOLD", "OUTLIVE_LISTEN", "PATH"];
+        let known = [
+            "OUTLIVE_HOLD",
+            "OUTLIVE_LISTEN",
+            "OUTLIVE_PARENT_PID",
+            "PATH",
+        ];
         assert_eq!(told(&known), [""; 0]);
         assert_eq!(told(&FOLDERS), [""; 0]);
         assert_eq!(told(&GIVEN), [""; 0]);

@@ -276,6 +276,11 @@ impl Catalog {
         self.safe_tools.get(tool).copied().unwrap_or(false)
     }
 
+    /// The cursor of the page that we read next.
+    pub(crate) fn next_cursor(&self, list: List) -> Option<String> {
+        self.our_reading[list.index()].next.clone()
+    }
+
     /// Whether the link in service has said what all its tools are.
     pub(crate) fn is_fresh(&self) -> bool {
         self.fresh

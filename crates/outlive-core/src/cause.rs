@@ -26,13 +26,17 @@ impl Exit {
     /// rather than one a program earns by its own fault.
     pub fn is_external(self) -> bool {
         // SIGHUP, SIGINT, SIGKILL, SIGTERM
-        matches!(self, Exit::Signal(1 | 2 | 9 | 15))
+        matches!(self, Exit::Signal(1 | 2 | 9 | 15) | Exit::Code(CONTROL_C))
     }
 }
 
 impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Exit::Code(code @ ..=LAST_STATUS) => match status_name(*code) {
+                Some(name) => write!(f, "exited with code {code:#010X} ({name})"),
+                None => write!(f, "exited with code {code:#010X}"),
+            },
             Exit::Code(code) => write!(f, "exited with code {code}"),
             Exit::Signal(signal) => match signal_name(*signal) {
                 Some(name) => write!(f, "was ended by signal {signal} ({name})"),
@@ -41,6 +45,33 @@ impl fmt::Display for Exit {
             Exit::Unknown => f.write_str("ended"),
         }
     }
+}
+
+/// What a process on Windows exits with that a Ctrl-C or Ctrl-Break has ended.
+const CONTROL_C: i32 = 0xC000_013A_u32.cast_signed();
+
+/// Codes of Windows are numbers without a sign, and those from the half of them up to this one say why a process was ended.
+/// The few above are what programs give as small negative numbers.
+const LAST_STATUS: i32 = -0x1_0000;
+
+/// What such a code is called.
+fn status_name(code: i32) -> Option<&'static str> {
+    Some(match code.cast_unsigned() {
+        0x8000_0003 => "breakpoint",
+        0xC000_0005 => "access violation",
+        0xC000_0006 => "in-page error",
+        0xC000_0017 => "out of memory",
+        0xC000_001D => "illegal instruction",
+        0xC000_0094 => "integer division by zero",
+        0xC000_00FD => "stack overflow",
+        0xC000_0135 => "a DLL was not found",
+        0xC000_0139 => "a DLL lacks an entry point",
+        0xC000_013A => "Ctrl-C",
+        0xC000_0142 => "a DLL could not be initialised",
+        0xC000_0374 => "heap corruption",
+        0xC000_0409 => "abort",
+        _ => return None,
+    })
 }
 
 fn signal_name(signal: i32) -> Option<&'static str> {
@@ -358,6 +389,9 @@ impl Cause {
             cause["server"] = json!(name);
         }
         match &self.reason {
+            Reason::Exited(Exit::Code(code @ ..=LAST_STATUS)) => {
+                cause["exit_code"] = json!(code.cast_unsigned());
+            }
             Reason::Exited(Exit::Code(code)) => cause["exit_code"] = json!(code),
             Reason::Exited(Exit::Signal(signal)) => cause["signal"] = json!(signal),
             Reason::Unmade(why) => cause["error"] = json!(why.to_string()),
@@ -392,5 +426,25 @@ pub(crate) fn seconds(d: Duration) -> String {
         format!("{} s", ms / 1000)
     } else {
         format!("{:.1} s", d.as_secs_f64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_of_windows_are_named_as_windows_has_them() {
+        let shown = |code: u32| Exit::Code(code.cast_signed()).to_string();
+        assert_eq!(shown(3), "exited with code 3");
+        assert_eq!(shown(0xFFFF_FFFF), "exited with code -1");
+        assert_eq!(
+            shown(0xC000_0005),
+            "exited with code 0xC0000005 (access violation)"
+        );
+        assert_eq!(shown(0xC000_013A), "exited with code 0xC000013A (Ctrl-C)");
+        assert_eq!(shown(0xE06D_7363), "exited with code 0xE06D7363");
+        assert!(Exit::Code(CONTROL_C).is_external());
+        assert!(!Exit::Code(0xC000_0005_u32.cast_signed()).is_external());
     }
 }

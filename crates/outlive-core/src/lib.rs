@@ -14,7 +14,7 @@
 //!
 //! # What is where
 //!
-//! Six machines, all driven in that way or by calls that are given the time:
+//! Nine machines, all driven in that way or by calls that are given the time:
 //!
 //! | module | what it decides |
 //! |---|---|
@@ -23,6 +23,9 @@
 //! | [`switch`] | how several clients are one host |
 //! | [`router`] | how many servers are one |
 //! | [`gateway`] | when servers are started and stopped, and who uses them |
+//! | [`tenure`] | which process owns a session, and until when |
+//! | [`revival`] | how a session goes on in another process |
+//! | [`login`] | who waits for a token of a server, when it is refreshed, when a person is asked to log in |
 //! | [`http_upstream`] | which HTTP request is made when; with [`dispatch`], the order of sending, and [`reconnect`] |
 //!
 //! Tables and buffers, which are told the time too where it matters:
@@ -31,6 +34,7 @@
 //! |---|---|
 //! | [`session_table`] | the sessions of a listener |
 //! | [`replay_buffer`] | what is sent to clients over HTTP, until it is read |
+//! | [`session_record`] | what a successor must know of a client's session |
 //! | [`byte_budget`] | how much of unfinished messages is in memory |
 //! | [`framer`] | the line that has not come whole |
 //! | [`meter`] | counts |
@@ -66,6 +70,7 @@ pub mod http_upstream;
 mod label;
 mod ledger;
 pub mod link;
+pub mod login;
 mod memory;
 pub mod message;
 pub mod meter;
@@ -75,6 +80,7 @@ pub mod protocol;
 pub mod reconnect;
 pub mod replay_buffer;
 pub mod request;
+pub mod revival;
 mod rng;
 pub mod roster;
 pub mod router;
@@ -82,11 +88,13 @@ pub mod router;
 pub mod search;
 pub mod server;
 pub mod session;
+pub mod session_record;
 pub mod session_table;
 pub mod snapshot;
 pub mod sse;
 mod supervisor;
 pub mod switch;
+pub mod tenure;
 pub mod time;
 mod words;
 

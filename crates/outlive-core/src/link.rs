@@ -61,11 +61,11 @@ pub enum RequestFailure {
     Unsent(String),
     /// Its answer will not come, for this reason; it may have been executed.
     Lost(String),
-    /// The server did not execute it and named an address that we do not go to.
+    /// The server did not execute it, and named an address that we do not go to, or wants a login that is not done.
     Elsewhere {
         /// The status.
         status: u16,
-        /// What it names, and why we do not go there.
+        /// What it wants, and why we do not do that.
         why: String,
     },
 }

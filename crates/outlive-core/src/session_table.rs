@@ -178,6 +178,11 @@ impl<S: Tracked> SessionTable<S> {
         entry.map(|entry| &entry.session)
     }
 
+    /// The session of this id, whoever's it is.
+    pub fn session(&self, id: &str) -> Option<&S> {
+        self.sessions.get(id).map(|entry| &entry.session)
+    }
+
     /// Ends the session of this id; `None` if there is none.
     pub fn end(&mut self, id: &str) -> Option<S> {
         self.sessions.remove(id).map(|entry| entry.session)

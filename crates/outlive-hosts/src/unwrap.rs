@@ -195,7 +195,13 @@ fn unwrap_entry(editor: &mut Editor<'_>, shape: Shape, entry: &Entry<'_>) -> Res
 }
 
 /// Flags of `outlive run` that have no value.
-pub const SWITCHES: [&str; 3] = ["--exit-on-failed", "--no-catalogue", "--no-keep-logs"];
+pub const SWITCHES: [&str; 5] = [
+    "--allow-private-login",
+    "--exit-on-failed",
+    "--no-catalogue",
+    "--no-keep-logs",
+    "--pin",
+];
 
 /// The place of the server's own program among the words behind `outlive`.
 fn behind_dashes(words: &[Node]) -> Result<usize, String> {

@@ -261,11 +261,13 @@ assert!(refused.is_error() && refused.text().contains("nothing would change"));
 //! | `server` | [`server`](#a-server-that-cannot-be-crashed) | yes |
 //! | `macros` | `#[outlive::tools]`, `#[outlive::tool]` | yes |
 //! | `http` | servers over HTTP: `Remote`, and with it TLS | no |
+//! | `oauth` | logins at servers over HTTP that want one: `oauth` | no |
 //! | `http-server` | `Server::serve_http` | no |
 //! | `tracing` | what happens to sessions, requests and servers, as [events of `tracing`](#tracing) | with `server` |
 //! | `tower` | `Http::service`, for `axum` and any other stack of `tower` | no |
 //! | `tls` | `Http::tls` | no |
 //! | `gateway` | `Gateway` | no |
+//! | `store` | `FileStore`: sessions over HTTP that outlive the process | no |
 //! | `rmcp` | the adapter for `rmcp` | no |
 //!
 //! A client of child processes needs none of them.
@@ -289,6 +291,7 @@ assert!(refused.is_error() && refused.text().contains("nothing would change"));
 //! | `server` | a server inside this process, over standard streams, any stream, or HTTP (feature `http-server`) |
 //! | `gateway` | what `outlive serve` does: any server behind HTTP, under supervision (feature `gateway`) |
 //! | [`model`] | the words of MCP as types |
+//! | `store` | where sessions over HTTP are kept, so that they outlive the process (feature `http-server`) |
 //! | `rmcp` | for programs that use the official Rust SDK (cargo feature `rmcp`) |
 //! | [`memory`] | two ends of a stream within this process |
 //! | [`run`](run()) | what `outlive run` does: a session between standard streams and a command |
@@ -298,12 +301,6 @@ assert!(refused.is_error() && refused.text().contains("nothing would change"));
 //! Inside: `driver` is the loop between a session and its two sides, `process` and `http_client` are the server's side,
 //! `http_server` the client's, `io` moves bytes.
 #![deny(unsafe_code)]
-
-#[cfg(not(unix))]
-compile_error!(
-    "outlive runs on Unix only for now: on Windows a server's process tree has to be kept in a Job \
-     Object, and that is not written yet"
-);
 
 pub mod client;
 mod driver;
@@ -316,6 +313,8 @@ mod http_server;
 mod io;
 pub mod memory;
 pub mod model;
+#[cfg(feature = "oauth")]
+pub mod oauth;
 mod observer;
 mod process;
 #[cfg(feature = "rmcp")]
@@ -324,6 +323,8 @@ mod run;
 mod secrets;
 #[cfg(feature = "server")]
 pub mod server;
+#[cfg(feature = "http-server")]
+pub mod store;
 #[cfg(feature = "tracing")]
 mod trace;
 

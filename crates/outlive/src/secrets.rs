@@ -1,7 +1,8 @@
 //! Values that must not appear in logs and errors.
 //!
 //! Which value is a secret can only be told by the name it goes by: an environment variable
-//! `GITHUB_TOKEN`, a flag `--api-key`, a header `Authorization:`, the password in an address.
+//! `GITHUB_TOKEN`, a flag `--api-key`, a header `Authorization:`, the password in an address. Some need no name: what
+//! stands behind `Bearer`, and keys that begin as those of well-known services do (`sk-…`, `ghp_…`).
 //! Names that merely contain such a word (`MAX_TOKENS`, `KEYBOARD`) do not count, nor do values so
 //! short that masking them would blot out ordinary text.
 
@@ -47,6 +48,28 @@ const SECRET_ENDS: [&str; 5] = ["APIKEY", "PASSWD", "PASSWORD", "SECRET", "TOKEN
 const HARMLESS: [&str; 9] = [
     "DIR", "FILE", "HOST", "MODE", "PATH", "PORT", "SOCK", "TYPE", "URL",
 ];
+
+/// How credentials are introduced, in lower case.
+const SCHEMES: [&str; 3] = ["bearer ", "basic ", "token "];
+
+/// Keys of well-known services begin so. They are told from words by their length.
+const BEGINNINGS: [&str; 14] = [
+    "AIza",
+    "AKIA",
+    "github_pat_",
+    "gho_",
+    "ghp_",
+    "ghs_",
+    "glpat-",
+    "hf_",
+    "npm_",
+    "pk-",
+    "pypi-",
+    "sk-",
+    "sk_",
+    "xox",
+];
+const SHORTEST_KEY: usize = 16;
 
 /// The secrets of a command and its environment.
 #[derive(Clone, Default)]
@@ -151,7 +174,47 @@ impl Secrets {
                 }
             }
             self.add_password_of(arg);
+            self.add_unnamed(arg);
+            if let (true, Some(next)) = (is_scheme(arg), args.get(i + 1)) {
+                self.add(next);
+            }
         }
+    }
+
+    /// What is a secret wherever it stands: behind a scheme, or because of how it begins.
+    fn add_unnamed(&mut self, text: &str) {
+        let lower = text.to_ascii_lowercase();
+        for scheme in &SCHEMES[..2] {
+            for (at, _) in lower.match_indices(scheme) {
+                let behind = text[at + scheme.len()..].split_whitespace().next();
+                self.add(behind.unwrap_or_default());
+            }
+        }
+        let is_part = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let words = text.split(|c| !is_part(c));
+        for word in words.filter(|word| word.len() >= SHORTEST_KEY) {
+            if BEGINNINGS.iter().any(|begin| word.starts_with(begin)) {
+                self.add(word);
+            }
+        }
+    }
+
+    /// The words of a command line without secrets: also those that are too short to be looked for elsewhere.
+    pub fn mask_words<'w>(&self, words: impl IntoIterator<Item = &'w str>) -> Vec<String> {
+        let mut masked = Vec::new();
+        // The word before names what comes next.
+        let mut named = false;
+        for word in words {
+            let assigned = word.split_once('=').filter(|(name, _)| is_secret(name));
+            masked.push(match assigned {
+                _ if named && !word.starts_with("--") => MASK.into(),
+                Some((name, value)) if !value.is_empty() => format!("{name}={MASK}"),
+                _ => self.mask(word),
+            });
+            let is_flag = word.starts_with('-') && !word.contains('=');
+            named = (is_flag && is_secret(word)) || is_scheme(word);
+        }
+        masked
     }
 
     /// The password in `scheme://user:password@host`.
@@ -171,13 +234,15 @@ impl Secrets {
         if is_secret(name) {
             // A header carries its scheme in front of the secret.
             let value = value.trim();
-            let bare = ["Bearer ", "Basic ", "token "]
-                .iter()
-                .find_map(|scheme| value.strip_prefix(scheme))
-                .unwrap_or(value);
-            self.add(bare);
+            let begins = |scheme: &&&str| {
+                let begin = value.get(..scheme.len());
+                begin.is_some_and(|begin| begin.eq_ignore_ascii_case(scheme))
+            };
+            let scheme = SCHEMES.iter().find(begins);
+            self.add(&value[scheme.map_or(0, |scheme| scheme.len())..]);
         } else {
             self.add_password_of(value);
+            self.add_unnamed(value);
         }
     }
 
@@ -197,6 +262,11 @@ impl Secrets {
         }
         self.values.push(value.into());
     }
+}
+
+/// Whether this word introduces credentials that follow as a word of their own.
+fn is_scheme(word: &str) -> bool {
+    word.eq_ignore_ascii_case("bearer") || word.eq_ignore_ascii_case("basic")
 }
 
 /// Whether a value that goes by this name is a secret.
@@ -348,6 +418,69 @@ mod tests {
             &[("A_KEY", "12345")],
         );
         assert_eq!(secrets.mask("--verbose k 12345"), "--verbose k 12345");
+    }
+
+    #[test]
+    fn some_secrets_need_no_name() {
+        let key = "sk-proj-0123456789abcdef";
+        let masked = |args: &[&str], text: &str| secrets(args, &[]).mask(text);
+        assert_eq!(masked(&["Bearer hunter22"], "x hunter22"), "x ***");
+        assert_eq!(masked(&["--with", "bearer hunter22"], "hunter22"), "***");
+        assert_eq!(masked(&["Bearer", "hunter22"], "hunter22"), "***");
+        assert_eq!(masked(&["--with", key], key), "***");
+        assert_eq!(masked(&["sk-learn"], "sk-learn"), "sk-learn");
+        let config = format!("{{\"header\":\"Bearer {key}\"}}");
+        assert!(!masked(&[&config], &config).contains(key));
+        let secrets = secrets(&[], &[("HEADERS", "BEARER hunter22"), ("SETUP", key)]);
+        assert_eq!(secrets.mask(&format!("hunter22 {key}")), "*** ***");
+    }
+
+    #[test]
+    fn words_of_a_command_line_are_masked_by_where_they_stand() {
+        let words = [
+            "server",
+            "--token",
+            "ab",
+            "--api-key=c",
+            "-e",
+            "A_TOKEN=d",
+            "--port",
+            "80",
+        ];
+        let shown = secrets(&words[1..], &[]).mask_words(words);
+        let expected = [
+            "server",
+            "--token",
+            "***",
+            "--api-key=***",
+            "-e",
+            "A_TOKEN=***",
+            "--port",
+            "80",
+        ];
+        assert_eq!(shown, expected);
+        let words = [
+            "server",
+            "--auth",
+            "--verbose",
+            "--token",
+            "-ab",
+            "Bearer",
+            "x",
+        ];
+        let shown = secrets(&words[1..], &[]).mask_words(words);
+        assert_eq!(
+            shown,
+            [
+                "server",
+                "--auth",
+                "--verbose",
+                "--token",
+                "***",
+                "Bearer",
+                "***"
+            ]
+        );
     }
 
     #[test]

@@ -148,6 +148,33 @@ fn fm_10_outlive_ends_when_its_host_is_killed() {
     }
 }
 
+/// FM-10: a launcher between host and `outlive` is killed alone, so that the input stays open. `outlive` ends with the
+/// process it was told of, and so does everything below it, which is not told.
+#[test]
+fn fm_10_outlive_ends_with_its_launcher_though_its_input_stays_open() {
+    let setup = Setup::new().flags(&BRISK).knobs(&["--ignore-eof"]);
+    let line: Vec<String> = setup
+        .command_line()
+        .iter()
+        .map(|word| quoted(word))
+        .collect();
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(format!(
+        "export OUTLIVE_PARENT_PID=$$; {}; true",
+        line.join(" ")
+    ));
+    setup.dress(&mut command);
+    let mut host = Host::spawn(setup, command);
+    host.initialize();
+    host.ping();
+    let server = host.server(1);
+    let environment = std::fs::read(format!("/proc/{server}/environ")).expect("its environment");
+    assert!(!String::from_utf8_lossy(&environment).contains("OUTLIVE_PARENT_PID"));
+    host.signal(Signal::KILL);
+    host.wait_for_empty_tree();
+    host.exit();
+}
+
 /// FM-10: a host that is gone, both ways, is not waited for though it has asked for something and there is no server to
 /// do it. (One that only has no more to say is: `outlive run < requests` wants its answers.)
 #[test]

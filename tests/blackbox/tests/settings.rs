@@ -55,6 +55,10 @@ fn bad_values_are_refused_with_the_reason() {
     };
     refused(Setup::new().flags(&["--hold", "soon"]), &["hold", "soon"]);
     refused(
+        Setup::new().flags(&["--parent-pid", "0"]),
+        &["parent-pid", "zero"],
+    );
+    refused(
         Setup::new().flags(&["--retry", "maybe"]),
         &["retry", "maybe", "never", "safe", "always"],
     );
@@ -80,7 +84,10 @@ fn bad_values_are_refused_with_the_reason() {
     for (content, words) in [
         ("hold = \"soon\"\n", ["hold", "soon"]),
         ("no-such-key = 1\n", ["no-such-key", "outlive.toml"]),
-        ("hold = [\n", ["outlive.toml", "hold"]),
+        (
+            "hold = [\n",
+            ["outlive.toml: line 1, column 9", "unclosed array"],
+        ),
     ] {
         let setup = Setup::new();
         let file = setup.file("outlive.toml", content);

@@ -30,8 +30,8 @@ use outlive_check::sheet::Sheet;
 use outlive_check::{Cast, Era, Moment, Over, Plan, Report, Subject, select};
 
 use crate::paint::Paint;
+use crate::system;
 use progress::Progress;
-use tokio::signal::unix::{SignalKind, signal};
 
 /// What the specification demands was found to be broken.
 const BROKEN: u8 = 1;
@@ -189,7 +189,7 @@ fn play(
     let played = runtime.block_on(async {
         tokio::select! {
             played = check(common, subject, over, cast) => Ok(played),
-            signal = stopped() => Err(signal),
+            signal = system::stopped() => Err(signal),
         }
     });
     // Whatever still runs is dropped with it, and the programs under test with that.
@@ -204,20 +204,6 @@ fn play(
         }
         Ok(Err(why)) => refuse(&why),
         Err(signal) => ExitCode::from(SIGNALLED + signal),
-    }
-}
-
-/// The number of the signal that tells us to stop, once one has come.
-async fn stopped() -> u8 {
-    let wait = async |kind: SignalKind| match signal(kind) {
-        Ok(mut signals) => drop(signals.recv().await),
-        // Then it kills us, and the orphan reaper sees to the rest.
-        Err(_) => std::future::pending().await,
-    };
-    tokio::select! {
-        () = wait(SignalKind::hangup()) => 1,
-        () = wait(SignalKind::interrupt()) => 2,
-        () = wait(SignalKind::terminate()) => 15,
     }
 }
 

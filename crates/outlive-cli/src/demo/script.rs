@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::stage::Stage;
 use super::tally::{Claim, Expected};
+use crate::system::Process;
 
 /// Four kills and one hang; one call was running that is safe to repeat.
 pub const EXPECTED: Expected = Expected {
@@ -67,7 +68,7 @@ fn killed_during_a_call(stage: &mut Stage) -> Result<(), String> {
     stage.progress(call)?;
     stage.kill()?;
     stage.answer(call)?;
-    if !stage.words(call).contains("SIGKILL") {
+    if !stage.words(call).contains(Process::KILL.1) {
         stage.tally.odd("The error does not name the signal.");
     }
     stage.ready(3)?;

@@ -3,14 +3,15 @@
 //! The script says what to do next; while it waits, everything that `outlive run` writes is
 //! entered in the books and shown, in the order it came.
 
+use std::io;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
 
 use super::host::{Gone, Host, Pipe, Seen};
 use super::tally::{Answer, Claim, Tally};
 use super::timeline::{Timeline, Tone, Who, brief, clipped, printable};
+use crate::system::Process;
 
 /// What the demo waits for comes within milliseconds; only a hang misses this.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -34,7 +35,7 @@ pub struct Stage {
     pub timeline: Timeline,
     pace: Duration,
     /// The process that gave the latest answer, until a signal is sent to it: nothing else is killed.
-    server: Option<Pid>,
+    server: Option<Process>,
     fault: Option<Fault>,
     tools: Value,
 }
@@ -155,29 +156,32 @@ impl Stage {
         })
     }
 
-    /// Kills the server: `SIGKILL`, which no process can catch.
+    /// Kills the server, in a way that no process can catch.
     pub fn kill(&mut self) -> Result<(), String> {
         self.fault = Some(Fault::Killed(Instant::now()));
-        self.strike(Signal::KILL, "SIGKILL")
+        self.strike(Process::kill, Process::KILL.0)
     }
 
     /// Stops the server: it stays, and does nothing any more.
     pub fn hang(&mut self) -> Result<(), String> {
         self.fault = Some(Fault::Stopped);
-        self.strike(Signal::STOP, "SIGSTOP")
+        self.strike(Process::stop, Process::STOP)
     }
 
-    fn strike(&mut self, signal: Signal, what: &str) -> Result<(), String> {
+    fn strike(
+        &mut self,
+        how: impl FnOnce(Process) -> io::Result<()>,
+        what: &str,
+    ) -> Result<(), String> {
         let server = self.server.take();
         let server = server.ok_or("The demo does not know the server's process.")?;
-        let line = format!("⚡ {what} to process {}", server.as_raw_nonzero());
+        let line = format!("⚡ {what} to process {}", server.number());
         self.timeline.push(Who::Fate, Tone::Bad, line);
-        kill_process(server, signal)
-            .map_err(|error| format!("The server could not be sent a signal: {error}."))
+        how(server).map_err(|error| format!("The server could not be sent a signal: {error}."))
     }
 
     /// The process that serves now.
-    pub fn server(&self) -> Option<Pid> {
+    pub fn server(&self) -> Option<Process> {
         self.server
     }
 
@@ -205,7 +209,7 @@ impl Stage {
                 .odd(format!("`outlive run` ended badly ({status}).")),
             Err(sentence) => self.tally.odd(sentence),
         }
-        if server.is_some_and(|pid| test_kill_process(pid).is_ok()) {
+        if server.is_some_and(Process::lives) {
             self.tally
                 .odd("The server is still there although outlive has gone.");
         }
@@ -317,7 +321,7 @@ impl Stage {
             .pointer("/structuredContent/pid")
             .and_then(Value::as_i64)
         {
-            self.server = i32::try_from(pid).ok().and_then(Pid::from_raw);
+            self.server = Process::of(pid);
         }
         if let Some(tools) = result.get("tools") {
             self.tools = tools.clone();

@@ -15,8 +15,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use outlive::OrphanReaper;
+use outlive::gateway::Pins;
 use tokio::task::JoinSet;
 
+use crate::places;
 use crate::remote::RemoteSettings;
 use crate::runtime::runtime;
 use diagnosis::Diagnosis;
@@ -82,7 +84,10 @@ pub fn run(args: &Args) -> Result<ExitCode, String> {
     // Without one we go on as well as we can: it is only needed if we are killed.
     let orphan_reaper = OrphanReaper::start().ok();
     let runtime = runtime().map_err(|error| format!("no runtime can be had: {error}"))?;
-    let diagnoses = runtime.block_on(examine(patients, args, orphan_reaper));
+    let mut diagnoses = runtime.block_on(examine(patients, args, orphan_reaper));
+    if args.servers.is_some() {
+        diagnoses.iter_mut().for_each(advise_to_accept);
+    }
     let printed = match args.json {
         true => table::json(&diagnoses),
         false => table::text(&diagnoses),
@@ -93,6 +98,19 @@ pub fn run(args: &Args) -> Result<ExitCode, String> {
         }
         _ if diagnoses.iter().all(Diagnosis::is_well) => Ok(ExitCode::SUCCESS),
         _ => Ok(ExitCode::from(UNWELL)),
+    }
+}
+
+/// Says of a server that works whether a gateway withholds something of it.
+fn advise_to_accept(diagnosis: &mut Diagnosis) {
+    let (folders, _) = places::readable(places::pin_folders());
+    let pins = folders.into_iter().map(Pins::new);
+    let mut withheld = pins.filter_map(|pins| pins.withheld(Some(&diagnosis.name)).ok());
+    if diagnosis.advice.is_none() && withheld.any(|it| !it.is_empty()) {
+        diagnosis.advice = Some(format!(
+            "definitions of it are withheld: see and accept them with `outlive accept {}`",
+            diagnosis.name
+        ));
     }
 }
 

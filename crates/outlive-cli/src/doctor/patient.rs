@@ -9,6 +9,7 @@ use outlive::{Address, Client, Command, Error, OrphanReaper, Remote};
 use outlive_hosts::Server;
 
 use super::diagnosis::{Diagnosis, Finding, Seen};
+use crate::login::LoginWay;
 use crate::remote::RemoteSettings;
 use crate::servers::{self, Source};
 
@@ -32,6 +33,7 @@ impl Patient {
     /// The one on the command line.
     pub fn given(words: &[OsString], settings: &RemoteSettings) -> Result<Patient, String> {
         let (program, args) = words.split_first().ok_or("no server is given")?;
+        let settings = &asking_nobody(settings);
         let name = program.to_string_lossy().into_owned();
         Ok(match settings.remote(&name).transpose()? {
             Some(_) if !args.is_empty() => {
@@ -39,7 +41,7 @@ impl Patient {
             }
             Some(remote) => Patient {
                 name: remote.label(),
-                at: Place::Remote(Box::new(remote)),
+                at: Place::Remote(Box::new(settings.with_login(remote, &name)?)),
             },
             None => Patient {
                 name,
@@ -53,7 +55,7 @@ impl Patient {
         let settings = &RemoteSettings {
             header: Vec::new(),
             header_file: None,
-            ..settings.clone()
+            ..asking_nobody(settings)
         };
         let read = servers::read_file(file)?;
         Ok(read
@@ -102,6 +104,13 @@ impl Patient {
         };
         Diagnosis::of(self.name, is_command, finding, time)
     }
+}
+
+/// The settings for an examination: logins that are kept are used, and nobody is asked for another.
+fn asking_nobody(settings: &RemoteSettings) -> RemoteSettings {
+    let mut settings = settings.clone();
+    settings.login.login = LoginWay::Never;
+    settings
 }
 
 /// What is found, and how long that took; to stop a server takes its own time.

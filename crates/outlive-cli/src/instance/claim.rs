@@ -4,13 +4,11 @@
 //! of it from the start, and `NAME.sock`, which answers how it stands. The kernel gives a lock back whatever ends the
 //! process, so what a killed one leaves behind can be told from a living one, and is put away by the next who looks.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
+use crate::system::{self, Listener};
 
 /// The ending of the locked file.
 pub const LOCK: &str = "lock";
@@ -28,7 +26,7 @@ pub struct Claim {
     folder: PathBuf,
     lock: File,
     /// Taken by who answers.
-    pub listener: Option<UnixListener>,
+    pub listener: Option<Listener>,
 }
 
 impl Claim {
@@ -39,11 +37,11 @@ impl Claim {
                 1 => name.to_owned(),
                 _ => format!("{name}-{number}"),
             };
-            if let Some(lock) = locked(&file(folder, &name, LOCK), true)? {
+            if let Some(lock) = system::lock(&file(folder, &name, LOCK), true)? {
                 let socket = file(folder, &name, SOCKET);
                 // It is of one that has ended: the lock is ours.
                 let _ = fs::remove_file(&socket);
-                let listener = bind(&socket);
+                let listener = Listener::bind(&socket);
                 let mut claim = Claim {
                     name,
                     folder: folder.into(),
@@ -75,14 +73,6 @@ impl Drop for Claim {
     }
 }
 
-/// A socket that nobody else may connect to.
-fn bind(socket: &Path) -> io::Result<UnixListener> {
-    let listener = UnixListener::bind(socket)?;
-    fs::set_permissions(socket, Permissions::from_mode(0o600))?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
-}
-
 /// The socket of this name.
 pub fn socket(folder: &Path, name: &str) -> PathBuf {
     file(folder, name, SOCKET)
@@ -91,37 +81,13 @@ pub fn socket(folder: &Path, name: &str) -> PathBuf {
 /// Puts away what an instance has left behind. False if it lives.
 pub fn clear(folder: &Path, name: &str) -> bool {
     let lock = file(folder, name, LOCK);
-    let Ok(Some(_lock)) = locked(&lock, false) else {
+    let Ok(Some(_lock)) = system::lock(&lock, false) else {
         return !lock.exists();
     };
     for ending in [SOCKET, LOCK] {
         let _ = fs::remove_file(file(folder, name, ending));
     }
     true
-}
-
-/// The locked file; none if somebody else has it.
-fn locked(path: &Path, create: bool) -> io::Result<Option<File>> {
-    loop {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(create).mode(0o600);
-        let nofollow = OFlags::NOFOLLOW.bits();
-        let file = options.custom_flags(nofollow.cast_signed()).open(path)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(fs::TryLockError::WouldBlock) => return Ok(None),
-            Err(fs::TryLockError::Error(error)) => return Err(error),
-        }
-        // Whoever puts a file away removes it while it is locked: this one may be gone already.
-        let (ours, there) = (file.metadata()?, fs::symlink_metadata(path));
-        match there {
-            Ok(there) if there.ino() == ours.ino() && there.dev() == ours.dev() => {
-                return Ok(Some(file));
-            }
-            Err(error) if !create => return Err(error),
-            _ => {}
-        }
-    }
 }
 
 fn file(folder: &Path, name: &str, ending: &str) -> PathBuf {
@@ -176,6 +142,7 @@ mod tests {
         fs::remove_dir(folder).unwrap();
     }
 
+    #[cfg(unix)]
     #[test]
     fn a_folder_too_deep_for_a_socket_leaves_nothing() {
         let base = folder("deep");

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::system::{self, Parent};
+
 /// Programs whose own name says nothing about what they run.
 const INTERPRETERS: [&str; 7] = ["bun", "deno", "node", "python", "python3", "sh", "bash"];
 
@@ -16,34 +18,15 @@ pub struct Host {
 impl Host {
     /// The parent of this process, if it still lives.
     pub fn find() -> Option<Host> {
-        let parent = rustix::process::getppid()?;
-        let pid = parent.as_raw_nonzero().get().unsigned_abs();
-        Some(Host {
-            pid,
-            process: process(pid),
-        })
+        let Parent { pid, words } = system::parent()?;
+        let process = words.map(|(name, words)| called(&name, &words));
+        Some(Host { pid, process })
     }
 
     /// For a program.
     pub fn to_json(&self) -> Value {
         json!({ "pid": self.pid, "process": self.process })
     }
-}
-
-#[cfg(target_os = "linux")]
-fn process(pid: u32) -> Option<String> {
-    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
-    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let words = line.split(|byte| *byte == 0);
-    let words: Vec<String> = words
-        .map(|word| String::from_utf8_lossy(word).into_owned())
-        .collect();
-    Some(called(name.trim_end(), &words))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn process(_pid: u32) -> Option<String> {
-    None
 }
 
 /// The process by its name, and by the script it runs if it is an interpreter.

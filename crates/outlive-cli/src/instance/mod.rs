@@ -31,13 +31,14 @@ use outlive_core::session::Load;
 use outlive_core::{Cause, Event, State};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
-use tokio::net::UnixListener;
 
 use crate::kept_log::KeptLog;
 use crate::log::{dated, timestamp};
 use crate::log_writer::LogWriter;
+use crate::masks::Masks;
 use crate::places;
 use crate::settings::Settings;
+use crate::system::{Accepting, Listener};
 use claim::Claim;
 use host::Host;
 
@@ -59,9 +60,14 @@ pub struct Instance {
     /// Why `outlive status` will not show it, if it will not.
     pub obstacle: Option<String>,
     kept: Option<LogWriter>,
-    secrets: Secrets,
+    /// What it shows to nobody.
+    pub masks: Masks,
     /// What the only session has to do. A gateway has a meter.
     counters: Counters,
+    /// What it serves by now, secrets masked, if that is not what it served at the start.
+    serves: Mutex<Option<String>>,
+    /// What is wrong with its settings, if they could not be read again.
+    problem: Mutex<Option<String>>,
     gateway: OnceLock<Gateway>,
     address: OnceLock<String>,
     servers: Mutex<Servers>,
@@ -98,10 +104,9 @@ impl Instance {
         serves: String,
         secrets: Secrets,
     ) -> Arc<Instance> {
-        let words = settings.command.iter();
-        let words: Vec<String> = words
-            .map(|word| secrets.mask(&word.to_string_lossy()))
-            .collect();
+        let words = settings.command.iter().map(|word| word.to_string_lossy());
+        let words: Vec<_> = words.collect();
+        let words = secrets.mask_words(words.iter().map(|word| &**word));
         let wanted = settings.name.clone().unwrap_or_else(|| name::of(&words));
         let (claim, obstacle) = match register(&wanted) {
             Ok(claim) => (Some(claim), None),
@@ -122,7 +127,9 @@ impl Instance {
             claim: Mutex::new(claim),
             obstacle,
             kept,
-            secrets,
+            masks: secrets.into(),
+            serves: Mutex::default(),
+            problem: Mutex::default(),
             counters: Counters::default(),
             gateway: OnceLock::new(),
             address: OnceLock::new(),
@@ -155,6 +162,16 @@ impl Instance {
         let _ = self.gateway.set(gateway);
     }
 
+    /// It serves this from now on, secrets masked.
+    pub fn set_serves(&self, serves: String) {
+        *lock(&self.serves) = Some(serves);
+    }
+
+    /// Its settings have changed and cannot be used, for this reason, or can again.
+    pub fn set_problem(&self, problem: Option<String>) {
+        *lock(&self.problem) = problem;
+    }
+
     /// Clients connect here.
     pub fn set_address(&self, address: &str) {
         let _ = self.address.set(address.to_owned());
@@ -163,7 +180,7 @@ impl Instance {
     /// Does the work, and answers meanwhile whoever asks how it stands.
     pub async fn answering<F: Future>(self: &Arc<Instance>, work: F) -> F::Output {
         let listener = lock(&self.claim).as_mut().and_then(|it| it.listener.take());
-        let listener = listener.and_then(|it| UnixListener::from_std(it).ok());
+        let listener = listener.and_then(|it| Listener::accepting(it).ok());
         let answers = listener.map(|listener| tokio::spawn(answer(self.clone(), listener)));
         let result = work.await;
         if let Some(answers) = answers {
@@ -224,7 +241,7 @@ impl Instance {
         if let Some(kept) = &self.kept {
             data["pid"] = json!(std::process::id());
             data["text"] = json!(sentence);
-            kept.line(&self.secrets.mask(&dated(&data, SystemTime::now())));
+            kept.line(&self.masks.mask(&dated(&data, SystemTime::now())));
         }
     }
 
@@ -263,10 +280,15 @@ impl Instance {
         report["restarts"] = json!(servers.restarts);
         report["last_loss"] = json!(servers.last_loss);
         report["address"] = json!(self.address.get());
+        report["problem"] = json!(*lock(&self.problem));
+        if let Some(serves) = &*lock(&self.serves) {
+            report["serves"] = json!(serves);
+        }
         match self.gateway.get() {
             Some(gateway) => {
                 Counters::of(gateway.meter()).describe(&mut report);
                 report["servers"] = json!(listed(gateway, &servers));
+                report["withheld"] = json!(withheld(gateway));
             }
             None => {
                 self.counters.describe(&mut report);
@@ -276,7 +298,7 @@ impl Instance {
             }
         }
         drop(servers);
-        self.secrets.mask(&report.to_string())
+        self.masks.mask(&report.to_string())
     }
 }
 
@@ -409,11 +431,24 @@ fn listed(gateway: &Gateway, servers: &Servers) -> Vec<Value> {
     each.collect()
 }
 
+/// What is withheld of servers whose definitions are pinned, without the definitions.
+fn withheld(gateway: &Gateway) -> Vec<Value> {
+    let each = gateway.withheld().into_iter().map(|withheld| {
+        json!({
+            "server": withheld.name,
+            "sentence": withheld.reason.to_string(),
+            "definitions": withheld.differences.len(),
+            "digest": withheld.digest,
+        })
+    });
+    each.collect()
+}
+
 /// Tells each who connects how things stand.
-async fn answer(instance: Arc<Instance>, listener: UnixListener) {
+async fn answer(instance: Arc<Instance>, listener: Accepting) {
     loop {
         match listener.accept().await {
-            Ok((mut stream, _)) => {
+            Ok(mut stream) => {
                 let report = instance.report();
                 let written = stream.write_all(report.as_bytes());
                 // Who does not read it is not waited for.

@@ -2,12 +2,12 @@
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 use outlive_hosts::{Action, Edited, load};
 
 use super::target::Target;
+use crate::system;
 
 /// At most this many backups are kept beside a file.
 const MAX_BACKUPS: usize = 20;
@@ -129,17 +129,10 @@ fn exchange(file: &Path, old: &str, new: &str, metadata: &Metadata) -> io::Resul
 /// Creates a file that nobody may read who could not read the original.
 fn create(path: &Path, text: &str, like: &Metadata) -> io::Result<()> {
     let mut options = OpenOptions::new();
-    let mut file: File = options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
+    let options = options.write(true).create_new(true);
+    let mut file: File = system::private_file(options).open(path)?;
     let written = file.write_all(text.as_bytes()).and_then(|()| {
-        let own = file.metadata()?;
-        if (own.uid(), own.gid()) != (like.uid(), like.gid()) {
-            // Not by its name: whoever owns the folder may have put a link there.
-            fchown(&file, Some(like.uid()), Some(like.gid()))?;
-        }
+        system::chown_like(&file, like)?;
         file.set_permissions(like.permissions())?;
         file.sync_all()
     });

@@ -6,6 +6,7 @@ use crate::switch::{Client, Sharing};
 use crate::time::Time;
 
 use super::member::{Member, Stage};
+use super::target::Target;
 use super::{Gateway, NoServer, Opening, Server, ServerId, TargetId, Urgency, Used};
 
 /// Whether a client may have a server.
@@ -84,6 +85,10 @@ impl<S: Used> Gateway<S> {
             self.leave(client, now);
             return Admission::Refused(NoServer::ShuttingDown);
         }
+        let Some(wait) = self.targets.get(&target).map(|it| it.limits.wait) else {
+            self.leave(client, now);
+            return Admission::Refused(NoServer::Removed);
+        };
         let ahead = self.queue.ahead(client, target);
         let free = self.free(target);
         if ahead < free {
@@ -93,7 +98,7 @@ impl<S: Used> Gateway<S> {
             }
             return Admission::Admitted;
         }
-        let until = since + self.targets[target.0].limits.wait;
+        let until = since + wait;
         if now >= until {
             self.leave(client, now);
             return Admission::Refused(NoServer::Full);
@@ -111,7 +116,9 @@ impl<S: Used> Gateway<S> {
 
     /// How many dedicated servers may be started.
     fn free(&self, target: TargetId) -> usize {
-        let limits = &self.targets[target.0].limits;
+        let Some(Target { limits, .. }) = self.targets.get(&target) else {
+            return 0;
+        };
         if limits.share || limits.servers == usize::MAX {
             return usize::MAX;
         }

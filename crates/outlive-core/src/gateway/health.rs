@@ -100,7 +100,9 @@ impl<S: Used> Gateway<S> {
                 match state {
                     State::Ready { .. } => {
                         *trouble = None;
-                        self.targets[server.target.0].given_up = None;
+                        if let Some(target) = self.targets.get_mut(&server.target) {
+                            target.given_up = None;
+                        }
                     }
                     // One that was told to end is no trouble.
                     State::Down { cause, .. } | State::Failed { cause, .. }
@@ -114,7 +116,9 @@ impl<S: Used> Gateway<S> {
             }
             Event::Lost { cause, .. } if cause.reason != Reason::Closing => {
                 server.standing.losses += 1;
-                let target = &mut self.targets[server.target.0];
+                let Some(target) = self.targets.get_mut(&server.target) else {
+                    return;
+                };
                 target.lost += 1;
                 *target.lost_lately.at(now) += 1;
                 let mut times = 1;
@@ -180,19 +184,19 @@ impl<S: Used> Gateway<S> {
 
     /// The same, however long ago that was. For people: nobody has seen the target in service since.
     pub fn last_failure(&self, target: TargetId) -> Option<(&Cause, Time)> {
-        let given_up = self.targets.get(target.0)?.given_up.as_ref();
+        let given_up = self.targets.get(&target)?.given_up.as_ref();
         given_up.map(|(cause, since)| (cause, *since))
     }
 
     /// The last losses of a target, the latest first.
     pub fn losses(&self, target: TargetId) -> impl Iterator<Item = &Loss> {
-        let target = self.targets.get(target.0);
+        let target = self.targets.get(&target);
         target.into_iter().flat_map(|target| &target.losses)
     }
 
     /// How often servers of a target were lost: ever, and in the last slots of time.
     pub fn lost(&self, target: TargetId) -> Option<(u64, &Window<u32>)> {
-        let target = self.targets.get(target.0)?;
+        let target = self.targets.get(&target)?;
         Some((target.lost, &target.lost_lately))
     }
 
@@ -200,8 +204,9 @@ impl<S: Used> Gateway<S> {
     pub(super) fn give_up(&mut self, id: ServerId, now: Time) {
         if let Some(server) = self.servers.get(&id)
             && let Some((cause, _)) = &server.standing.trouble
+            && let Some(target) = self.targets.get_mut(&server.target)
         {
-            self.targets[server.target.0].given_up = Some((cause.clone(), now));
+            target.given_up = Some((cause.clone(), now));
         }
     }
 }

@@ -69,7 +69,8 @@ impl<S: Used> Gateway<S> {
             (Phase::Serving, sharing) => {
                 server.used = server.last_use(&usage, now);
                 let idle = now - server.used;
-                let idle_stop = self.targets[server.target.0].limits.idle_stop;
+                let target = self.targets.get(&server.target);
+                let idle_stop = target.and_then(|it| it.limits.idle_stop);
                 if idle_stop.is_some_and(|after| idle >= after)
                     || usage.legacy_only && idle >= LEGACY_MEMORY
                 {

@@ -37,6 +37,8 @@ pub enum NoServer {
     Full,
     /// The gateway is shutting down.
     ShuttingDown,
+    /// The target was removed.
+    Removed,
     /// The client has left, or was never there.
     Gone,
 }
@@ -80,6 +82,10 @@ impl<S: Used> Gateway<S> {
             Stage::Admitted if self.is_shutting_down() => {
                 self.leave(client, now);
                 return Err(NoServer::ShuttingDown);
+            }
+            Stage::Admitted if !self.has_target(target) => {
+                self.leave(client, now);
+                return Err(NoServer::Removed);
             }
             Stage::Admitted => {
                 let server = self.server_for(target, opening.as_ref(), now);
@@ -139,8 +145,11 @@ impl<S: Used> Gateway<S> {
         if self.is_shutting_down() {
             return Err(NoServer::ShuttingDown);
         }
-        let Some(known) = self.targets.get(target.0) else {
-            return Err(NoServer::Gone);
+        let Some(known) = self.targets.get(&target) else {
+            return Err(match target.0 < self.target_numbers {
+                true => NoServer::Removed,
+                false => NoServer::Gone,
+            });
         };
         let is_full = known.pool.len() >= known.limits.pool;
         let server = match known.pool[..] {
@@ -194,8 +203,8 @@ impl<S: Used> Gateway<S> {
 
     /// A server for a client that was admitted.
     fn server_for(&mut self, target: TargetId, opening: Option<&Opening>, now: Time) -> ServerId {
-        let known = &self.targets[target.0];
-        if known.limits.share {
+        let known = self.targets.get(&target);
+        if let Some(known) = known.filter(|it| it.limits.share) {
             let shared = known.shared;
             return shared.unwrap_or_else(|| self.start(target, Sharing::Shared, now));
         }

@@ -2,7 +2,7 @@
 //!
 //! # Theory
 //!
-//! A gateway has a list of targets. Each target tells where servers come from, and has any number of them at
+//! A gateway has targets. Each target tells where servers come from, and has any number of them at
 //! a time. Clients reach a target in two ways, and what a server is for is its [`Sharing`]:
 //!
 //! | who | server |
@@ -31,6 +31,9 @@
 //!   is kept for a minute, so that not every request starts a server to learn the same, and no longer, because the
 //!   next one may be a new version.
 //! - **Readiness.** A target is [ready](Gateway::readiness) if a request would be answered, or a server started for it.
+//! - **Removal.** Targets come and go while the gateway runs. What is left of one that was
+//!   [removed](Gateway::remove_target) finishes what is in flight; nothing is started for it, and whoever asks for it is
+//!   told. The others are not touched. A target that comes is a new one: no number is given twice.
 //! - **Shutdown.** From its first moment on nothing is started and nobody is let in.
 //!
 //! The driver owns the sessions with servers and tells what they are doing ([`Used`]). After every call it calls
@@ -100,7 +103,11 @@ pub enum Order {
 /// The servers behind a gateway. See the [module](self).
 #[derive(Debug)]
 pub struct Gateway<S> {
-    targets: Vec<Target>,
+    targets: BTreeMap<TargetId, Target>,
+    /// How many targets there have been.
+    target_numbers: usize,
+    /// The bound on the dedicated servers of each target.
+    most_servers: usize,
     servers: BTreeMap<ServerId, Server<S>>,
     members: BTreeMap<Client, Member>,
     queue: Queue,
@@ -116,8 +123,10 @@ pub struct Gateway<S> {
 impl<S: Used> Gateway<S> {
     /// A gateway without servers.
     pub fn new(targets: Vec<TargetLimits>) -> Gateway<S> {
-        Gateway {
-            targets: targets.into_iter().map(Target::new).collect(),
+        let mut gateway = Gateway {
+            targets: BTreeMap::new(),
+            target_numbers: 0,
+            most_servers: usize::MAX,
             servers: BTreeMap::new(),
             members: BTreeMap::new(),
             queue: Queue::default(),
@@ -126,17 +135,42 @@ impl<S: Used> Gateway<S> {
             shutdown: None,
             is_over: false,
             orders: VecDeque::new(),
+        };
+        for limits in targets {
+            gateway.add_target(limits);
+        }
+        gateway
+    }
+
+    /// Lowers the bound on the dedicated servers of each target, also of those that come later.
+    pub fn bound_servers(&mut self, most: usize) {
+        self.most_servers = self.most_servers.min(most);
+        for target in self.targets.values_mut() {
+            target.bound_servers(most);
         }
     }
 
-    /// Lowers the bound on the dedicated servers of each target.
-    pub fn bound_servers(&mut self, most: usize) {
-        for target in &mut self.targets {
-            // What is bound by nothing is no process of ours.
-            if target.limits.servers != usize::MAX {
-                target.limits.servers = target.limits.servers.min(most);
-            }
-        }
+    /// A target comes. Its number is one that no target had before.
+    pub fn add_target(&mut self, limits: TargetLimits) -> TargetId {
+        let id = TargetId(self.target_numbers);
+        self.target_numbers += 1;
+        let mut target = Target::new(limits);
+        target.bound_servers(self.most_servers);
+        self.targets.insert(id, target);
+        id
+    }
+
+    /// A target goes. Its servers are stopped; what is in flight may finish. Whoever waits for one, or asks for one from
+    /// now on, is told that it was [removed](NoServer::Removed). Tells how many servers were stopped.
+    pub fn remove_target(&mut self, target: TargetId, now: Time) -> usize {
+        let stopped = self.stop_target(target, now);
+        self.targets.remove(&target);
+        stopped
+    }
+
+    /// Whether there is a target of this number.
+    pub fn has_target(&self, target: TargetId) -> bool {
+        self.targets.contains_key(&target)
     }
 
     /// The next thing to do, if there is one.
@@ -233,8 +267,8 @@ impl<S: Used> Gateway<S> {
             members: self.members.len(),
             waiting: self.queue.len(),
             standby: self.servers.values().filter(|it| it.is_standby()).count(),
-            assigned: self.targets.iter().map(Target::assigned).sum(),
-            losses: self.targets.iter().map(|it| it.losses.len()).sum(),
+            assigned: self.targets.values().map(Target::assigned).sum(),
+            losses: self.targets.values().map(|it| it.losses.len()).sum(),
             orders: self.orders.len(),
         }
     }
@@ -243,10 +277,12 @@ impl<S: Used> Gateway<S> {
         self.numbers += 1;
         let id = ServerId(self.numbers);
         self.servers.insert(id, Server::new(target, sharing, now));
-        match sharing {
-            Sharing::Dedicated => {}
-            Sharing::Shared => self.targets[target.0].shared = Some(id),
-            Sharing::Pooled => self.targets[target.0].pool.push(id),
+        if let Some(target) = self.targets.get_mut(&target) {
+            match sharing {
+                Sharing::Dedicated => {}
+                Sharing::Shared => target.shared = Some(id),
+                Sharing::Pooled => target.pool.push(id),
+            }
         }
         self.orders.push_back(Order::Start(id, target, sharing));
         self.arm(id, now);
@@ -269,8 +305,9 @@ impl<S: Used> Gateway<S> {
 
     /// Nobody is handed to this server any more.
     fn withdraw(&mut self, id: ServerId) {
-        if let Some(server) = self.servers.get(&id) {
-            self.targets[server.target.0].withdraw(id);
+        let server = self.servers.get(&id);
+        if let Some(target) = server.and_then(|it| self.targets.get_mut(&it.target)) {
+            target.withdraw(id);
         }
     }
 

@@ -12,7 +12,7 @@ use super::{LOSS_SLOT, Loss, ServerId};
 /// A server is not stopped sooner after its last use.
 const SHORTEST_IDLE: Duration = Duration::from_millis(20);
 
-/// A target, by its place in the list of targets.
+/// A target, counted from 0 in the order in which they came. A target that comes again is another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TargetId(pub usize);
 
@@ -75,6 +75,13 @@ impl Target {
             losses: VecDeque::new(),
             lost_lately: Window::new(LOSS_SLOT),
             lost: 0,
+        }
+    }
+
+    /// Lowers the bound on its dedicated servers. What is bound by nothing is no process of ours.
+    pub(super) fn bound_servers(&mut self, most: usize) {
+        if self.limits.servers != usize::MAX {
+            self.limits.servers = self.limits.servers.min(most);
         }
     }
 

@@ -6,7 +6,7 @@
 
 use super::exchange::State;
 use super::{Head, HttpUpstream, Output, Slot};
-use crate::link::Resend;
+use crate::link::{RequestFailure, Resend};
 use crate::time::Time;
 
 /// Who waits for other credentials.
@@ -17,6 +17,8 @@ pub(super) struct Login {
     /// There are credentials of this turn.
     turn: u64,
     waiting: Vec<Slot>,
+    /// Why there are no others, in words for those who waited.
+    obstacle: Option<String>,
 }
 
 impl Login {
@@ -56,6 +58,13 @@ impl HttpUpstream {
         }
     }
 
+    /// There are no other credentials to be had, for this reason.
+    pub(super) fn unauthenticated(&mut self, now: Time, why: String) {
+        self.login.obstacle = Some(why);
+        self.authenticated(now, false);
+        self.login.obstacle = None;
+    }
+
     fn login_over(&mut self, now: Time, slot: Slot, renewed: bool) {
         match slot {
             Slot::Message(_) | Slot::Listing => self.exchange_login(now, slot, renewed),
@@ -74,7 +83,16 @@ impl HttpUpstream {
                 let otherwise = it.rejected(refused.head.status);
                 self.ask(now, slot, it, Resend::Credentials, otherwise);
             }
-            (State::Challenged(refused), false) => self.read_refusal(now, slot, it, refused),
+            (State::Challenged(refused), false) => match self.login.obstacle.clone() {
+                Some(why) if it.is_request() => {
+                    self.abort(it.attempt.take());
+                    let status = refused.head.status;
+                    let failure = RequestFailure::Elsewhere { status, why };
+                    let told = it.failed(failure).into();
+                    self.conclude(now, slot, &it, told);
+                }
+                _ => self.read_refusal(now, slot, it, refused),
+            },
             (State::Barred(broken), true) => self.resume(now, slot, it, broken),
             (State::Barred(broken), false) => {
                 self.resume_given_up(now, slot, &it, &broken.why, "status 401");

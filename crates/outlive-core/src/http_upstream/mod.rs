@@ -214,6 +214,8 @@ pub enum Input {
     Failed(Attempt, Failure),
     /// The answer to [`Output::Authenticate`]: whether there are other credentials now.
     Authenticated(bool),
+    /// There are no other credentials to be had, for this reason, which whoever waits is told.
+    Unauthenticated(String),
     /// The answer to [`Output::Compare`]: whether the headers of this message would be others now.
     Compared(u64, bool),
     /// The answer to [`Output::Locate`]: messages go there now, or why not.
@@ -416,6 +418,7 @@ impl HttpUpstream {
             Input::End(attempt) => self.response_ended(now, attempt, Ok(())),
             Input::Failed(attempt, failure) => self.response_ended(now, attempt, Err(failure)),
             Input::Authenticated(renewed) => self.authenticated(now, renewed),
+            Input::Unauthenticated(why) => self.unauthenticated(now, why),
             Input::Compared(number, better) => self.compared(now, number, better),
             Input::Located(located) => self.located(now, located),
             Input::Close => self.close(now),

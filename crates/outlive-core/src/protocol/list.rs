@@ -27,6 +27,16 @@ impl List {
         }
     }
 
+    /// The word for one of its entries.
+    pub fn noun(self) -> &'static str {
+        match self {
+            List::Tools => "tool",
+            List::Prompts => "prompt",
+            List::Resources => "resource",
+            List::Templates => "resource template",
+        }
+    }
+
     /// The member of a result that holds it.
     pub fn member(self) -> &'static str {
         match self {

@@ -20,6 +20,10 @@ use crate::protocol::version::MODERN;
 /// Longer names are cut: an error is to be read, and no louder than what it answers.
 const LONGEST_NAME: usize = 200;
 
+/// The word for a server that is no longer there, in logs and on the wire.
+const REMOVED: &str = "removed";
+const REMOVED_CODE: i64 = -31010;
+
 fn short(name: &str) -> &str {
     &name[..name.floor_char_boundary(LONGEST_NAME)]
 }
@@ -67,6 +71,14 @@ impl ServerRefusal {
 
     pub(crate) fn duplicate_id() -> ServerRefusal {
         ServerRefusal::protocol("a request with the same id is still in flight", false)
+    }
+
+    /// 2026-07-28, transports: the body of a request is one message.
+    pub(crate) fn batch() -> ServerRefusal {
+        ServerRefusal::protocol(
+            "2026-07-28 has no batches: send each message by itself",
+            false,
+        )
     }
 
     pub(crate) fn long_id() -> ServerRefusal {
@@ -149,6 +161,42 @@ impl ServerRefusal {
         ServerRefusal::known(&Error::ShuttingDown { outcome }, outcome, sentence)
     }
 
+    /// The server that a request is for is no longer there for its client. With a successor, it was changed: another one
+    /// has its name.
+    pub(crate) fn removed(what: &str, server: &str, sent: bool, succeeded: bool) -> ServerRefusal {
+        let (what, server) = (short(what), short(server));
+        let why = match succeeded {
+            true => format!(
+                "The server {server:?} was changed in the file of servers and is started anew"
+            ),
+            false => format!(
+                "The server {server:?} was removed from the file of servers, or from what this client may use"
+            ),
+        };
+        let then = match (sent, succeeded) {
+            (true, _) => "it was not finished, and may have taken effect.",
+            (false, true) => "it was not executed. Call again.",
+            (false, false) => "it was not executed. List again to see what there is.",
+        };
+        let outcome = match sent {
+            true => Outcome::Unknown,
+            false => Outcome::NotSent,
+        };
+        let about = json!({ "outlive": {
+            "kind": REMOVED,
+            "outcome": outcome.as_str(),
+            "retryable": succeeded && !sent,
+        }});
+        ServerRefusal {
+            kind: REMOVED,
+            error: RpcError {
+                code: REMOVED_CODE,
+                message: format!("{why}. {what} was waiting for it: {then}").into(),
+                data: Some(about.to_string().into()),
+            },
+        }
+    }
+
     pub(crate) fn token_withdrawn(what: &str, outcome: Outcome) -> ServerRefusal {
         let error = Error::TokenWithdrawn { outcome };
         ServerRefusal::known(&error, outcome, error.sentence(short(what)))
@@ -182,6 +230,34 @@ impl ServerRefusal {
             kind: "invalid_params",
             error: RpcError::new(code::INVALID_PARAMS, sentence),
         }
+    }
+
+    /// What a server offers, but nobody has accepted.
+    pub(crate) fn withheld(what: &str, name: &str, server: &str) -> ServerRefusal {
+        ServerRefusal::unaccepted(format!(
+            "The {what} {:?} was not executed: the definitions of the server {server:?} have changed since they were \
+             accepted, and outlive withholds what is new. Whoever runs outlive can see the change, and accept it, with \
+             `outlive accept {server}`.",
+            short(name)
+        ))
+    }
+
+    /// The same in these words.
+    pub(crate) fn unaccepted(sentence: String) -> ServerRefusal {
+        let data = r#"{"outlive":{"kind":"withheld","outcome":"rejected","retryable":false}}"#;
+        ServerRefusal {
+            kind: "withheld",
+            error: RpcError {
+                code: code::INVALID_PARAMS,
+                message: sentence.into(),
+                data: Some(data.into()),
+            },
+        }
+    }
+
+    /// Whether it is about something that nobody has accepted: it is known whose that is.
+    pub(crate) fn is_withheld(&self) -> bool {
+        self.kind == "withheld"
     }
 
     /// What this server does not take in any form. The code is not one that only modern servers know: it makes a client

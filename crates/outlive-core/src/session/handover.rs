@@ -17,7 +17,7 @@ use super::link::Link;
 use super::{Session, Waiting};
 
 /// A request in flight at this many deaths in a row is not sent again.
-pub(super) const POISON: u32 = 2;
+pub(crate) const POISON: u32 = 2;
 
 impl Session {
     /// Decides on a request that was in flight on a dead link: back to the queue, or failed.

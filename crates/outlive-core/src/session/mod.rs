@@ -67,6 +67,7 @@ use crate::request::{Observer, Request, Settled, Step};
 use crate::supervisor::Supervisor;
 use crate::time::{Clock, Time};
 
+pub(crate) use handover::POISON;
 pub(crate) use host::LONGEST_ID;
 use link::{Link, StoppingProcess};
 

@@ -17,7 +17,7 @@ use super::{Client, Output, Sharing, Switch};
 impl Switch {
     pub(super) fn on_frame(&mut self, client: Client, channel: Channel, frame: Frame) {
         // Held while it is looked at, so that it is done once, whatever is in it.
-        self.hold(channel);
+        self.hold(client, channel);
         match frame {
             Frame::Message(message) => self.on_message(client, channel, message),
             Frame::Batch(elements) => {
@@ -175,7 +175,7 @@ impl Switch {
 
     fn scope(&self, client: Client, channel: Channel) -> Scope {
         match self.sharing {
-            Sharing::Pooled => Scope::Channel(channel),
+            Sharing::Pooled => Scope::Channel(client, channel),
             _ => Scope::Client(client),
         }
     }
@@ -386,17 +386,18 @@ impl Switch {
     }
 
     /// A client closed a channel: what is modern on it is cancelled.
-    pub(super) fn on_left(&mut self, channel: Channel) {
+    pub(super) fn on_left(&mut self, client: Client, channel: Channel) {
         if self.sharing != Sharing::Pooled || channel == Channel::MAIN {
             return;
         }
-        for id in self.table.ids_of(|call| call.channel == channel) {
+        let is_its = |call: &Call| call.client == client && call.channel == channel;
+        for id in self.table.ids_of(is_its) {
             if let Some(call) = self.take(&id) {
                 self.abandon(&id, &call, None, AbandonReason::Cancelled);
             }
         }
         // Nobody reads it any more, so nobody is told that it is done.
-        self.held.remove(&channel);
+        self.held.remove(&(client, channel));
     }
 
     /// The token was withdrawn that a channel was opened with: what is modern on it is cancelled, and its client told
@@ -408,7 +409,7 @@ impl Switch {
         }
         for id in self
             .table
-            .ids_of(|call| call.channel == channel && !call.orphan)
+            .ids_of(|call| call.client == client && call.channel == channel && !call.orphan)
         {
             if let Some(call) = self.take(&id) {
                 self.tell_withdrawn(&id, &call);

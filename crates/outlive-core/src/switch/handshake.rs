@@ -197,7 +197,7 @@ impl Switch {
             let refusal = ServerRefusal::overloaded(message.method());
             return self.refuse_notification(client, channel, &refusal);
         }
-        self.hold(channel);
+        self.hold(client, channel);
         let identity = match message.is_modern() {
             true => identity(&message),
             // Only its header has told the revision.
@@ -284,7 +284,7 @@ impl Switch {
 
     /// A notification that waited is not passed on. Its client may have left meanwhile.
     fn give_back(&mut self, client: Client, channel: Channel, refusal: &ServerRefusal) {
-        if self.held.contains_key(&channel) {
+        if self.held.contains_key(&(client, channel)) {
             self.refuse_notification(client, channel, refusal);
             self.release(client, channel);
         }

@@ -167,7 +167,7 @@ impl Switch {
             let Some(call) = self.take(&id) else { continue };
             match reads {
                 true => self.tell_withdrawn(&id, &call),
-                false => drop(self.held.remove(&call.channel)),
+                false => drop(self.held.remove(&(client, call.channel))),
             }
             match call.what {
                 // `initialize` must not be cancelled (2025-11-25), and its answer is good for the next.
@@ -190,16 +190,17 @@ impl Switch {
         for (_, channel) in unconfirmed {
             match reads {
                 true => self.release(client, channel),
-                false => drop(self.held.remove(&channel)),
+                false => drop(self.held.remove(&(client, channel))),
             }
         }
         self.tasks.retain(|(owner, _)| *owner != client);
-        let Some(legacy) = self.legacy_clients.remove(&client) else {
-            return;
-        };
+        let legacy = self.legacy_clients.remove(&client);
         for (id, call) in abandoned {
             self.abandon(&id, &call, None, reason);
         }
+        let Some(legacy) = legacy else {
+            return;
+        };
         // Also if nobody is left: whoever comes next must not be told what it has not asked for, not even by the next
         // server, which is told what this one was. A server of its own ends with its client.
         let ends = self.sharing == Sharing::Dedicated && !self.is_shaking_hands();

@@ -84,7 +84,8 @@ pub enum Sharing {
     Dedicated,
     /// Any number of clients' sessions share it.
     Shared,
-    /// Requests without a session share it. Each channel is somebody else, so they are one [`Client`].
+    /// Requests without a session share it. Each channel is somebody else. Whoever passes such requests on is a
+    /// [`Client`]: channels of two of them may have one number.
     Pooled,
 }
 
@@ -185,7 +186,7 @@ pub struct Switch {
     out: VecDeque<Output>,
     table: Table,
     /// How many hold each channel: it is done when the last lets go.
-    held: FxHashMap<Channel, usize>,
+    held: FxHashMap<(Client, Channel), usize>,
     legacy_clients: BTreeMap<Client, LegacyClient>,
     /// The server's requests that are not answered.
     asks: FxHashMap<Id, Ask>,
@@ -271,7 +272,7 @@ impl Switch {
     pub fn handle(&mut self, input: Input) {
         match input {
             Input::Frame(client, channel, frame) => self.on_frame(client, channel, frame),
-            Input::Left(_, channel) => self.on_left(channel),
+            Input::Left(client, channel) => self.on_left(client, channel),
             Input::Gone(client) => self.on_gone(client, AbandonReason::ClientLeft),
             Input::Withdrawn(client, channel) => self.on_withdrawn(client, channel),
             Input::Said(_) | Input::SaidOf(..) if self.ended => {}
@@ -331,17 +332,17 @@ impl Switch {
         self.out.push_back(Output::Answer(message));
     }
 
-    fn hold(&mut self, channel: Channel) {
+    fn hold(&mut self, client: Client, channel: Channel) {
         if channel != Channel::MAIN {
-            *self.held.entry(channel).or_default() += 1;
+            *self.held.entry((client, channel)).or_default() += 1;
         }
     }
 
     fn release(&mut self, client: Client, channel: Channel) {
-        if let Some(count) = self.held.get_mut(&channel) {
+        if let Some(count) = self.held.get_mut(&(client, channel)) {
             *count -= 1;
             if *count == 0 {
-                self.held.remove(&channel);
+                self.held.remove(&(client, channel));
                 self.out.push_back(Output::Done(client, channel));
             }
         }
@@ -349,7 +350,7 @@ impl Switch {
 
     /// Puts a request into the table.
     fn enter(&mut self, id: Id, call: Call) {
-        self.hold(call.channel);
+        self.hold(call.client, call.channel);
         if let Some(legacy) = self.legacy_clients.get_mut(&call.client) {
             legacy.calls += 1;
         }
@@ -383,7 +384,7 @@ impl Switch {
     /// A client has sent `notifications/initialized`: its channel is held until the server has it.
     fn await_confirmation(&mut self, client: Client, channel: Channel) {
         if self.confirms && channel != Channel::MAIN {
-            self.hold(channel);
+            self.hold(client, channel);
             self.unconfirmed.push((client, channel));
         }
     }

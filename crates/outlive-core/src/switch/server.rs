@@ -352,7 +352,7 @@ impl Switch {
             return;
         };
         if let Some(ask) = self.asks.remove(&id) {
-            let open = self.held.contains_key(&ask.channel);
+            let open = self.held.contains_key(&(ask.client, ask.channel));
             let channel = if open { ask.channel } else { Channel::MAIN };
             return self.send(ask.client, channel, message.clone());
         }

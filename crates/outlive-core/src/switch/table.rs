@@ -81,7 +81,7 @@ pub(super) struct Token {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Scope {
     Client(Client),
-    Channel(Channel),
+    Channel(Client, Channel),
     /// Our own requests.
     Own,
 }

@@ -140,6 +140,12 @@ seen!(
     died,
     restarted,
     stopped_targets,
+    targets_added,
+    targets_removed,
+    servers_removed,
+    refused_removed,
+    requests_removed,
+    joins_removed,
     shutdowns,
     over,
 );

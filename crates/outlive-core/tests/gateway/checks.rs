@@ -17,8 +17,10 @@ impl World {
     /// What must hold after every step.
     pub(super) fn check(&mut self) -> Result<(), Broken> {
         for n in 0..self.limits.len() {
-            self.check_bounds(TargetId(n))?;
-            self.check_readiness(TargetId(n))?;
+            if !self.removed.contains(&TargetId(n)) {
+                self.check_bounds(TargetId(n))?;
+                self.check_readiness(TargetId(n))?;
+            }
         }
         for (id, it) in &self.books.servers {
             self.check_use(*id, it)?;

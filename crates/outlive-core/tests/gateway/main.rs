@@ -134,6 +134,16 @@ fn invariant_10_a_request_goes_where_it_waits_least() {
     holds(10);
 }
 
+#[test]
+fn invariant_11_nothing_is_started_for_a_target_that_was_removed_and_whoever_asks_is_told() {
+    holds(11);
+}
+
+#[test]
+fn invariant_12_when_a_target_is_removed_the_servers_of_others_are_not_touched() {
+    holds(12);
+}
+
 /// Schedules that come across nothing show nothing.
 #[test]
 fn the_schedules_come_across_everything() {

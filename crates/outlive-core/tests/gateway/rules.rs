@@ -869,3 +869,41 @@ fn the_bound_of_a_listener_is_one_too_but_not_for_servers_elsewhere() {
     rig.client(U, at(0));
     rig.client(U, at(0));
 }
+
+#[test]
+fn what_is_left_of_a_target_that_was_removed_finishes_and_nobody_else_is_let_in() {
+    let mut gateway: Gateway<Session> = Gateway::new(vec![TargetLimits::default(); 2]);
+    let (gone, stays) = (TargetId(0), TargetId(1));
+    let now = Time::ZERO;
+    for (client, target) in [(1, gone), (2, stays), (3, gone)] {
+        gateway.arrive(Client(client), target, None, now);
+        assert_eq!(gateway.admit(Client(client), now), Admission::Admitted);
+    }
+    let old = gateway.join(Client(1), None, now).expect("a server");
+    let other = gateway.join(Client(2), None, now).expect("a server");
+    gateway.arrive(Client(4), gone, None, now);
+    while gateway.poll().is_some() {}
+
+    assert_eq!(gateway.remove_target(gone, now), 1);
+    assert_eq!(gateway.poll(), Some(Order::Stop(old, Urgency::Graceful)));
+    assert_eq!(gateway.poll(), None, "the other target is not touched");
+    assert_eq!(gateway.join(Client(3), None, now), Err(NoServer::Removed));
+    let refused = Admission::Refused(NoServer::Removed);
+    assert_eq!(gateway.admit(Client(4), now), refused);
+    assert_eq!(gateway.request(gone, now), Err(NoServer::Removed));
+    assert_eq!(gateway.remove_target(gone, now), 0, "once is enough");
+    assert_eq!(gateway.join(Client(2), None, now), Ok(other));
+
+    // What comes under the same name has another number, and the bound that holds for all.
+    gateway.bound_servers(1);
+    let new = gateway.add_target(TargetLimits::default());
+    assert_eq!(new, TargetId(2));
+    for client in [5, 6] {
+        gateway.arrive(Client(client), new, None, now);
+    }
+    assert_eq!(gateway.admit(Client(5), now), Admission::Admitted);
+    assert_eq!(gateway.admit(Client(6), now), Admission::GiveWay);
+    gateway.ended(old, now);
+    gateway.leave(Client(1), now);
+    assert!(gateway.server(old).is_none());
+}

@@ -40,6 +40,10 @@ pub enum Step {
     RestartTarget(u8),
     /// The servers of the n-th target are stopped.
     StopTarget(u8),
+    /// A target comes, as one of a few kinds.
+    AddTarget(u8),
+    /// The n-th target goes.
+    RemoveTarget(u8),
     Shutdown,
     /// Time passes, in milliseconds.
     Wait(u32),
@@ -79,7 +83,9 @@ pub fn draw(dice: &mut Dice, steps: usize) -> Vec<Step> {
             94..=97 => Step::Tick,
             98 if flag => Step::StopTarget(n),
             98 => Step::RestartTarget(n),
-            _ => Step::Ask(0, flag),
+            _ if flag => Step::Ask(0, flag),
+            _ if n.is_multiple_of(2) => Step::AddTarget(dice.below(256) as u8),
+            _ => Step::RemoveTarget(n),
         });
     }
     schedule

@@ -101,7 +101,7 @@ impl World {
     /// A server is not waited for any more.
     pub(super) fn note_given_up(&mut self, server: ServerId) {
         let it = &self.books.servers[&server];
-        if it.trouble {
+        if it.trouble && !self.removed.contains(&it.target) {
             self.books.given_up.insert(it.target, self.now);
         }
     }
@@ -199,6 +199,12 @@ impl World {
         sharing: Sharing,
         doing: Doing,
     ) -> Result<(), Broken> {
+        if self.removed.contains(&target) {
+            return broken(
+                11,
+                format!("{server:?} is started, and {target:?} was removed"),
+            );
+        }
         if self.shutdowns > 0 {
             return broken(7, format!("{server:?} is started after the end"));
         }
@@ -264,6 +270,13 @@ impl World {
         let fits = match doing {
             Doing::Shutdown => true,
             Doing::StopTarget(target) => it.target == target,
+            Doing::RemoveTarget(target) if it.target != target => {
+                return broken(
+                    12,
+                    format!("{server:?} is stopped, and {target:?} was removed"),
+                );
+            }
+            Doing::RemoveTarget(_) => urgency == Urgency::Graceful,
             _ if self.books.is_in_use(server) => false,
             Doing::Leave => it.sharing == Sharing::Dedicated && it.standby.is_none(),
             Doing::Ask => {

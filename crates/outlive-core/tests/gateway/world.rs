@@ -1,5 +1,6 @@
 //! Clients and requests around one gateway, with books of their own.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use outlive_core::Time;
@@ -23,13 +24,16 @@ pub(super) enum Doing {
     Tick,
     Restart,
     StopTarget(TargetId),
+    RemoveTarget(TargetId),
     Shutdown,
     Other,
 }
 
 pub struct World {
     pub(super) gateway: Gateway<Session>,
+    /// Of all targets there have been.
     pub limits: Vec<TargetLimits>,
+    pub(super) removed: BTreeSet<TargetId>,
     pub(super) now: Time,
     pub(super) books: Books,
     pub(super) clients: u64,
@@ -50,6 +54,7 @@ impl World {
             gateway: Gateway::new(limits.clone()),
             startable: vec![true; targets],
             limits,
+            removed: BTreeSet::new(),
             now: Time::ZERO,
             books: Books::default(),
             clients: 0,
@@ -112,6 +117,8 @@ impl World {
                 self.seen.stopped_targets += usize::from(told > 0);
                 self.carry_out(Doing::StopTarget(target))?;
             }
+            Step::AddTarget(n) => self.add_target(n)?,
+            Step::RemoveTarget(n) => self.remove_target(self.target(n))?,
             Step::Shutdown => self.shutdown()?,
             Step::Wait(ms) => self.wait_until(self.now + Duration::from_millis(ms.into()))?,
             Step::Tick => {
@@ -131,10 +138,41 @@ impl World {
         self.limits[target.0]
     }
 
+    fn add_target(&mut self, n: u8) -> Result<(), Broken> {
+        let limits = limits(&mut Dice::new(u64::from(n)));
+        let expected = TargetId(self.limits.len());
+        let added = self.gateway.add_target(limits);
+        self.say(format!("{added:?} comes"));
+        self.limits.push(limits);
+        self.startable.push(true);
+        self.seen.targets_added += 1;
+        if added != expected {
+            return broken(11, format!("{added:?} comes, {expected:?} is next"));
+        }
+        self.carry_out(Doing::Other)
+    }
+
+    fn remove_target(&mut self, target: TargetId) -> Result<(), Broken> {
+        if !self.removed.insert(target) {
+            return Ok(());
+        }
+        self.say(format!("{target:?} goes"));
+        self.seen.targets_removed += 1;
+        self.seen.servers_removed += self.gateway.remove_target(target, self.now);
+        self.carry_out(Doing::RemoveTarget(target))?;
+        self.books.given_up.remove(&target);
+        let left = |it: &&ServerBook| it.target == target && !it.is_stopping();
+        match self.books.servers.values().find(left) {
+            Some(it) => broken(11, format!("{it:?} goes on, and its target was removed")),
+            None => Ok(()),
+        }
+    }
+
     /// How many dedicated servers may be started.
     pub(super) fn free(&self, target: TargetId) -> usize {
         let limits = self.limits_of(target);
         match limits.share {
+            _ if self.removed.contains(&target) => 0,
             true => usize::MAX,
             false => {
                 let taken = self.books.dedicated(target) + self.books.admitted(target);
@@ -207,6 +245,14 @@ impl World {
                 }
                 _ if self.shutdowns > 0 => {
                     return broken(7, format!("{client:?} is let in after the end"));
+                }
+                Admission::Refused(NoServer::Removed) if self.removed.contains(&target) => {
+                    self.seen.refused_removed += 1;
+                    self.books.clients.remove(&client);
+                    return Ok(());
+                }
+                _ if self.removed.contains(&target) => {
+                    return broken(11, format!("{client:?} waits for what was removed"));
                 }
                 Admission::Admitted if fits => {
                     self.seen.admitted += 1;
@@ -303,6 +349,11 @@ impl World {
                 self.books.clients.remove(&client);
                 return Ok(());
             }
+            (Err(NoServer::Removed), Stage::Admitted) if self.removed.contains(&book.target) => {
+                self.seen.joins_removed += 1;
+                self.books.clients.remove(&client);
+                return Ok(());
+            }
             (Err(why), _) => {
                 return broken(
                     3,
@@ -377,9 +428,16 @@ impl World {
         self.carry_out(Doing::Request(target))?;
         let server = match chosen {
             Err(NoServer::ShuttingDown) if self.shutdowns > 0 => return Ok(()),
+            Err(NoServer::Removed) if self.removed.contains(&target) => {
+                self.seen.requests_removed += 1;
+                return Ok(());
+            }
             Err(why) => return broken(10, format!("a request is refused: {why:?}")),
             Ok(server) => server,
         };
+        if self.removed.contains(&target) {
+            return broken(11, format!("{server:?} of {target:?} is handed out"));
+        }
         self.may_be_handed(server)?;
         let fresh = self.started > before;
         let it = &self.books.servers[&server];

@@ -8,12 +8,28 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use outlive_core::login;
 use reqwest::header::HeaderValue;
 
 /// Obtains credentials for a server. A closure that returns a future is one.
 pub trait Credentials: Send + Sync + 'static {
     /// The value of `Authorization` from now on, as in `Bearer …`; `None` if there are no others to be had.
     fn obtain(&self, challenge: Challenge) -> impl Future<Output = Option<String>> + Send;
+
+    /// The value of `Authorization` as it is now, if it also changes without being asked for. It is looked at before
+    /// every request.
+    fn current(&self) -> Option<String> {
+        None
+    }
+
+    /// Why there were none to be had, the last time: a sentence for whoever waits for the request that was refused,
+    /// which follows "The server refused it: ".
+    fn obstacle(&self) -> Option<String> {
+        None
+    }
+
+    /// A server has accepted the credentials that are in use.
+    fn accepted(&self) {}
 }
 
 impl<F, Obtained> Credentials for F
@@ -36,13 +52,38 @@ pub struct Challenge {
     pub authenticate: Option<String>,
 }
 
-type Obtained = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
-type Obtain = Arc<dyn Fn(Challenge) -> Obtained + Send + Sync>;
+type Obtained<'a> = Pin<Box<dyn Future<Output = Option<String>> + Send + 'a>>;
+
+/// [`Credentials`] of any kind.
+trait AnyCredentials: Send + Sync {
+    fn obtain(&self, challenge: Challenge) -> Obtained<'_>;
+    fn current(&self) -> Option<String>;
+    fn obstacle(&self) -> Option<String>;
+    fn accepted(&self);
+}
+
+impl<C: Credentials> AnyCredentials for C {
+    fn obtain(&self, challenge: Challenge) -> Obtained<'_> {
+        Box::pin(Credentials::obtain(self, challenge))
+    }
+
+    fn current(&self) -> Option<String> {
+        Credentials::current(self)
+    }
+
+    fn obstacle(&self) -> Option<String> {
+        Credentials::obstacle(self)
+    }
+
+    fn accepted(&self) {
+        Credentials::accepted(self);
+    }
+}
 
 /// The credentials of a server that were obtained last; all links share them.
 #[derive(Clone)]
 pub(super) struct CredentialStore {
-    obtain: Obtain,
+    credentials: Arc<dyn AnyCredentials>,
     /// Held by whoever asks.
     asking: Arc<tokio::sync::Mutex<()>>,
     held: Arc<Mutex<Held>>,
@@ -53,6 +94,30 @@ struct Held {
     /// How often there were others.
     turn: u64,
     value: Option<HeaderValue>,
+    /// Those of this turn were accepted.
+    accepted: Option<u64>,
+}
+
+impl Held {
+    /// Whether this can be sent; then it is from now on.
+    fn replace(&mut self, value: String) -> bool {
+        let Ok(mut value) = HeaderValue::try_from(value) else {
+            return false;
+        };
+        value.set_sensitive(true);
+        self.turn += 1;
+        self.value = Some(value);
+        true
+    }
+
+    /// Whether it is news that those of this turn were accepted.
+    fn accept(&mut self, turn: u64) -> bool {
+        let news = turn == self.turn && self.value.is_some() && self.accepted != Some(turn);
+        if news {
+            self.accepted = Some(turn);
+        }
+        news
+    }
 }
 
 /// Shows that there is one; never what it holds.
@@ -63,13 +128,15 @@ impl fmt::Debug for CredentialStore {
 }
 
 impl CredentialStore {
+    /// Whether what one of them obtains is the other's, too.
+    #[cfg(feature = "gateway")]
+    pub(super) fn is_same(&self, other: &CredentialStore) -> bool {
+        Arc::ptr_eq(&self.held, &other.held)
+    }
+
     pub(super) fn new(credentials: impl Credentials) -> CredentialStore {
-        let credentials = Arc::new(credentials);
         CredentialStore {
-            obtain: Arc::new(move |challenge| {
-                let credentials = credentials.clone();
-                Box::pin(async move { credentials.obtain(challenge).await })
-            }),
+            credentials: Arc::new(credentials),
             asking: Arc::default(),
             held: Arc::default(),
         }
@@ -81,25 +148,38 @@ impl CredentialStore {
 
     /// The credentials as they are now, and which ones they are.
     pub(super) fn now(&self) -> (u64, Option<HeaderValue>) {
-        let held = self.held();
+        let current = self.credentials.current();
+        let mut held = self.held();
+        if let Some(current) = current
+            && held.value.as_ref().map(HeaderValue::as_bytes) != Some(current.as_bytes())
+        {
+            held.replace(current);
+        }
         (held.turn, held.value.clone())
     }
 
-    /// Obtains others than those of this turn, unless somebody else has; whether there are any.
-    pub(super) async fn renew(&self, turn: u64, challenge: Challenge) -> bool {
+    /// Obtains others than those of this turn, unless somebody else has; or why there are none.
+    pub(super) async fn renew(
+        &self,
+        turn: u64,
+        challenge: Challenge,
+    ) -> Result<(), Option<String>> {
         let _alone = self.asking.lock().await;
-        if self.held().turn != turn {
-            return true;
+        if self.now().0 != turn {
+            return Ok(());
         }
-        let obtained = (self.obtain)(challenge).await;
-        let Some(mut value) = obtained.and_then(|value| HeaderValue::try_from(value).ok()) else {
-            return false;
-        };
-        value.set_sensitive(true);
-        let mut held = self.held();
-        held.turn += 1;
-        held.value = Some(value);
-        true
+        let obtained = self.credentials.obtain(challenge).await;
+        match obtained.is_some_and(|value| self.held().replace(value)) {
+            true => Ok(()),
+            false => Err(self.credentials.obstacle()),
+        }
+    }
+
+    /// A server has answered a request that had the credentials of this turn.
+    pub(super) fn answered(&self, turn: u64, status: u16) {
+        if login::is_accepted(status) && self.held().accept(turn) {
+            self.credentials.accepted();
+        }
     }
 
     /// A text without the credentials.
@@ -126,7 +206,7 @@ mod tests {
             authenticate: None,
         };
         assert_eq!(credential_store.mask("hunter55".into()), "hunter55");
-        assert!(credential_store.renew(0, challenge).await);
+        assert_eq!(credential_store.renew(0, challenge).await, Ok(()));
         assert_eq!(credential_store.mask("a hunter55 b".into()), "a *** b");
         assert!(!format!("{credential_store:?} {:?}", credential_store.now()).contains("hunter55"));
     }

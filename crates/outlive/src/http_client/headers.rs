@@ -29,7 +29,7 @@ const OURS: [&str; 15] = [
 ];
 
 /// Headers as the user gave them.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct Headers {
     /// `Name: value`, the value as it was given.
     lines: Vec<String>,

@@ -242,7 +242,10 @@ impl HttpLink {
                 self.running.remove(&attempt);
                 self.feed(Input::Failed(attempt, failure));
             }
-            Signal::Authenticated(renewed) => self.feed(Input::Authenticated(renewed)),
+            Signal::Authenticated(renewed) => self.feed(match renewed {
+                Err(Some(why)) => Input::Unauthenticated(why),
+                renewed => Input::Authenticated(renewed.is_ok()),
+            }),
         }
     }
 

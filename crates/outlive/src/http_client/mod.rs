@@ -39,3 +39,5 @@ pub use credentials::{Challenge, Credentials};
 pub use outlive_core::http_upstream::Transport;
 pub(crate) use remote::Sessions;
 pub use remote::{Remote, RemoteError};
+#[cfg(feature = "oauth")]
+pub(crate) use {remote::is_local, tls::config as tls_config};

@@ -64,6 +64,21 @@ impl Remote {
         }
     }
 
+    /// Whether the other is reached in the same way, with the same words.
+    #[cfg(feature = "gateway")]
+    pub(crate) fn is_like(&self, other: &Remote) -> bool {
+        let same_credentials = match (&self.credential_store, &other.credential_store) {
+            (None, None) => true,
+            (Some(one), Some(other)) => one.is_same(other),
+            _ => false,
+        };
+        same_credentials
+            && (&self.url, &self.headers) == (&other.url, &other.headers)
+            && (&self.header_problem, &self.ca_file) == (&other.header_problem, &other.ca_file)
+            && (self.transport, self.era) == (other.transport, other.era)
+            && self.stall == other.stall
+    }
+
     /// Sends this header, written `Name: value`, with every request. `${NAME}` in it stands for a
     /// variable of the environment.
     pub fn header(mut self, line: impl AsRef<str>) -> Remote {
@@ -147,6 +162,14 @@ impl Remote {
             Ok(url) => shown(url),
             Err(_) => "the server".into(),
         }
+    }
+
+    /// Whether it is sent credentials that the user has written down.
+    pub fn has_authorization(&self) -> bool {
+        let in_address = |url: &Url| !url.username().is_empty() || url.password().is_some();
+        let headers = self.headers.pairs().unwrap_or_default();
+        self.url.as_ref().is_ok_and(in_address)
+            || headers.iter().any(|(name, _)| name == AUTHORIZATION)
     }
 
     /// What must not be shown of it.
@@ -260,7 +283,7 @@ fn shown(url: &Url) -> String {
 }
 
 /// Whether an address is on this machine, where no proxy leads to.
-fn is_local(url: &Url) -> bool {
+pub(crate) fn is_local(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let address = host.parse::<std::net::IpAddr>();

@@ -25,7 +25,7 @@ pub(super) enum Signal {
     /// There is no response.
     Failed(Attempt, Failure),
     /// Whether other credentials were obtained.
-    Authenticated(bool),
+    Authenticated(Result<(), Option<String>>),
 }
 
 /// What is told when there is room for it.

@@ -31,7 +31,9 @@ const CONNECT: Duration = Duration::from_secs(10);
 const POOL_IDLE: Duration = Duration::from_secs(4);
 /// A silent connection is asked for a sign of life this often, …
 const KEEPALIVE: Duration = Duration::from_secs(15);
-/// … and given up when what was sent is not acknowledged for this long.
+/// … and given up when what was sent is not acknowledged for this long. Only Linux has such a limit; elsewhere the
+/// signs of life have to do.
+#[cfg(target_os = "linux")]
 const USER_TIMEOUT: Duration = Duration::from_secs(45);
 
 /// How connections are made.
@@ -101,6 +103,7 @@ pub(super) struct Prepared {
     attempt: Attempt,
     request: Request,
     client: Client,
+    credential_store: Option<CredentialStore>,
     /// Which credentials it has.
     turn: u64,
     /// Which mirrored headers it has.
@@ -277,6 +280,7 @@ impl HttpSession {
             attempt,
             request,
             client: self.state().client.clone(),
+            credential_store: self.credential_store().cloned(),
             turn,
             mirrored: 0,
         }
@@ -290,6 +294,9 @@ impl Prepared {
         let sent = self.request.url().clone();
         match self.client.execute(self.request).await {
             Ok(response) => {
+                if let Some(credential_store) = &self.credential_store {
+                    credential_store.answered(self.turn, response.status().as_u16());
+                }
                 let name = response.headers().get(&SESSION).cloned();
                 let head = head(&response, &sent, self.turn, self.mirrored, name.is_some());
                 // Without a link there is nobody to tell.

@@ -10,7 +10,7 @@ use rustls_platform_verifier::Verifier;
 
 /// The settings for connections to a server. The certificates of the system are read only if they are
 /// needed.
-pub(super) fn config(encrypted: bool, authorities: Option<&Path>) -> Result<ClientConfig, String> {
+pub(crate) fn config(encrypted: bool, authorities: Option<&Path>) -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()

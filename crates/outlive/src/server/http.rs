@@ -28,9 +28,10 @@ use super::{Inside, Server, key, policy};
 #[cfg(feature = "gateway")]
 use crate::gateway::Gateway;
 use crate::http_server::{
-    AccessRules, Arrival, Backend, Files, HttpListener, Kind, ListenerLimits, Mirrored,
+    AccessRules, Arrival, Backend, Durability, Files, HttpListener, Kind, ListenerLimits, Mirrored,
     ReplayBuffer, Route, Tell, Tokens, mirrored,
 };
+use crate::store::Store;
 
 /// What is added to the grace of handlers before the end does without a session.
 const LEEWAY: Duration = Duration::from_millis(500);
@@ -81,6 +82,7 @@ pub struct Http {
     pub(super) limits: ListenerLimits,
     path: String,
     pub(super) tell: Tell,
+    store: Option<Arc<dyn Store>>,
 }
 
 impl Http {
@@ -91,6 +93,7 @@ impl Http {
             limits: ListenerLimits::default(),
             path: "/mcp".into(),
             tell: Arc::new(|note| tracing::info!("{note}")),
+            store: None,
         }
     }
 
@@ -143,6 +146,14 @@ impl Http {
         self
     }
 
+    /// Keeps the sessions of legacy clients in this store, too, so that they outlive this process (only in memory).
+    /// Those of HTTP+SSE end with it.
+    #[must_use]
+    pub fn store(mut self, store: Arc<dyn Store>) -> Http {
+        self.store = Some(store);
+        self
+    }
+
     /// Legacy sessions at once (4096).
     #[must_use]
     pub fn max_sessions(mut self, most: usize) -> Http {
@@ -192,6 +203,17 @@ impl Http {
         if let Some(view) = views.iter().find(|view| !has_view(view)) {
             let sentence = format!("a token is good for the view {view:?}, which there is not");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, sentence));
+        }
+        // The same holds for a file that changes later.
+        if let Some(tokens) = &self.access.tokens {
+            match &self.served {
+                Served::Server(_) => tokens.check_views(|_| false),
+                #[cfg(feature = "gateway")]
+                Served::Gateway(gateway) => {
+                    let gateway = gateway.clone();
+                    tokens.check_views(move |name| gateway.has_view(name));
+                }
+            }
         }
         match &self.served {
             Served::Server(_) => Ok(()),
@@ -296,6 +318,7 @@ impl Http {
             limits,
             path,
             tell,
+            store,
         } = self;
         let (backend, grace, inside, tending): (Box<dyn Backend>, _, _, _) = match served {
             Served::Server(Server { registry, .. }) => {
@@ -313,8 +336,14 @@ impl Http {
             }
         };
         let _inside = runtime.enter();
+        let durability = store.map(|store| {
+            let durability = Durability::new(store, limits.session_ttl, tell.clone());
+            Arc::new(durability)
+        });
+        let http_listener =
+            HttpListener::new(backend, access, limits, path, mounted, tell, durability);
         Ok(Running {
-            http_listener: HttpListener::new(backend, access, limits, path, mounted, tell),
+            http_listener,
             grace,
             tending,
             inside,

@@ -158,6 +158,12 @@ pub struct Server {
 }
 
 impl Server {
+    /// Whether the other is a handle of the same server.
+    #[cfg(feature = "gateway")]
+    pub(crate) fn is_same(&self, other: &Server) -> bool {
+        Arc::ptr_eq(&self.registry, &other.registry)
+    }
+
     /// A server of this name and version, to be put together.
     pub fn builder(name: impl Into<String>, version: impl Into<String>) -> Builder {
         Builder::new(name.into(), version.into())

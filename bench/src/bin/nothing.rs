@@ -1,0 +1,3 @@
+//! Does nothing: what it takes to start a Rust program at all.
+
+fn main() {}
