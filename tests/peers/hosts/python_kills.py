@@ -4,6 +4,7 @@ usage: python_kills.py PLAN URL      prints one JSON object: for each server the
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -73,7 +74,9 @@ async def main(plan: str, url: str) -> dict[str, Any]:
             load.failed.clear()
             before = processes(victim)
             for process in before:
-                os.kill(process, signal.SIGKILL)
+                # One may be gone with the one before: what is left of a dead server is ended.
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
             await load.good_again(victim)
             kills[victim] = {
                 "killed": len(before),
