@@ -86,7 +86,7 @@ impl Durability {
         loop {
             match lease.poll(boot_time()) {
                 Some(LeaseOrder::Ask { begins }) => {
-                    let renewed = self.ask(self.store.renew(self.owner(), begins));
+                    let renewed = self.ask(self.store.renew(self.owner(), "", begins));
                     // No answer is worth waiting for longer than the lease lasts.
                     let left = lease.deadline().map_or(policy.renew, |at| at - boot_time());
                     let renewal = match timeout(left.min(policy.renew), renewed).await {

@@ -61,7 +61,7 @@ impl HttpListener {
         let (tenure, parts) = match claimed {
             Ok(Claimed::Granted(tenure, parts)) => (tenure, parts),
             Ok(Claimed::Absent) => return Err(session_not_found()),
-            Ok(Claimed::Held(_)) => {
+            Ok(Claimed::Held { .. }) => {
                 let sentence =
                     "Another process answers for this session at the moment. Try again later.";
                 return Err(reply::busy(sentence).into());

@@ -260,7 +260,10 @@ fn each(
                 None => Claimed::Absent,
                 // The file is ours alone, so whoever had the session is gone.
                 Some(mut row) => match row.tenancy.claim(by, |_| false) {
-                    Claim::Held(owner) => Claimed::Held(owner),
+                    Claim::Held(owner) => Claimed::Held {
+                        owner,
+                        address: String::new(),
+                    },
                     Claim::Granted(tenure) => {
                         sessions.insert(&*id, &*row.write())?;
                         Claimed::Granted(tenure, all(&parts, &id)?)
@@ -407,7 +410,7 @@ fn seconds(ttl: Duration) -> u64 {
 }
 
 impl Store for FileStore {
-    fn renew(&self, _: Owner, _: bool) -> Answer<'_, bool> {
+    fn renew<'a>(&'a self, _: Owner, _: &'a str, _: bool) -> Answer<'a, bool> {
         Box::pin(std::future::ready(Ok(true)))
     }
 

@@ -22,6 +22,8 @@ pub struct MemoryStore {
 #[derive(Debug, Default)]
 struct Inside {
     leases: LeaseTable,
+    /// Where the owners are that have told it.
+    addresses: HashMap<Owner, String>,
     sessions: HashMap<String, Kept>,
 }
 
@@ -89,9 +91,14 @@ impl Store for MemoryStore {
         self.lease
     }
 
-    fn renew(&self, owner: Owner, begins: bool) -> Answer<'_, bool> {
+    fn renew<'a>(&'a self, owner: Owner, address: &'a str, begins: bool) -> Answer<'a, bool> {
         let (length, now) = (self.lease.unwrap_or(Duration::MAX), self.now());
-        at_once(self.lock().leases.renew(owner, begins, length, now))
+        let inside = &mut *self.lock();
+        let granted = inside.leases.renew(owner, begins, length, now);
+        if granted && !address.is_empty() {
+            inside.addresses.insert(owner, address.to_owned());
+        }
+        at_once(granted)
     }
 
     fn leave(&self, owner: Owner) -> Answer<'_, ()> {
@@ -121,7 +128,10 @@ impl Store for MemoryStore {
         };
         let lives = |owner| !exclusive && inside.leases.lives(owner, now);
         at_once(match kept.tenancy.claim(by, lives) {
-            Claim::Held(owner) => Claimed::Held(owner),
+            Claim::Held(owner) => Claimed::Held {
+                owner,
+                address: inside.addresses.get(&owner).cloned().unwrap_or_default(),
+            },
             Claim::Granted(tenure) => {
                 let parts = kept
                     .parts
@@ -157,7 +167,11 @@ impl Store for MemoryStore {
             }
         }
         inside.sessions.retain(|_, kept| now < kept.until);
-        inside.leases.expire(now);
+        let Inside {
+            leases, addresses, ..
+        } = &mut *inside;
+        leases.expire(now);
+        addresses.retain(|owner, _| leases.lives(*owner, now));
         at_once(())
     }
 

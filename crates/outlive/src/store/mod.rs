@@ -53,8 +53,9 @@ pub trait Store: Send + Sync + 'static {
         None
     }
 
-    /// An owner begins, or is still there. False if its lease has run out.
-    fn renew(&self, owner: Owner, begins: bool) -> Answer<'_, bool>;
+    /// An owner begins, or is still there. Other owners reach it at this address, if it is not empty. False if its
+    /// lease has run out.
+    fn renew<'a>(&'a self, owner: Owner, address: &'a str, begins: bool) -> Answer<'a, bool>;
 
     /// An owner ends: its sessions may be claimed at once.
     fn leave(&self, owner: Owner) -> Answer<'_, ()>;
@@ -121,7 +122,12 @@ pub enum Claimed {
     /// The session is the claimant's, with these parts.
     Granted(Tenure, Vec<(Part, Bytes)>),
     /// It is somebody else's, who lives.
-    Held(Owner),
+    Held {
+        /// Whose it is.
+        owner: Owner,
+        /// Where that owner is reached by others; empty if it has told no address.
+        address: String,
+    },
     /// There is no such session, or it is another principal's.
     Absent,
 }

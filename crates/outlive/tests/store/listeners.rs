@@ -122,8 +122,8 @@ impl Store for Flaky {
     fn lease(&self) -> Option<Duration> {
         self.store.lease()
     }
-    fn renew(&self, owner: Owner, begins: bool) -> Answer<'_, bool> {
-        self.or(self.store.renew(owner, begins))
+    fn renew<'a>(&'a self, owner: Owner, address: &'a str, begins: bool) -> Answer<'a, bool> {
+        self.or(self.store.renew(owner, address, begins))
     }
     fn leave(&self, owner: Owner) -> Answer<'_, ()> {
         self.or(self.store.leave(owner))

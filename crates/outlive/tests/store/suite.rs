@@ -34,14 +34,14 @@ async fn claim(store: &dyn Store, id: &str, by: Owner) -> Option<(Tenure, Vec<(P
             parts.sort();
             Some((tenure, parts))
         }
-        Claimed::Held(_) | Claimed::Absent => None,
+        Claimed::Held { .. } | Claimed::Absent => None,
     }
 }
 
 /// Everything that a store has to do, whoever may use it.
 async fn suite(store: Arc<dyn Store>) {
     let store = &*store;
-    assert!(store.renew(A, true).await.expect("an answer"));
+    assert!(store.renew(A, "http://a", true).await.expect("an answer"));
     what_is_written_is_kept(store).await;
     a_session_is_its_principals(store).await;
     writes_are_fenced_and_numbered(store).await;
@@ -176,11 +176,15 @@ async fn a_directory_is_a_store() {
 #[tokio::test]
 async fn an_owner_that_lives_keeps_its_sessions_and_one_that_is_silent_loses_them() {
     let store = MemoryStore::with_lease(Duration::from_millis(300));
-    assert!(store.renew(A, true).await.expect("an answer"));
+    assert!(store.renew(A, "http://a", true).await.expect("an answer"));
     let tenure = begin(&store, "s", "ann", TTL).await;
-    assert_eq!(store.claim("s", "ann", B).await, Ok(Claimed::Held(A)));
+    let held = Claimed::Held {
+        owner: A,
+        address: "http://a".into(),
+    };
+    assert_eq!(store.claim("s", "ann", B).await, Ok(held));
     tokio::time::sleep(Duration::from_millis(400)).await;
-    assert_eq!(store.renew(A, false).await, Ok(false));
+    assert_eq!(store.renew(A, "http://a", false).await, Ok(false));
     let (next, _) = claim(&store, "s", B).await.expect("granted");
     let writes = vec![(Part::Head, Some(bytes("x")))];
     assert_eq!(store.write("s", tenure, 1, writes.clone()).await, Ok(false));
