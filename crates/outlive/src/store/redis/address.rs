@@ -10,8 +10,8 @@ use percent_encoding::percent_decode_str;
 use super::StoreError;
 
 /// The forms that are understood.
-const FORMS: &str = "redis://HOST:6379, rediss://HOST:6379 (encrypted), redis+sentinel://HOST:26379,HOST:26379/MASTER or \
-     redis+cluster://HOST:6379,HOST:6379 is wanted";
+const FORMS: &str = "redis://HOST:6379, rediss://HOST:6379 (encrypted), \
+     redis+sentinel://HOST:26379,HOST:26379/MASTER or redis+cluster://HOST:6379,HOST:6379 is wanted";
 
 /// How the servers are to be used.
 #[derive(Clone, Debug, PartialEq, Eq)]

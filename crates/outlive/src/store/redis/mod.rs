@@ -36,9 +36,9 @@
 //!
 //! **What Redis does not promise.** It copies to its replicas after it has answered: a failover may forget the last
 //! writes, claims and leases ([what follows](outlive_core::tenure)). Settings that keep that window small, and that
-//! keep Redis from throwing sessions away when it is full, are in `docs/replicas.md`. Its leases follow the clock of its
-//! machine: if that is set forward by more than the margin of a lease, a session may have two owners until the first
-//! one renews.
+//! keep Redis from throwing sessions away when it is full, are in `docs/replicas.md`. Its leases follow the clock of
+//! its machine: if that is set forward by more than the margin of a lease, a session may have two owners until the
+//! first one renews.
 
 mod address;
 mod connector;
