@@ -281,6 +281,43 @@ fn a_password_is_in_no_log_and_on_no_page() {
     }
 }
 
+/// With the certificates of the system, or those that `SSL_CERT_FILE` names; nobody else is trusted.
+#[test]
+fn redis_over_tls() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/http/tls");
+    let file = |name: &str| format!("{folder}/{name}");
+    let (ca, certificate, key) = (file("ca.pem"), file("server.pem"), file("server.key"));
+    let port = {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        free.local_addr().expect("its address").port().to_string()
+    };
+    let redis = Redis::with(&[
+        "--tls-port",
+        &port,
+        "--tls-cert-file",
+        &certificate,
+        "--tls-key-file",
+        &key,
+        "--tls-ca-cert-file",
+        &ca,
+        "--tls-auth-clients",
+        "no",
+    ]);
+    let url = format!("rediss://127.0.0.1:{port}");
+    let trusting = Replica::on(Setup::new().env("SSL_CERT_FILE", &ca), &url);
+    until("a session", || {
+        (beginning(&trusting).status == 200).then_some(())
+    });
+    assert_eq!(redis.keys().len(), 2, "a lease and a session");
+    let other = Replica::on(Setup::new(), &url);
+    let ready = until("a refusal", || {
+        let ready = other.page("/ready");
+        (ready.status == 503).then(|| ready.text())
+    });
+    assert!(ready.contains("certificate"), "{ready}");
+    assert_eq!(beginning(&other).status, 503);
+}
+
 #[test]
 fn an_address_that_makes_no_sense_is_an_error_that_does_not_tell_it() {
     for store in [
