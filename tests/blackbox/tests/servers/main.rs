@@ -20,5 +20,6 @@ mod reports;
 mod rig;
 mod shapes;
 mod shown;
+mod slow_client;
 mod together;
 mod view_tokens;
