@@ -12,6 +12,9 @@ use outlive::server::Http;
 use crate::settings::Settings;
 use crate::units::{MaybeDuration, duration, duration_or_off, size};
 
+/// A shorter lease is over when a machine is busy for a moment.
+const SHORTEST_LEASE: Duration = Duration::from_secs(1);
+
 /// The usage of `outlive serve`.
 pub const USAGE: &str = "outlive serve [OPTIONS] -- COMMAND [ARGS]...\n       outlive serve [OPTIONS] URL\n       \
      outlive serve [OPTIONS] --servers FILE";
@@ -23,6 +26,9 @@ Examples:
   outlive serve --listen 127.0.0.1:9000 --share --idle-stop 10m -- python server.py
   outlive serve --listen 0.0.0.0:443 --tls-cert cert.pem --tls-key key.pem --token-file tokens -- ./server
   outlive serve --store file:/var/lib/outlive -- ./server
+  outlive serve --store rediss://redis.example.com:6379 --store-password-file pw -- ./server
+  outlive serve --store redis+sentinel://10.0.0.7:26379,10.0.0.8:26379/mymaster -- ./server
+  outlive serve --store redis+cluster://10.0.0.7:6379,10.0.0.8:6379 -- ./server
   outlive serve --header 'Authorization: Bearer ${TOKEN}' https://example.com/mcp
   outlive serve --servers ~/.cursor/mcp.json
   outlive serve --config outlive.toml --servers .vscode/mcp.json --idle-stop 10m
@@ -180,15 +186,50 @@ pub struct ServeSettings {
     pub session_ttl: Duration,
 
     /// Keep sessions here as well, so that they survive a crash, a restart and an upgrade of outlive itself: `memory`
-    /// keeps them in this process only, `file:DIR` in a directory that one process uses at a time.
+    /// keeps them in this process only, `file:DIR` in a directory that one process uses at a time, `redis://HOST:PORT`
+    /// in a Redis or Valkey that any number of processes use. `rediss://` is encrypted;
+    /// `redis+sentinel://HOST,HOST/MASTER` asks sentinels, `redis+cluster://HOST,HOST` is a cluster.
     #[arg(
         long,
         env = "OUTLIVE_STORE",
-        value_name = "memory|file:DIR",
+        value_name = "memory|file:DIR|redis://HOST:PORT",
         default_value = "memory",
+        hide_env_values = true,
         help_heading = "Sharing"
     )]
     pub store: String,
+
+    /// Password of the Redis of --store. Other users of this machine can read a flag: prefer the variable or
+    /// --store-password-file.
+    #[arg(
+        long,
+        env = "OUTLIVE_STORE_PASSWORD",
+        value_name = "PASSWORD",
+        hide_env_values = true,
+        help_heading = "Sharing"
+    )]
+    pub store_password: Option<String>,
+
+    /// Read the password of the Redis of --store from this file.
+    #[arg(
+        long,
+        env = "OUTLIVE_STORE_PASSWORD_FILE",
+        value_name = "FILE",
+        help_heading = "Sharing"
+    )]
+    pub store_password_file: Option<PathBuf>,
+
+    /// With a Redis: let another process take over the sessions of one that was silent for this long. All processes
+    /// that use one Redis need the same value.
+    #[arg(
+        long,
+        env = "OUTLIVE_LEASE",
+        value_name = "DURATION",
+        default_value = "15s",
+        value_parser = duration,
+        help_heading = "Sharing",
+    )]
+    pub lease: Duration,
 
     /// Keep at most this many sessions. At the limit, end the session unused longest (over a minute) or refuse the
     /// client with status 503.
@@ -372,6 +413,17 @@ impl ServeSettings {
         if self.tls_cert.is_some() != self.tls_key.is_some() {
             return Err("tls-cert and tls-key belong together".into());
         }
+        if self.store_password.is_some() && self.store_password_file.is_some() {
+            let why =
+                "store-password and store-password-file are both given: one of them is enough";
+            return Err(why.into());
+        }
+        if self.lease < SHORTEST_LEASE {
+            return Err(format!(
+                "lease is {:?}: processes that are only slow would lose their sessions; 1s is the least",
+                self.lease
+            ));
+        }
         if self
             .token
             .as_ref()
@@ -499,6 +551,7 @@ mod tests {
             ("--pool=0", "pool"),
             ("--idle-stop=0s", "off"),
             ("--keep-alive=0s", "keep-alive"),
+            ("--lease=200ms", "1s is the least"),
         ] {
             let refusal = settings(&[flag, "cat"]).check().unwrap_err();
             assert!(refusal.contains(word), "{refusal}");

@@ -383,7 +383,8 @@ mod tests {
         assert!(!is_good(&tokens, "one view=dev"));
         assert_eq!(tokens.admit("two words").expect("good").view(), None);
         assert_eq!(tokens.admit("three").expect("good").view(), Some("x"));
-        assert_eq!(tokens.views(), ["dev".into(), "x".into()]);
+        let views: Vec<Box<str>> = vec!["dev".into(), "x".into()];
+        assert_eq!(tokens.views(), views);
         assert_eq!(lines(" view=dev"), Ok(everything(&["view=dev"])));
     }
 

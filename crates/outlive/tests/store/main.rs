@@ -1,4 +1,6 @@
 //! Stores of sessions: one test-suite for all of them, and sessions that go from one listener to another.
 
 mod listeners;
+#[cfg(target_os = "linux")]
+mod redis;
 mod suite;
