@@ -1,4 +1,5 @@
 //! Stores of sessions: one test-suite for all of them, and sessions that go from one listener to another.
 
+mod forwards;
 mod listeners;
 mod suite;
