@@ -231,6 +231,26 @@ pub struct ServeSettings {
     )]
     pub lease: Duration,
 
+    /// Where other processes that use the same store reach this one, for example http://10.0.0.5:8620. They forward
+    /// requests of its sessions there.
+    #[arg(
+        long,
+        env = "OUTLIVE_ADVERTISE",
+        value_name = "URL",
+        help_heading = "Sharing"
+    )]
+    pub advertise: Option<String>,
+
+    /// Sign what is forwarded to other processes with the first secret in this file (one in a line), and accept what was
+    /// signed with any. The file is read again when it changes.
+    #[arg(
+        long,
+        env = "OUTLIVE_REPLICA_SECRET_FILE",
+        value_name = "FILE",
+        help_heading = "Sharing"
+    )]
+    pub replica_secret_file: Option<PathBuf>,
+
     /// Keep at most this many sessions. At the limit, end the session unused longest (over a minute) or refuse the
     /// client with status 503.
     #[arg(
@@ -387,6 +407,12 @@ impl ServeSettings {
         if let Some(file) = &self.token_file {
             http = http.token_file(file);
         }
+        if let Some(url) = &self.advertise {
+            http = http.advertise(url);
+        }
+        if let Some(file) = &self.replica_secret_file {
+            http = http.replica_secret_file(file);
+        }
         if let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) {
             http = http.tls(certificate, key);
         }
@@ -409,6 +435,11 @@ impl ServeSettings {
         }
         if self.token.is_some() && self.token_file.is_some() {
             return Err("token and token-file are both given: one of them is enough".into());
+        }
+        if self.advertise.is_some() && self.replica_secret_file.is_none() {
+            return Err("advertise needs replica-secret-file: without it nobody could tell requests of replicas from \
+                        those of strangers"
+                .into());
         }
         if self.tls_cert.is_some() != self.tls_key.is_some() {
             return Err("tls-cert and tls-key belong together".into());
@@ -552,6 +583,8 @@ mod tests {
             ("--idle-stop=0s", "off"),
             ("--keep-alive=0s", "keep-alive"),
             ("--lease=200ms", "1s is the least"),
+=======
+            ("--advertise=http://10.0.0.5:8620", "replica-secret-file"),
         ] {
             let refusal = settings(&[flag, "cat"]).check().unwrap_err();
             assert!(refusal.contains(word), "{refusal}");

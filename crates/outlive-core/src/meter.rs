@@ -114,7 +114,7 @@ pub struct Meter {
 
 /// How long answers took.
 #[derive(Debug, Default)]
-struct Latency {
+pub struct Latency {
     buckets: [AtomicU64; BUCKETS.len() + 1],
     micros: AtomicU64,
 }
@@ -241,13 +241,15 @@ impl Observer for Meter {
 }
 
 impl Latency {
-    fn note(&self, took: Duration) {
+    /// One took this long.
+    pub fn note(&self, took: Duration) {
         let bucket = BUCKETS.partition_point(|bound| *bound < took);
         self.buckets[bucket].fetch_add(1, Relaxed);
         self.micros.fetch_add(took.as_micros() as u64, Relaxed);
     }
 
-    fn read(&self) -> Histogram {
+    /// All of them so far.
+    pub fn read(&self) -> Histogram {
         let mut up_to = [0; BUCKETS.len() + 1];
         let mut sum = 0;
         for (slot, bucket) in up_to.iter_mut().zip(&self.buckets) {

@@ -14,6 +14,8 @@ use hyper::header::{
 };
 use hyper::{StatusCode, Uri};
 
+use outlive_core::principal::Principal;
+
 use super::reply::{self, Reply, SESSION_ID};
 use super::token::{Identity, Tokens};
 
@@ -26,6 +28,8 @@ pub(crate) struct AccessRules {
     pub(crate) origins: Vec<String>,
     /// What everybody has to show.
     pub(crate) tokens: Option<Tokens>,
+    /// What other replicas sign with that forward requests to us.
+    pub(crate) secret: Option<super::secret::ReplicaSecret>,
     /// A public address is served without a token.
     pub(crate) anyone: bool,
     /// Whether settings are flags of a program; else they are methods.
@@ -132,6 +136,21 @@ impl AccessRules {
         match shown.and_then(|(_, shown)| tokens.admit(shown.trim())) {
             Some(credential) => Ok(credential.into()),
             None => Err(reply::unauthorized("The token is not the right one.").into()),
+        }
+    }
+
+    /// Who sends a request that another replica has let in under this label.
+    pub(crate) fn vouched(&self, label: &str) -> Option<Identity> {
+        match (&self.tokens, label.strip_prefix("caller-")) {
+            (Some(tokens), None) if label.starts_with("token:") => {
+                tokens.of_label(label).map(Identity::from)
+            }
+            (_, Some(number)) => {
+                let caller = Principal::Caller(number.parse().ok()?);
+                Some(Identity::default().or(Some(caller)))
+            }
+            (None, None) if label == Principal::Anyone.to_string() => Some(Identity::default()),
+            _ => None,
         }
     }
 

@@ -2,8 +2,10 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use bytes::Bytes;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, ORIGIN};
 use hyper::{Method, Request, StatusCode};
 use memchr::memmem;
@@ -24,10 +26,13 @@ use super::arrival::Arrival;
 use super::body::{Source, Unread};
 use super::deadline::DeadlineTimer;
 use super::durable::{Durable, requests_of};
+use super::forward::{self, Wanted, elsewhere};
 use super::head::{Head, Revision};
 use super::listener::{Endpoint, HttpListener};
+use super::passport::FORWARD;
 use super::reader::Reader;
 use super::replay_buffer::{Beginning, ReplayBuffer};
+use super::replicas::{ANSWERED, REFUSED, Replicas};
 use super::reply::{self, Reply, SESSION_ID, VERSION};
 use super::request_metadata;
 use super::session::{ClientSession, ExchangeGuard, Unopened};
@@ -50,6 +55,8 @@ pub(super) struct Caller<'a> {
     head: Head,
     /// Who that is.
     pub(super) identity: Identity,
+    /// Another replica has forwarded it.
+    pub(super) is_forwarded: bool,
     /// Where it sends it.
     pub(super) endpoint: &'a Arc<Endpoint>,
 }
@@ -83,6 +90,10 @@ impl HttpListener {
         if let Some(reply) = self.probe(&request) {
             return reply;
         }
+        if head.has_passport && self.replicas().is_some() {
+            let answered = self.forwarded(request, head, deadline).await;
+            return answered.unwrap_or_else(|refusal| *refusal);
+        }
         if let Err(refusal) = self.access.check_names(request.headers(), request.uri()) {
             return *refusal;
         }
@@ -103,6 +114,54 @@ impl HttpListener {
         reply
     }
 
+    /// The other replicas, if there may be any.
+    fn replicas(&self) -> Option<&Arc<Replicas>> {
+        self.durability.as_ref()?.replicas.as_ref()
+    }
+
+    /// Answers a request that another replica has forwarded, if it has: then it knows who the client is.
+    async fn forwarded(
+        self: &Arc<HttpListener>,
+        request: Request<Unread>,
+        head: Head,
+        deadline: &DeadlineTimer,
+    ) -> Refused<Reply> {
+        let (Some(durability), Some(replicas)) = (&self.durability, self.replicas()) else {
+            return Err(session_not_found());
+        };
+        let refused = |sentence: String| {
+            let mut reply = reply::refusal(StatusCode::FORBIDDEN, sentence);
+            reply.headers_mut().insert(FORWARD, REFUSED);
+            reply
+        };
+        let (headers, method) = (request.headers(), request.method());
+        let session = header(headers, SESSION_ID).unwrap_or_default();
+        let mut passports = headers.get_all(FORWARD).iter();
+        let (Some(passport), None) = (passports.next(), passports.next()) else {
+            return Ok(refused("There are two passports.".into()));
+        };
+        let admitted = replicas.admit(passport, method, request.uri(), session);
+        let passport = match admitted {
+            Ok(passport) => passport,
+            Err(sentence) => {
+                replicas.stats.strangers.fetch_add(1, Ordering::Relaxed);
+                return Ok(refused(sentence));
+            }
+        };
+        replicas.stats.received.fetch_add(1, Ordering::Relaxed);
+        if passport.owner != durability.owner() || !durability.may_act() {
+            return Ok(elsewhere());
+        }
+        let Some(identity) = self.access.vouched(&passport.principal) else {
+            let sentence = "The token of the client is not good here. The files of tokens of two replicas differ.";
+            return Ok(refused(sentence.into()));
+        };
+        let answered = self.admitted(request, head, identity, true, deadline).await;
+        let mut reply = answered.unwrap_or_else(|refusal| *refusal);
+        reply.headers_mut().entry(FORWARD).or_insert(ANSWERED);
+        Ok(reply)
+    }
+
     async fn admit(
         self: &Arc<HttpListener>,
         request: Request<Unread>,
@@ -114,6 +173,19 @@ impl HttpListener {
         }
         let identity = self.access.authenticate(request.headers())?;
         let identity = identity.or(request.extensions().get().copied());
+        self.admitted(request, head, identity, false, deadline)
+            .await
+    }
+
+    /// Answers a client that may come in.
+    async fn admitted(
+        self: &Arc<HttpListener>,
+        request: Request<Unread>,
+        head: Head,
+        identity: Identity,
+        is_forwarded: bool,
+        deadline: &DeadlineTimer,
+    ) -> Refused<Reply> {
         if head.has_via && self.backend.is_own(request.headers()) {
             let sentence = "This gateway has sent this request to itself: the address of one of its servers leads \
                             back here (cyclic).";
@@ -130,6 +202,7 @@ impl HttpListener {
             deadline,
             head,
             identity,
+            is_forwarded,
             // The paths of HTTP+SSE are those of the first.
             endpoint: named.as_ref().unwrap_or(&first),
         };
@@ -208,18 +281,19 @@ impl HttpListener {
             let sentence = "The client must accept both application/json and text/event-stream.";
             return Ok(reply::refusal(StatusCode::NOT_ACCEPTABLE, sentence));
         }
-        let frame = self.read(body, caller).await?;
+        let (frame, body) = self.read_whole(body, caller).await?;
         let speaks_for_itself = frame.message().is_some_and(Message::is_modern);
         let modern = speaks_for_itself || head.revision == Some(Revision::Other);
         if modern && !speaks_for_itself && headers.contains_key(SESSION_ID) {
             // It belongs to a session, if there is one, and those are of revisions we know.
-            self.session(arrival, caller).await?;
+            let wanted = Wanted::Say(&frame, body.as_ref());
+            self.session(arrival, caller, wanted).await?;
             let id = frame.message().map_or(&b""[..], Message::id_json);
             return Ok(unknown_version(headers, id));
         }
         match modern {
             true => self.modern(arrival, frame, caller).await,
-            false => self.legacy(arrival, frame, caller).await,
+            false => self.legacy(arrival, frame, body, caller).await,
         }
     }
 
@@ -268,9 +342,11 @@ impl HttpListener {
         &self,
         arrival: &Arc<Arrival>,
         frame: Frame,
+        body: Option<Bytes>,
         caller: &Caller<'_>,
     ) -> Refused<Reply> {
-        let (session, frame) = match (self.session(arrival, caller).await, frame) {
+        let wanted = Wanted::Say(&frame, body.as_ref());
+        let (session, frame) = match (self.session(arrival, caller, wanted).await, frame) {
             (Ok(session), frame) => (session, frame),
             // A client that begins anew may still carry its old id (FM-04).
             (Err(_), Frame::Message(message)) if begins(&message) => {
@@ -477,7 +553,7 @@ impl HttpListener {
             );
             return Ok(reply::refusal(StatusCode::BAD_REQUEST, sentence));
         }
-        let session = self.session(arrival, caller).await?;
+        let session = self.session(arrival, caller, Wanted::Other).await?;
         must_be_of_a_session(headers)?;
         session.confirm();
         if !accepts(headers, "text/event-stream") {
@@ -511,7 +587,7 @@ impl HttpListener {
     async fn delete(&self, arrival: &Arc<Arrival>, caller: &Caller<'_>) -> Refused<Reply> {
         let headers = arrival.headers();
         must_not_be_modern(headers)?;
-        let session = self.session(arrival, caller).await?;
+        let session = self.session(arrival, caller, Wanted::Other).await?;
         must_be_of_a_session(headers)?;
         self.sessions.end(&session.id);
         Ok(reply::bare(StatusCode::OK))
@@ -521,6 +597,7 @@ impl HttpListener {
         &self,
         arrival: &Arc<Arrival>,
         caller: &Caller<'_>,
+        wanted: Wanted<'_>,
     ) -> Refused<Arc<ClientSession>> {
         let Some(id) = header(arrival.headers(), SESSION_ID) else {
             let sentence = "The request belongs to no session. Send `initialize` first and repeat the \
@@ -528,12 +605,12 @@ impl HttpListener {
                             with each request (2026-07-28).";
             return Err(reply::refusal(StatusCode::BAD_REQUEST, sentence).into());
         };
-        match self.find_session(id, false, caller) {
-            Err(_) if self.durability.is_some() => {
-                // Rare and large: not in the future of every request.
-                Box::pin(self.take_over(id, arrival, caller)).await
+        match (self.find_session(id, false, caller), &self.durability) {
+            (Err(_), Some(durability)) => {
+                // Large: not in the future of every request.
+                Box::pin(self.look_elsewhere(durability, id, arrival, caller, wanted)).await
             }
-            found => found,
+            (found, _) => found,
         }
     }
 
@@ -558,6 +635,21 @@ impl HttpListener {
         // It may have taken a while.
         caller.check()?;
         Ok(Frame::read_body(body))
+    }
+
+    /// The same; with its bytes, if they may be sent to somebody else.
+    async fn read_whole(
+        &self,
+        body: Unread,
+        caller: &Caller<'_>,
+    ) -> Refused<(Frame, Option<Bytes>)> {
+        if self.replicas().is_none() || caller.is_forwarded {
+            return Ok((self.read(body, caller).await?, None));
+        }
+        let limit = self.backend.message_limit();
+        let body = body.read(limit, &self.bodies, caller.deadline).await?;
+        caller.check()?;
+        Ok((Frame::read_body(body.clone()), Some(body)))
     }
 }
 
@@ -591,7 +683,10 @@ impl HttpExchange<'_> {
         if let Some(durable) = self.durable
             && (durable.note(&frame).await.is_err() || !durable.may_act())
         {
-            return lost();
+            return match self.caller.is_forwarded {
+                true => elsewhere(),
+                false => lost(),
+            };
         }
         let (mut reader, at_once) = self.hear(frame);
         let prompt = (!told).then_some((self.caller.deadline, PROMPT));
@@ -603,7 +698,9 @@ impl HttpExchange<'_> {
                 }
                 (None, _) => reply::bare(StatusCode::ACCEPTED),
             },
-            Beginning::Answer(_) if self.durable.is_some_and(|it| !it.may_act()) => lost(),
+            Beginning::Answer(_) if self.durable.is_some_and(|it| !it.may_act()) => {
+                self.settled(asked.as_ref())
+            }
             Beginning::Answer(answer) => {
                 let refused = told.then(|| refused_notification(&answer)).flatten();
                 let status = match (refused, self.replay.is_resumable()) {
@@ -622,7 +719,7 @@ impl HttpExchange<'_> {
                         let requests = requests.unwrap_or_default();
                         let promise = durable.promise(self.replay, reader.lease(), requests);
                         if promise.await.is_err() {
-                            return lost();
+                            return self.settled(asked.as_ref());
                         }
                         reader
                     }
@@ -633,6 +730,20 @@ impl HttpExchange<'_> {
                     false => reader,
                 })
             }
+        }
+    }
+
+    /// The answer when the session was lost after the message was handed on: nobody knows whether it was carried out.
+    fn settled(&self, asked: Option<&Message>) -> Reply {
+        match asked {
+            Some(asked) => {
+                let answer = forward::lost(asked, &self.route.label());
+                reply::json(StatusCode::OK, answer.into_bytes())
+            }
+            None => reply::refusal(
+                StatusCode::BAD_GATEWAY,
+                "Another process answers for this session by now, and it is not known what became of this.",
+            ),
         }
     }
 

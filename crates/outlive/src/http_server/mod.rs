@@ -28,6 +28,7 @@
 //! | `request_metadata`, `mirrored` | the headers of a modern request against its body |
 //! | `session` | legacy clients |
 //! | `durable`, `takeover` | what is kept of their sessions elsewhere, and how one from there goes on here |
+//! | `forward`, `replicas`, `passport`, `secret`, `peers` | exchanges of sessions that another process answers for |
 //! | `pages` | what is told about the server to those who watch it |
 //! | `action` | what they may have done to it, and who may |
 //! | `sse` | clients of 2024-11-05: a stream to read, an address to write to |
@@ -43,14 +44,19 @@ mod deadline;
 mod durable;
 mod endpoint;
 mod files;
+mod forward;
 mod head;
 mod listener;
 mod mirrored;
 mod pages;
+mod passport;
+mod peers;
 mod reader;
 mod replay_buffer;
+mod replicas;
 mod reply;
 mod request_metadata;
+mod secret;
 mod session;
 mod socket;
 mod sse;
@@ -92,8 +98,10 @@ pub(crate) use replay_buffer::Beginning;
 #[cfg(feature = "gateway")]
 pub(crate) use replay_buffer::Next;
 pub(crate) use replay_buffer::ReplayBuffer;
+pub(crate) use replicas::{ReplicaSettings, Replicas};
 #[cfg(feature = "tower")]
 pub(crate) use reply::Content;
+pub(crate) use secret::ReplicaSecret;
 #[cfg(feature = "tls")]
 pub(crate) use tls::Tls;
 pub(crate) use token::Tokens;

@@ -255,6 +255,13 @@ impl Tokens {
         })
     }
 
+    /// Proof for whom another process has found to have shown the token of this label.
+    pub(crate) fn of_label(&self, label: &str) -> Option<Arc<Credential>> {
+        let good = self.good();
+        let token = good.iter().find(|token| *token.credential.label == *label);
+        token.map(|token| token.credential.clone())
+    }
+
     /// Whether this principal's token is good.
     pub(crate) fn knows(&self, principal: Principal) -> bool {
         self.place(principal).is_some()

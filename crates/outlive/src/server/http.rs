@@ -29,7 +29,7 @@ use super::{Inside, Server, key, policy};
 use crate::gateway::Gateway;
 use crate::http_server::{
     AccessRules, Arrival, Backend, Durability, Files, HttpListener, Kind, ListenerLimits, Mirrored,
-    ReplayBuffer, Route, Tell, Tokens, mirrored,
+    ReplayBuffer, ReplicaSettings, Replicas, Route, Tell, Tokens, mirrored,
 };
 use crate::store::Store;
 
@@ -83,6 +83,7 @@ pub struct Http {
     path: String,
     pub(super) tell: Tell,
     store: Option<Arc<dyn Store>>,
+    pub(super) replicas: ReplicaSettings,
 }
 
 impl Http {
@@ -94,6 +95,7 @@ impl Http {
             path: "/mcp".into(),
             tell: Arc::new(|note| tracing::info!("{note}")),
             store: None,
+            replicas: ReplicaSettings::default(),
         }
     }
 
@@ -194,6 +196,9 @@ impl Http {
     pub(super) fn check(&self) -> io::Result<()> {
         let wrong = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         self.check_files().map_err(wrong)?;
+        let has_leases = self.store.as_ref().is_some_and(|it| it.lease().is_some());
+        let sensible = self.replicas.check(has_leases);
+        sensible.map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
         let has_view = |name: &str| match (&self.served, name) {
             (Served::Server(_), _) => false,
             #[cfg(feature = "gateway")]
@@ -319,6 +324,7 @@ impl Http {
             path,
             tell,
             store,
+            replicas,
         } = self;
         let (backend, grace, inside, tending): (Box<dyn Backend>, _, _, _) = match served {
             Served::Server(Server { registry, .. }) => {
@@ -337,8 +343,12 @@ impl Http {
         };
         let _inside = runtime.enter();
         let durability = store.map(|store| {
-            let durability = Durability::new(store, limits.session_ttl, tell.clone());
-            Arc::new(durability)
+            let others = replicas.secret.zip(store.lease()).map(|(secret, lease)| {
+                let (keep_alive, unread) = (limits.keep_alive, limits.unread);
+                Arc::new(Replicas::new(secret, lease, keep_alive, unread))
+            });
+            let (ttl, address) = (limits.session_ttl, replicas.advertise.unwrap_or_default());
+            Arc::new(Durability::new(store, ttl, tell.clone(), address, others))
         });
         let http_listener =
             HttpListener::new(backend, access, limits, path, mounted, tell, durability);
