@@ -9,6 +9,7 @@ use clap::builder::BoolishValueParser;
 use outlive::gateway::Builder;
 use outlive::server::Http;
 
+use crate::provider::ProviderSettings;
 use crate::settings::Settings;
 use crate::units::{MaybeDuration, duration, duration_or_off, size};
 
@@ -22,6 +23,7 @@ Examples:
   outlive serve -- npx -y @modelcontextprotocol/server-everything
   outlive serve --listen 127.0.0.1:9000 --share --idle-stop 10m -- python server.py
   outlive serve --listen 0.0.0.0:443 --tls-cert cert.pem --tls-key key.pem --token-file tokens -- ./server
+  outlive serve --oauth-issuer https://login.example.com --audience https://mcp.example.com/mcp -- ./server
   outlive serve --store file:/var/lib/outlive -- ./server
   outlive serve --header 'Authorization: Bearer ${TOKEN}' https://example.com/mcp
   outlive serve --servers ~/.cursor/mcp.json
@@ -106,6 +108,9 @@ pub struct ServeSettings {
         help_heading = "Clients"
     )]
     pub token_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub provider: ProviderSettings,
 
     /// Listen on a public address without a token, because something else keeps strangers out.
     #[arg(long, env = "OUTLIVE_ALLOW_ANYONE", value_parser = BoolishValueParser::new(), help_heading = "Clients")]
@@ -345,6 +350,9 @@ impl ServeSettings {
         }
         if let Some(file) = &self.token_file {
             http = http.token_file(file);
+        }
+        if let Some(provider) = self.provider.read()? {
+            http = http.identity_provider(provider);
         }
         if let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) {
             http = http.tls(certificate, key);

@@ -21,6 +21,7 @@ use tokio::time::timeout;
 
 use super::access::{AccessRules, header};
 use super::arrival::Arrival;
+use super::bearer;
 use super::body::{Source, Unread};
 use super::deadline::DeadlineTimer;
 use super::durable::{Durable, requests_of};
@@ -105,15 +106,23 @@ impl HttpListener {
 
     async fn admit(
         self: &Arc<HttpListener>,
-        request: Request<Unread>,
+        mut request: Request<Unread>,
         head: Head,
         deadline: &DeadlineTimer,
     ) -> Refused<Reply> {
-        if let Some(page) = self.page(&request) {
+        let (method, path) = (request.method(), request.uri().path());
+        if let Some(page) = self.page(method, path, request.headers()).await {
             return page;
         }
-        let identity = self.access.authenticate(request.headers())?;
+        if let Some(metadata) = self.resource_metadata(method, path) {
+            return Ok(metadata);
+        }
+        let authentication = self.access.authenticate(request.headers(), path);
+        let identity = authentication.settled().await?;
         let identity = identity.or(request.extensions().get().copied());
+        if let Some(user) = identity.user() {
+            request.extensions_mut().insert(user.clone());
+        }
         if head.has_via && self.backend.is_own(request.headers()) {
             let sentence = "This gateway has sent this request to itself: the address of one of its servers leads \
                             back here (cyclic).";
@@ -156,6 +165,24 @@ impl HttpListener {
                 Ok(reply::refusal(StatusCode::NOT_FOUND, sentence))
             }
         }
+    }
+
+    /// What is said about what is at an address to whoever needs a token for it (RFC 9728), if that is asked.
+    fn resource_metadata(&self, method: &Method, path: &str) -> Option<Reply> {
+        let verifier = self.access.verifier.as_deref()?;
+        let rest = path.strip_prefix(bearer::WELL_KNOWN)?;
+        if !matches!(*method, Method::GET | Method::HEAD) {
+            return Some(reply::only("GET"));
+        }
+        let is_here = |path: &str| path == sse::STREAM || self.endpoint_at(path).is_some();
+        // In front of us there may be somebody who takes off the beginning of a path.
+        let cuts = rest.char_indices().filter(|(_, it)| *it == '/');
+        let mut tails = cuts.map(|(at, _)| &rest[at..]);
+        let asked = match rest.trim_end_matches('/') {
+            "" => Some(self.first.path.as_str()),
+            _ => tails.find(|tail| is_here(tail)),
+        };
+        asked.map(|asked| bearer::metadata(&verifier.metadata(asked)))
     }
 
     /// The endpoints that a client finds who may see a view only: that of everything, and the one at a path.
@@ -338,6 +365,7 @@ impl HttpListener {
                 reply::refusal(StatusCode::INTERNAL_SERVER_ERROR, sentence).into()
             }
         })?;
+        session.belongs_to(&caller.identity);
         newcomer.has_session = true;
         Ok(session)
     }
@@ -395,7 +423,7 @@ impl HttpListener {
     }
 
     fn full(&self, caller: &Caller<'_>, sentence: &str) -> Box<Reply> {
-        self.tell_full(caller.principal(), sentence);
+        self.tell_full(&caller.identity.name(), sentence);
         reply::busy(sentence).into()
     }
 
@@ -499,6 +527,7 @@ impl HttpListener {
         let (replay, route) = (session.replay.clone(), session.route.clone());
         let reader = Reader::new(replay, route, lease, self.limits.keep_alive).binding(place);
         let reader = reader.until(&caller.identity);
+        let reader = reader.expiring(&caller.identity);
         Ok(reply::stream(
             match cursor.is_none() && caller.head.revision == Some(Revision::Primed) {
                 true => reader.primed(),
@@ -660,8 +689,14 @@ impl HttpExchange<'_> {
         let channel = self.http_listener.fresh_channel();
         let lease = self.replay.open(channel);
         let keep_alive = self.http_listener.limits.keep_alive;
-        let reader = Reader::new(self.replay.clone(), self.route.clone(), lease, keep_alive)
+        let mut reader = Reader::new(self.replay.clone(), self.route.clone(), lease, keep_alive)
             .until(&self.caller.identity);
+        if frame
+            .message()
+            .is_some_and(|it| it.is("subscriptions/listen"))
+        {
+            reader = reader.expiring(&self.caller.identity);
+        }
         let at_once = self.route.hear(channel, frame, self.arrival);
         (reader, at_once)
     }
