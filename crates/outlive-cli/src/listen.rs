@@ -9,6 +9,7 @@ use clap::builder::BoolishValueParser;
 use outlive::gateway::Builder;
 use outlive::server::Http;
 
+use crate::provider::ProviderSettings;
 use crate::settings::Settings;
 use crate::units::{MaybeDuration, duration, duration_or_off, size};
 
@@ -25,6 +26,7 @@ Examples:
   outlive serve -- npx -y @modelcontextprotocol/server-everything
   outlive serve --listen 127.0.0.1:9000 --share --idle-stop 10m -- python server.py
   outlive serve --listen 0.0.0.0:443 --tls-cert cert.pem --tls-key key.pem --token-file tokens -- ./server
+  outlive serve --oauth-issuer https://login.example.com --audience https://mcp.example.com/mcp -- ./server
   outlive serve --store file:/var/lib/outlive -- ./server
   outlive serve --store rediss://redis.example.com:6379 --store-password-file pw -- ./server
   outlive serve --store redis+sentinel://10.0.0.7:26379,10.0.0.8:26379/mymaster -- ./server
@@ -112,6 +114,9 @@ pub struct ServeSettings {
         help_heading = "Clients"
     )]
     pub token_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub provider: ProviderSettings,
 
     /// Listen on a public address without a token, because something else keeps strangers out.
     #[arg(long, env = "OUTLIVE_ALLOW_ANYONE", value_parser = BoolishValueParser::new(), help_heading = "Clients")]
@@ -413,6 +418,9 @@ impl ServeSettings {
         if let Some(file) = &self.replica_secret_file {
             http = http.replica_secret_file(file);
         }
+        if let Some(provider) = self.provider.read()? {
+            http = http.identity_provider(provider);
+        }
         if let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) {
             http = http.tls(certificate, key);
         }
@@ -583,7 +591,6 @@ mod tests {
             ("--idle-stop=0s", "off"),
             ("--keep-alive=0s", "keep-alive"),
             ("--lease=200ms", "1s is the least"),
-=======
             ("--advertise=http://10.0.0.5:8620", "replica-secret-file"),
         ] {
             let refusal = settings(&[flag, "cat"]).check().unwrap_err();
