@@ -9,7 +9,7 @@ use outlive_core::meter::{BUCKETS, Meter};
 use outlive_core::principal::Principal;
 
 use super::upstreams::Upstreams;
-use crate::http_server::ListenerStats;
+use crate::http_server::{ListenerStats, StoreStats};
 
 /// A page in the making.
 #[derive(Default)]
@@ -97,9 +97,37 @@ pub(super) fn page(upstreams: &Upstreams, stats: &ListenerStats, is_ready: bool)
     let help = "Streams that were cut off because their clients read too slowly.";
     page.family(name, "counter", help);
     page.sample(name, &[], upstreams.meter.cut());
+    if let Some(store) = &stats.store {
+        sessions_store(&mut page, store);
+    }
     servers(&mut page, &upstreams.meter);
     requests(&mut page, &upstreams.meter);
     page.0
+}
+
+/// Where sessions are kept (`--store`).
+fn sessions_store(page: &mut Page, store: &StoreStats) {
+    let help = "Whether the store of sessions has answered what it was last asked.";
+    page.gauge("outlive_store_up", help, u8::from(store.trouble.is_none()));
+    let help =
+        "Whether this process may answer for sessions: it has a lease at the store, or needs none.";
+    page.gauge("outlive_store_lease_held", help, u8::from(store.may_act));
+    let name = "outlive_store_errors_total";
+    let help = "Requests to the store of sessions that have failed.";
+    page.family(name, "counter", help);
+    page.sample(name, &[], store.failures);
+    let name = "outlive_store_request_duration_seconds";
+    let help = "How long the store of sessions took to answer.";
+    page.family(name, "histogram", help);
+    let bounds = BUCKETS.iter().map(|bound| bound.as_secs_f64().to_string());
+    for (bound, count) in bounds.chain(["+Inf".into()]).zip(store.latency.up_to) {
+        let bucket = "outlive_store_request_duration_seconds_bucket";
+        page.sample(bucket, &[("le", bound.as_str())], count);
+    }
+    let total = store.latency.total.as_secs_f64();
+    page.sample("outlive_store_request_duration_seconds_sum", &[], total);
+    let count = store.latency.up_to[BUCKETS.len()];
+    page.sample("outlive_store_request_duration_seconds_count", &[], count);
 }
 
 fn servers(page: &mut Page, meter: &Meter) {

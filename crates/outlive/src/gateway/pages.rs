@@ -77,7 +77,11 @@ impl Pages for Arc<Upstreams> {
     }
 
     fn metrics(&self, stats: &ListenerStats) -> String {
-        metrics::page(self, stats, self.is_ready())
+        metrics::page(
+            self,
+            stats,
+            self.is_ready() && stats.store_trouble().is_none(),
+        )
     }
 
     fn status(&self, stats: &ListenerStats) -> String {

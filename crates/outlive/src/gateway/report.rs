@@ -160,8 +160,9 @@ impl Upstreams {
                 ..report
             }
         };
+        let store = stats.store_trouble();
         Report {
-            ready: readiness.iter().any(Result::is_ok),
+            ready: readiness.iter().any(Result::is_ok) && store.is_none(),
             shutting_down: self.is_shutting_down(),
             uptime: now.since_start(),
             connections: stats.connections,
@@ -170,7 +171,12 @@ impl Upstreams {
             in_flight: self.meter.in_flight(),
             held: self.meter.held(),
             may_act: stats.may_act,
-            problem: self.problem(),
+            problem: self.problem().or_else(|| {
+                let why = store?;
+                Some(format!(
+                    "The store of sessions does not work: {why}. Sessions in use go on; no other is begun or taken over."
+                ))
+            }),
             servers: layout.targets.iter().zip(&readiness).map(server).collect(),
         }
     }

@@ -8,9 +8,10 @@
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use outlive_core::message::Kind as MessageKind;
+use outlive_core::meter::{Histogram, Latency};
 use outlive_core::replay_buffer::Lease;
 use outlive_core::session_record::{self, OpenRequests, Part, Record, Write};
 use outlive_core::tenure::{self, LeaseOrder, LeasePolicy, Owner, Renewal, Tenure};
@@ -29,6 +30,20 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long after a store has failed it is asked again.
 const REST: Duration = Duration::from_millis(250);
+
+/// How a store does.
+#[cfg_attr(
+    not(feature = "gateway"),
+    expect(dead_code, reason = "only a gateway shows it")
+)]
+pub(crate) struct StoreStats {
+    /// Why sessions cannot be kept at the moment, if they cannot.
+    pub(crate) trouble: Option<String>,
+    /// Whether this process has a lease, or needs none.
+    pub(crate) may_act: bool,
+    pub(crate) latency: Histogram,
+    pub(crate) failures: u64,
+}
 
 /// A store, and who we are to it.
 pub(crate) struct Durability {
@@ -51,6 +66,10 @@ pub(crate) struct Durability {
     pub(super) stood_down: AtomicU64,
     /// This process ends, and takes nothing over any more.
     pub(super) hands_over: AtomicBool,
+    /// How long the store took to answer, also that it cannot.
+    latency: Latency,
+    /// How often it has failed.
+    failures: AtomicU64,
     tell: Tell,
 }
 
@@ -78,6 +97,8 @@ impl Durability {
             taken_over: AtomicU64::new(0),
             stood_down: AtomicU64::new(0),
             hands_over: AtomicBool::new(false),
+            latency: Latency::default(),
+            failures: AtomicU64::new(0),
             tell,
         }
     }
@@ -159,11 +180,26 @@ impl Durability {
         trouble.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// How the store does, for those who watch.
+    pub(crate) fn stats(&self) -> StoreStats {
+        StoreStats {
+            trouble: self.trouble(),
+            may_act: self.may_act(),
+            latency: self.latency.read(),
+            failures: self.failures.load(Ordering::Relaxed),
+        }
+    }
+
     /// What the store answers, within the time it has.
     pub(crate) async fn ask<T>(&self, answer: Answer<'_, T>) -> Result<T, StoreError> {
         let late = |_| StoreError::new(format!("it has not answered for {} s", PATIENCE.as_secs()));
+        let asked = Instant::now();
         let answer = timeout(PATIENCE, answer).await.map_err(late);
         let answer = answer.and_then(|answer| answer);
+        self.latency.note(asked.elapsed());
+        if answer.is_err() {
+            self.failures.fetch_add(1, Ordering::Relaxed);
+        }
         let failed = answer.as_ref().err().map(StoreError::to_string);
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *trouble, failed.clone());

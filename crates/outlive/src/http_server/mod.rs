@@ -89,6 +89,8 @@ pub(crate) use body::Source;
 #[cfg(feature = "tower")]
 pub(crate) use deadline::DeadlineTimer;
 pub(crate) use durable::Durability;
+#[cfg(feature = "gateway")]
+pub(crate) use durable::StoreStats;
 pub(crate) use files::{Files, stays};
 #[cfg(feature = "gateway")]
 pub(crate) use head::VIA;

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::action::{self, Action, ActionError};
 use super::body::Unread;
+use super::durable::StoreStats;
 use super::endpoint::Refused;
 use super::listener::HttpListener;
 use super::reply::{self, Reply};
@@ -95,6 +96,16 @@ pub(crate) struct ListenerStats {
     pub(crate) path: String,
     /// Whether servers may be restarted and stopped over HTTP.
     pub(crate) may_act: bool,
+    /// The store of sessions, if there is one.
+    pub(crate) store: Option<StoreStats>,
+}
+
+impl ListenerStats {
+    /// Why sessions cannot be kept at the moment, if they cannot.
+    #[cfg(feature = "gateway")]
+    pub(crate) fn store_trouble(&self) -> Option<&str> {
+        self.store.as_ref()?.trouble.as_deref()
+    }
 }
 
 impl HttpListener {
@@ -108,6 +119,7 @@ impl HttpListener {
             server_uses: self.sessions.server_uses(self.access.tokens.as_ref()),
             path: self.first.path.clone(),
             may_act: self.access.may_act(self.mounted),
+            store: self.durability.as_ref().map(|it| it.stats()),
         }
     }
 

@@ -99,9 +99,14 @@ impl HttpListener {
                 Err(reply::refusal(StatusCode::SERVICE_UNAVAILABLE, sentence).into())
             }
         };
-        if taken.is_err() {
-            let _ = durability.ask(store.release(id, tenure)).await;
-        }
+        let _ = match &taken {
+            Err(_) => durability.ask(store.release(id, tenure)).await,
+            // It may have been about to run out.
+            Ok(_) => {
+                let touched = store.touch(vec![(id.to_owned(), tenure)], durability.ttl());
+                durability.ask(touched).await
+            }
+        };
         taken.into()
     }
 

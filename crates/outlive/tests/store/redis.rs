@@ -3,9 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use outlive::bytes::Bytes;
 use outlive::store::{
     Claimed, MemoryStore, NewSession, Owner, Part, RedisStore, Store, StoreError, Tenure,
 };
+use outlive_core::Message;
+use outlive_core::session_record::Record;
 use redis_rig::{Cluster, Redis, Sentinels};
 use rustix::process::Signal;
 
@@ -75,6 +78,20 @@ async fn a_password_is_told_to_redis_and_to_nobody_else() {
         !shown.contains("s3cret-word") && !shown.contains("other-word"),
         "{shown}"
     );
+}
+
+/// As docs/replicas.md has it.
+#[tokio::test]
+async fn a_user_needs_no_more_than_is_documented() {
+    let redis = Redis::start();
+    let rights = "~outlive:* +@read +@write +@scripting +@connection";
+    let words = ["ACL SETUSER ann on >s3cret-word", rights].join(" ");
+    assert_eq!(
+        redis.ask(&words.split(' ').collect::<Vec<_>>()).trim(),
+        "OK"
+    );
+    let url = format!("redis://ann:s3cret-word@127.0.0.1:{}", redis.port);
+    suite(Arc::new(open(&url))).await;
 }
 
 /// The store of this process, and of another one, do the same to whatever they are asked in whatever order.
@@ -348,4 +365,76 @@ async fn sentinels_lead_to_the_next_master() {
     let writes = vec![(Part::Head, Some(bytes("later")))];
     assert_eq!(store.write("goes on", tenure, 1, writes).await, Ok(true));
     assert!(!sentinels.replica.keys().is_empty());
+}
+
+/// What a session costs in Redis while its client does nothing. The figure is in docs/benchmarks-cluster.md.
+#[tokio::test]
+async fn two_hundred_thousand_sessions_at_rest_fit_into_a_gib() {
+    const SESSIONS: u64 = 20_000;
+    let redis = Redis::with(&["--appendonly", "no"]);
+    let store = open(&redis.url());
+    assert_eq!(store.renew(A, "http://10.0.0.5:8620", true).await, Ok(true));
+    let begin = |n: u64| {
+        // As long as those of a listener: an id of 32 digits, and a principal that is a digest.
+        let (id, principal) = (format!("{n:032x}"), format!("token {n:064x}"));
+        NewSession::new(
+            id,
+            principal,
+            A,
+            vec![(Part::Head, record())],
+            Duration::from_secs(1800),
+        )
+    };
+    // The scripts are kept once, and the table of keys grows in steps.
+    store.begin(begin(u64::MAX)).await.expect("begun");
+    let before = redis.info("used_memory");
+    let mut running = tokio::task::JoinSet::new();
+    for n in 0..SESSIONS {
+        let (store, session) = (store.clone(), begin(n));
+        running.spawn(async move { store.begin(session).await.map(drop) });
+        if running.len() >= 64 {
+            let done = running.join_next().await.expect("one");
+            done.expect("no panic").expect("begun");
+        }
+    }
+    while let Some(done) = running.join_next().await {
+        done.expect("no panic").expect("begun");
+    }
+    assert_eq!(redis.keys().len() as u64, SESSIONS + 2);
+    let each = (redis.info("used_memory") - before) / SESSIONS;
+    let fit = (1 << 30) / each;
+    println!(
+        "{} bytes of record, {each} bytes of Redis for each session: {fit} in a GiB",
+        record().len()
+    );
+    assert!(
+        fit >= 200_000,
+        "{fit} sessions fit into a GiB: {each} bytes each"
+    );
+}
+
+/// What is kept of a client that has shaken hands, set a log level, and follows a resource.
+fn record() -> Bytes {
+    let message =
+        |text: &str| Message::read(Bytes::copy_from_slice(text.as_bytes())).expect("a message");
+    let initialize = concat!(
+        r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","#,
+        r#""capabilities":{"sampling":{},"elicitation":{"form":{},"url":{}},"roots":{"listChanged":true}},"#,
+        r#""clientInfo":{"name":"a-client-of-usual-length","title":"A client of usual length","#,
+        r#""version":"1.24.3","websiteUrl":"https://example.com/client"}}}"#
+    );
+    let answer = r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25"}}"#;
+    let mut record = Record::new("/mcp", message(initialize), &message(answer));
+    let subscribe = concat!(
+        r#"{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","#,
+        r#""params":{"uri":"file:///home/ann/notes/today.md"}}"#
+    );
+    for said in [
+        r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"info"}}"#,
+        subscribe,
+    ] {
+        assert!(record.note(&message(said)));
+    }
+    record.encode()
 }

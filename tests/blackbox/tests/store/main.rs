@@ -1,4 +1,4 @@
-//! `outlive serve --store file:DIR`: sessions that survive the end of outlive itself.
+//! `outlive serve --store`: sessions that survive the end of outlive itself.
 //!
 //! The program is the built one, its server the fake; clients speak HTTP by hand ([`wire`]). `fm_NN_…` is the test of
 //! failure mode NN.
@@ -7,6 +7,7 @@
 mod bounds;
 mod in_flight;
 mod life;
+mod redis;
 mod replica;
 #[path = "../rig/mod.rs"]
 #[allow(dead_code, unused_imports)] // The rig serves other tests too.

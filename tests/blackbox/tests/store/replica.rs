@@ -25,7 +25,12 @@ impl Replica {
 
     pub fn with(setup: Setup) -> Replica {
         let store = format!("file:{}", setup.path("store"));
-        let setup = setup.flags(&["--store", &store]);
+        Replica::on(setup, &store)
+    }
+
+    /// With sessions in this store.
+    pub fn on(setup: Setup, store: &str) -> Replica {
+        let setup = setup.flags(&["--store", store]);
         let child = command(&setup).spawn().expect("outlive");
         let address = until("the address", || listening(&setup, 1));
         Replica {
@@ -46,6 +51,28 @@ impl Replica {
     pub fn end(&mut self, signal: Signal) -> ExitStatus {
         tree::kill(self.child.id(), signal);
         until("the end", || self.child.try_wait().expect("a status"))
+    }
+
+    /// Sends it a signal that does not end it.
+    pub fn signal(&self, signal: Signal) {
+        tree::kill(self.child.id(), signal);
+    }
+
+    /// The servers that it has started.
+    pub fn servers(&self) -> Vec<u32> {
+        let is_server = |pid: &u32| {
+            let program = std::fs::read_link(format!("/proc/{pid}/exe"));
+            program.is_ok_and(|it| it.file_name().is_some_and(|name| name == "fake"))
+        };
+        tree::marked(&self.setup.mark)
+            .into_iter()
+            .filter(is_server)
+            .collect()
+    }
+
+    /// What is told at this path.
+    pub fn page(&self, path: &str) -> Reply {
+        wire::send_to(self.address, path, "GET", &[], "")
     }
 
     pub fn start(&mut self) {
