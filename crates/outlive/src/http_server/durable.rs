@@ -142,6 +142,11 @@ impl Durability {
         }
     }
 
+    /// Whether this process ends, and takes nothing over any more.
+    pub(super) fn hands_over(&self) -> bool {
+        self.hands_over.load(Ordering::Acquire)
+    }
+
     /// Waits until nobody else takes this session over.
     pub(super) async fn takeover(&self, id: &str) -> tokio::sync::MutexGuard<'_, ()> {
         let mut hasher = rustc_hash::FxHasher::default();
@@ -461,6 +466,17 @@ impl Durable {
             let _ = this.durability.ask(ended).await;
             this.lose();
         });
+    }
+
+    /// This process ends, and says nothing more in the session; what was promised is left to whoever takes it over, who
+    /// need not wait.
+    pub(crate) async fn hand_over(self: &Arc<Durable>) {
+        let _ = timeout(PATIENCE, self.settled()).await;
+        self.retire();
+        let released = self.durability.store.release(&self.id, self.tenure);
+        let _ = self.durability.ask(released).await;
+        // In this order: a client that comes back at once need not wait.
+        self.lose();
     }
 
     /// This process ends: whoever takes the session over need not wait.
