@@ -45,10 +45,10 @@ pub(crate) struct Durability {
     /// Where others find us; empty if they do not.
     address: String,
     /// The others, if we forward to them.
-    pub(super) replicas: Option<Arc<Replicas>>,
+    pub(crate) replicas: Option<Arc<Replicas>>,
     /// Sessions that were taken over, and leases that were lost.
-    pub(super) taken_over: AtomicU64,
-    pub(super) stood_down: AtomicU64,
+    pub(crate) taken_over: AtomicU64,
+    pub(crate) stood_down: AtomicU64,
     /// This process ends, and takes nothing over any more.
     pub(super) hands_over: AtomicBool,
     tell: Tell,
