@@ -9,8 +9,12 @@ use clap::builder::BoolishValueParser;
 use outlive::gateway::Builder;
 use outlive::server::Http;
 
+use crate::provider::ProviderSettings;
 use crate::settings::Settings;
 use crate::units::{MaybeDuration, duration, duration_or_off, size};
+
+/// A shorter lease is over when a machine is busy for a moment.
+const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 
 /// The usage of `outlive serve`.
 pub const USAGE: &str = "outlive serve [OPTIONS] -- COMMAND [ARGS]...\n       outlive serve [OPTIONS] URL\n       \
@@ -22,7 +26,11 @@ Examples:
   outlive serve -- npx -y @modelcontextprotocol/server-everything
   outlive serve --listen 127.0.0.1:9000 --share --idle-stop 10m -- python server.py
   outlive serve --listen 0.0.0.0:443 --tls-cert cert.pem --tls-key key.pem --token-file tokens -- ./server
+  outlive serve --oauth-issuer https://login.example.com --audience https://mcp.example.com/mcp -- ./server
   outlive serve --store file:/var/lib/outlive -- ./server
+  outlive serve --store rediss://redis.example.com:6379 --store-password-file pw -- ./server
+  outlive serve --store redis+sentinel://10.0.0.7:26379,10.0.0.8:26379/mymaster -- ./server
+  outlive serve --store redis+cluster://10.0.0.7:6379,10.0.0.8:6379 -- ./server
   outlive serve --header 'Authorization: Bearer ${TOKEN}' https://example.com/mcp
   outlive serve --servers ~/.cursor/mcp.json
   outlive serve --config outlive.toml --servers .vscode/mcp.json --idle-stop 10m
@@ -107,6 +115,9 @@ pub struct ServeSettings {
     )]
     pub token_file: Option<PathBuf>,
 
+    #[command(flatten)]
+    pub provider: ProviderSettings,
+
     /// Listen on a public address without a token, because something else keeps strangers out.
     #[arg(long, env = "OUTLIVE_ALLOW_ANYONE", value_parser = BoolishValueParser::new(), help_heading = "Clients")]
     pub allow_anyone: bool,
@@ -180,15 +191,50 @@ pub struct ServeSettings {
     pub session_ttl: Duration,
 
     /// Keep sessions here as well, so that they survive a crash, a restart and an upgrade of outlive itself: `memory`
-    /// keeps them in this process only, `file:DIR` in a directory that one process uses at a time.
+    /// keeps them in this process only, `file:DIR` in a directory that one process uses at a time, `redis://HOST:PORT`
+    /// in a Redis or Valkey that any number of processes use. `rediss://` is encrypted;
+    /// `redis+sentinel://HOST,HOST/MASTER` asks sentinels, `redis+cluster://HOST,HOST` is a cluster.
     #[arg(
         long,
         env = "OUTLIVE_STORE",
-        value_name = "memory|file:DIR",
+        value_name = "memory|file:DIR|redis://HOST:PORT",
         default_value = "memory",
+        hide_env_values = true,
         help_heading = "Sharing"
     )]
     pub store: String,
+
+    /// Password of the Redis of --store. Other users of this machine can read a flag: prefer the variable or
+    /// --store-password-file.
+    #[arg(
+        long,
+        env = "OUTLIVE_STORE_PASSWORD",
+        value_name = "PASSWORD",
+        hide_env_values = true,
+        help_heading = "Sharing"
+    )]
+    pub store_password: Option<String>,
+
+    /// Read the password of the Redis of --store from this file.
+    #[arg(
+        long,
+        env = "OUTLIVE_STORE_PASSWORD_FILE",
+        value_name = "FILE",
+        help_heading = "Sharing"
+    )]
+    pub store_password_file: Option<PathBuf>,
+
+    /// With a Redis: let another process take over the sessions of one that was silent for this long. All processes
+    /// that use one Redis need the same value.
+    #[arg(
+        long,
+        env = "OUTLIVE_LEASE",
+        value_name = "DURATION",
+        default_value = "15s",
+        value_parser = duration,
+        help_heading = "Sharing",
+    )]
+    pub lease: Duration,
 
     /// Where other processes that use the same store reach this one, for example http://10.0.0.5:8620. They forward
     /// requests of its sessions there.
@@ -372,6 +418,9 @@ impl ServeSettings {
         if let Some(file) = &self.replica_secret_file {
             http = http.replica_secret_file(file);
         }
+        if let Some(provider) = self.provider.read()? {
+            http = http.identity_provider(provider);
+        }
         if let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) {
             http = http.tls(certificate, key);
         }
@@ -402,6 +451,17 @@ impl ServeSettings {
         }
         if self.tls_cert.is_some() != self.tls_key.is_some() {
             return Err("tls-cert and tls-key belong together".into());
+        }
+        if self.store_password.is_some() && self.store_password_file.is_some() {
+            let why =
+                "store-password and store-password-file are both given: one of them is enough";
+            return Err(why.into());
+        }
+        if self.lease < SHORTEST_LEASE {
+            return Err(format!(
+                "lease is {:?}: processes that are only slow would lose their sessions; 1s is the least",
+                self.lease
+            ));
         }
         if self
             .token
@@ -530,6 +590,7 @@ mod tests {
             ("--pool=0", "pool"),
             ("--idle-stop=0s", "off"),
             ("--keep-alive=0s", "keep-alive"),
+            ("--lease=200ms", "1s is the least"),
             ("--advertise=http://10.0.0.5:8620", "replica-secret-file"),
         ] {
             let refusal = settings(&[flag, "cat"]).check().unwrap_err();

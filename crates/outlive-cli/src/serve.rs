@@ -94,7 +94,7 @@ fn served(
     instance.set_gateway(gateway.clone());
     let told = watch.clone();
     let mut http = settings.apply(gateway.http())?;
-    if let Some(store) = store::open(&settings.store, &watch.log)? {
+    if let Some(store) = store::open(settings, &watch.log)? {
         http = http.store(store);
     }
     let http = http.notices(move |note| told.log.note(note, "files", json!({ "note": note })));

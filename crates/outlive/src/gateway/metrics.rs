@@ -7,6 +7,7 @@ use std::time::UNIX_EPOCH;
 use outlive_core::cause::CauseKind;
 use outlive_core::event::StateKind;
 use outlive_core::meter::{BUCKETS, Meter};
+use outlive_core::principal::Principal;
 
 use super::upstreams::Upstreams;
 use crate::http_server::{Durability, ListenerStats};
@@ -79,8 +80,17 @@ pub(super) fn page(upstreams: &Upstreams, stats: &ListenerStats, is_ready: bool)
     page.gauge("outlive_sessions", help, stats.sessions);
     let name = "outlive_principal_sessions";
     page.family(name, "gauge", "Sessions by who has opened them.");
-    for (principal, count) in &stats.sessions_of {
+    let is_user = |principal: &Principal| matches!(principal, Principal::User(_));
+    let all = stats.sessions_of.iter();
+    for (principal, count) in all.filter(|(principal, _)| !is_user(principal)) {
         page.sample(name, &[("principal", &principal.to_string())], count);
+    }
+    // As many as an identity provider has: they would be too many series.
+    let all = stats.sessions_of.iter();
+    let of_users = all.filter(|(principal, _)| is_user(principal));
+    let of_users: usize = of_users.map(|(_, count)| count).sum();
+    if of_users > 0 {
+        page.sample(name, &[("principal", "users")], of_users);
     }
     let help = "Streams of clients that listen.";
     page.gauge("outlive_streams", help, stats.streams);

@@ -31,13 +31,14 @@
 //! | `upstream_session`, `usage` | one server and its clients |
 //! | `router_session`, `router_rules`, `strand` | one client before all servers |
 //! | `outlet`, `leg` | the way from a server to a client, or to a router |
-//! | `catalogue`, `offer_files` | what servers offer, remembered |
+//! | `catalogue`, `offer_files`, `aside` | what servers offer, remembered |
 //! | `pinning`, `pin_files` | what was accepted of what they offer |
 //! | `process`, `stdio` | a process of its own: signals, or one host on standard streams |
 //! | `pages`, `metrics` | what is told about it: `/ready`, `/metrics` |
 //! | `recent` | what is remembered of a target for people who look at it |
 //! | `report`, `page` | how its targets stand: `/status.json` for programs, `/` for people |
 
+mod aside;
 mod catalogue;
 mod layout;
 mod leg;

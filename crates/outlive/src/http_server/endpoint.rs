@@ -23,6 +23,7 @@ use tokio::time::timeout;
 
 use super::access::{AccessRules, header};
 use super::arrival::Arrival;
+use super::bearer;
 use super::body::{Source, Unread};
 use super::deadline::DeadlineTimer;
 use super::durable::{Durable, requests_of};
@@ -38,6 +39,7 @@ use super::request_metadata;
 use super::session::{ClientSession, ExchangeGuard, Unopened};
 use super::takeover::unkept;
 use super::token::Identity;
+use super::user::USER_LABEL;
 use super::{Kind, Room, Route, cors, sse};
 
 /// An answer that comes this soon is a plain response; for a later one a stream is opened, so
@@ -152,8 +154,19 @@ impl HttpListener {
         if passport.owner != durability.owner() || !durability.may_act() {
             return Ok(elsewhere());
         }
-        let Some(identity) = self.access.vouched(&passport.principal) else {
-            let sentence = "The token of the client is not good here. The files of tokens of two replicas differ.";
+        let identity = match self.access.vouched(&passport.principal) {
+            Some(identity) => Some(identity),
+            // Whom an identity provider vouches for shows the token here, too: it says what they may see.
+            None if passport.principal.starts_with(USER_LABEL) => {
+                let shown = self.access.authenticate(headers, request.uri().path());
+                let identity = shown.settled().await?;
+                Some(identity).filter(|it| it.label() == passport.principal)
+            }
+            None => None,
+        };
+        let Some(identity) = identity else {
+            let sentence = "The token of the client is not good here. The tokens or identity providers of two replicas \
+                            differ.";
             return Ok(refused(sentence.into()));
         };
         let answered = self.admitted(request, head, identity, true, deadline).await;
@@ -168,10 +181,15 @@ impl HttpListener {
         head: Head,
         deadline: &DeadlineTimer,
     ) -> Refused<Reply> {
-        if let Some(page) = self.page(&request) {
+        let (method, path) = (request.method(), request.uri().path());
+        if let Some(page) = self.page(method, path, request.headers()).await {
             return page;
         }
-        let identity = self.access.authenticate(request.headers())?;
+        if let Some(metadata) = self.resource_metadata(method, path) {
+            return Ok(metadata);
+        }
+        let authentication = self.access.authenticate(request.headers(), path);
+        let identity = authentication.settled().await?;
         let identity = identity.or(request.extensions().get().copied());
         self.admitted(request, head, identity, false, deadline)
             .await
@@ -180,12 +198,15 @@ impl HttpListener {
     /// Answers a client that may come in.
     async fn admitted(
         self: &Arc<HttpListener>,
-        request: Request<Unread>,
+        mut request: Request<Unread>,
         head: Head,
         identity: Identity,
         is_forwarded: bool,
         deadline: &DeadlineTimer,
     ) -> Refused<Reply> {
+        if let Some(user) = identity.user() {
+            request.extensions_mut().insert(user.clone());
+        }
         if head.has_via && self.backend.is_own(request.headers()) {
             let sentence = "This gateway has sent this request to itself: the address of one of its servers leads \
                             back here (cyclic).";
@@ -229,6 +250,24 @@ impl HttpListener {
                 Ok(reply::refusal(StatusCode::NOT_FOUND, sentence))
             }
         }
+    }
+
+    /// What is said about what is at an address to whoever needs a token for it (RFC 9728), if that is asked.
+    fn resource_metadata(&self, method: &Method, path: &str) -> Option<Reply> {
+        let verifier = self.access.verifier.as_deref()?;
+        let rest = path.strip_prefix(bearer::WELL_KNOWN)?;
+        if !matches!(*method, Method::GET | Method::HEAD) {
+            return Some(reply::only("GET"));
+        }
+        let is_here = |path: &str| path == sse::STREAM || self.endpoint_at(path).is_some();
+        // In front of us there may be somebody who takes off the beginning of a path.
+        let cuts = rest.char_indices().filter(|(_, it)| *it == '/');
+        let mut tails = cuts.map(|(at, _)| &rest[at..]);
+        let asked = match rest.trim_end_matches('/') {
+            "" => Some(self.first.path.as_str()),
+            _ => tails.find(|tail| is_here(tail)),
+        };
+        asked.map(|asked| bearer::metadata(&verifier.metadata(asked)))
     }
 
     /// The endpoints that a client finds who may see a view only: that of everything, and the one at a path.
@@ -414,6 +453,7 @@ impl HttpListener {
                 reply::refusal(StatusCode::INTERNAL_SERVER_ERROR, sentence).into()
             }
         })?;
+        session.belongs_to(&caller.identity);
         newcomer.has_session = true;
         Ok(session)
     }
@@ -471,7 +511,7 @@ impl HttpListener {
     }
 
     fn full(&self, caller: &Caller<'_>, sentence: &str) -> Box<Reply> {
-        self.tell_full(caller.principal(), sentence);
+        self.tell_full(&caller.identity.name(), sentence);
         reply::busy(sentence).into()
     }
 
@@ -575,6 +615,7 @@ impl HttpListener {
         let (replay, route) = (session.replay.clone(), session.route.clone());
         let reader = Reader::new(replay, route, lease, self.limits.keep_alive).binding(place);
         let reader = reader.until(&caller.identity);
+        let reader = reader.expiring(&caller.identity);
         Ok(reply::stream(
             match cursor.is_none() && caller.head.revision == Some(Revision::Primed) {
                 true => reader.primed(),
@@ -771,8 +812,14 @@ impl HttpExchange<'_> {
         let channel = self.http_listener.fresh_channel();
         let lease = self.replay.open(channel);
         let keep_alive = self.http_listener.limits.keep_alive;
-        let reader = Reader::new(self.replay.clone(), self.route.clone(), lease, keep_alive)
+        let mut reader = Reader::new(self.replay.clone(), self.route.clone(), lease, keep_alive)
             .until(&self.caller.identity);
+        if frame
+            .message()
+            .is_some_and(|it| it.is("subscriptions/listen"))
+        {
+            reader = reader.expiring(&self.caller.identity);
+        }
         let at_once = self.route.hear(channel, frame, self.arrival);
         (reader, at_once)
     }

@@ -37,6 +37,7 @@ use super::replicas::{ANSWERED, ELSEWHERE, REFUSED, Replicas, WAITING_KIB};
 use super::reply::{self, Content, Reply};
 use super::session::ClientSession;
 use super::takeover::{Taken, unkept};
+use super::token::TOKEN_LABEL;
 
 /// A response of this length is waited for as a whole: if it breaks off, its client is told so.
 const WHOLE: u64 = 1 << 20;
@@ -332,7 +333,7 @@ impl Exchange<'_> {
         for name in [KEEP_ALIVE, CONTENT_LENGTH, ORIGIN] {
             headers.remove(name);
         }
-        if self.listener.access.tokens.is_some() {
+        if self.whose.starts_with(TOKEN_LABEL) {
             // It was checked here, and is nobody else's business.
             headers.remove(AUTHORIZATION);
         }

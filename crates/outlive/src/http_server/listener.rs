@@ -11,7 +11,6 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use outlive_core::principal::Principal;
 use outlive_core::replay_buffer::Delivery;
 use outlive_core::server::Channel;
 use outlive_core::session_table::TableLimits;
@@ -125,6 +124,9 @@ impl HttpListener {
         let all: Vec<Arc<Endpoint>> = endpoints
             .map(|(number, path)| Arc::new(Endpoint::new(number, path, &*backend)))
             .collect();
+        if let Some(verifier) = &access.verifier {
+            verifier.start(&path, tell.clone());
+        }
         let bodies = Bodies::new(limits.bodies.max(backend.message_limit()));
         Arc::new(HttpListener {
             first: all[0].clone(),
@@ -187,13 +189,13 @@ impl HttpListener {
     }
 
     /// A client was refused for want of room. Whoever runs this is told, now and then.
-    pub(super) fn tell_full(&self, principal: Principal, sentence: &str) {
+    pub(super) fn tell_full(&self, who: &str, sentence: &str) {
         let told = self.full_told.lock();
         let mut told = told.unwrap_or_else(PoisonError::into_inner);
         if told.is_none_or(|at| at.elapsed() >= TELL_FULL) {
             *told = Some(Instant::now());
             drop(told);
-            (self.tell)(&format!("a client was refused ({principal}): {sentence}"));
+            (self.tell)(&format!("a client was refused ({who}): {sentence}"));
         }
     }
 

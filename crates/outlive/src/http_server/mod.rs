@@ -23,6 +23,7 @@
 //! |---|---|
 //! | `listener`, `socket`, `tls` | connections come and, at the end, go |
 //! | `access`, `token`, `cors` | who may come in: `Host`, `Origin`, token |
+//! | `bearer`, `user` | access tokens of an identity provider, and whom it vouches for |
 //! | `files` | tokens and certificates that change meanwhile |
 //! | `endpoint`, `arrival`, `body`, `reply` | one request: its head, its body and its response |
 //! | `request_metadata`, `mirrored` | the headers of a modern request against its body |
@@ -38,6 +39,7 @@
 mod access;
 mod action;
 mod arrival;
+mod bearer;
 mod body;
 mod cors;
 mod deadline;
@@ -64,6 +66,7 @@ mod takeover;
 #[cfg(feature = "tls")]
 mod tls;
 mod token;
+mod user;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,6 +82,8 @@ pub(crate) use access::AccessRules;
 #[cfg_attr(not(feature = "gateway"), expect(unused_imports))]
 pub(crate) use action::{Action, ActionError};
 pub(crate) use arrival::Arrival;
+#[cfg(feature = "oauth")]
+pub(crate) use bearer::{Resource, TokenVerifier, Unverified, Verifying, WELL_KNOWN};
 #[cfg(feature = "tower")]
 pub(crate) use body::Source;
 #[cfg(feature = "tower")]
@@ -105,6 +110,9 @@ pub(crate) use secret::ReplicaSecret;
 #[cfg(feature = "tls")]
 pub(crate) use tls::Tls;
 pub(crate) use token::Tokens;
+pub use user::User;
+#[cfg(feature = "oauth")]
+pub(crate) use user::Users;
 
 /// Whoever answers the messages of a client.
 pub(crate) trait Route: Send + Sync {

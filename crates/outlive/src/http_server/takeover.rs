@@ -140,6 +140,7 @@ impl HttpListener {
             return Err(self.too_many_sessions(caller));
         };
         newcomer.has_session = true;
+        session.belongs_to(&caller.identity);
         session.keep(durable.clone());
         session.confirm();
         let revival = Revival::new(kept, route.retry(), route.label());

@@ -48,6 +48,15 @@ impl Http {
         self
     }
 
+    /// Lets in whom this identity provider vouches for: every client has to show one of its access tokens, or one of the
+    /// [file](Http::token_file), if there is one.
+    #[cfg(feature = "oauth")]
+    #[must_use]
+    pub fn identity_provider(mut self, provider: crate::oauth::IdentityProvider) -> Http {
+        self.access.verifier = Some(provider.verifier());
+        self
+    }
+
     /// Encrypts connections with this certificate (and those that vouch for it) and its key, both
     /// PEM files. They are read again when they change.
     #[cfg(feature = "tls")]

@@ -10,6 +10,8 @@
 //! - [`MemoryStore`]: for tests, and for several listeners within one process.
 //! - `FileStore` (feature `store`): an embedded database in a directory, for one process at a time. Sessions survive
 //!   `SIGKILL`, a restart and an upgrade.
+//! - `RedisStore` (feature `redis`): Redis or Valkey, for any number of processes, each of which takes over what another
+//!   one leaves behind.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -28,6 +30,8 @@
 #[cfg(feature = "store")]
 mod file;
 mod memory;
+#[cfg(feature = "redis")]
+mod redis;
 
 use std::fmt;
 use std::pin::Pin;
@@ -36,8 +40,10 @@ use std::time::Duration;
 use bytes::Bytes;
 
 #[cfg(feature = "store")]
-pub use file::FileStore;
-pub use memory::MemoryStore;
+pub use self::file::FileStore;
+pub use self::memory::MemoryStore;
+#[cfg(feature = "redis")]
+pub use self::redis::RedisStore;
 pub use outlive_core::session_record::{Part, Write};
 pub use outlive_core::tenure::{Fence, Owner, Tenure};
 

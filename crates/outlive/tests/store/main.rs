@@ -2,4 +2,6 @@
 
 mod forwards;
 mod listeners;
+#[cfg(target_os = "linux")]
+mod redis;
 mod suite;

@@ -9,26 +9,26 @@ use outlive::store::{
 };
 use outlive_core::server::Channel;
 
-const TTL: Duration = Duration::from_secs(60);
-const A: Owner = Owner(1);
-const B: Owner = Owner(2);
+pub const TTL: Duration = Duration::from_secs(60);
+pub const A: Owner = Owner(1);
+pub const B: Owner = Owner(2);
 
-fn bytes(text: &'static str) -> Bytes {
+pub fn bytes(text: &'static str) -> Bytes {
     Bytes::from_static(text.as_bytes())
 }
 
-fn event(channel: u64, number: u64) -> Part {
+pub fn event(channel: u64, number: u64) -> Part {
     Part::Event(Channel(channel), number)
 }
 
-async fn begin(store: &dyn Store, id: &str, principal: &str, ttl: Duration) -> Tenure {
+pub async fn begin(store: &dyn Store, id: &str, principal: &str, ttl: Duration) -> Tenure {
     let parts = vec![(Part::Head, bytes("head"))];
     let session = NewSession::new(id, principal, A, parts, ttl);
     store.begin(session).await.expect("begun")
 }
 
 /// Claims a session; its tenure and its parts, in order.
-async fn claim(store: &dyn Store, id: &str, by: Owner) -> Option<(Tenure, Vec<(Part, Bytes)>)> {
+pub async fn claim(store: &dyn Store, id: &str, by: Owner) -> Option<(Tenure, Vec<(Part, Bytes)>)> {
     match store.claim(id, "ann", by).await.expect("an answer") {
         Claimed::Granted(tenure, mut parts) => {
             parts.sort();
@@ -39,7 +39,7 @@ async fn claim(store: &dyn Store, id: &str, by: Owner) -> Option<(Tenure, Vec<(P
 }
 
 /// Everything that a store has to do, whoever may use it.
-async fn suite(store: Arc<dyn Store>) {
+pub async fn suite(store: Arc<dyn Store>) {
     let store = &*store;
     assert!(store.renew(A, "http://a", true).await.expect("an answer"));
     what_is_written_is_kept(store).await;
@@ -173,22 +173,46 @@ async fn a_directory_is_a_store() {
     .await;
 }
 
-#[tokio::test]
-async fn an_owner_that_lives_keeps_its_sessions_and_one_that_is_silent_loses_them() {
-    let store = MemoryStore::with_lease(Duration::from_millis(300));
-    assert!(store.renew(A, "http://a", true).await.expect("an answer"));
-    let tenure = begin(&store, "s", "ann", TTL).await;
+/// Everything that a store has to do that several processes use, with leases of the length it is made with.
+pub async fn leases_suite<S: Store>(make: impl Fn(Duration) -> S) {
+    let store = make(Duration::from_secs(2));
+    let (id, address) = ("leased", "http://a");
+    assert!(store.renew(A, address, true).await.expect("an answer"));
+    let tenure = begin(&store, id, "ann", TTL).await;
     let held = Claimed::Held {
         owner: A,
-        address: "http://a".into(),
+        address: address.into(),
     };
-    assert_eq!(store.claim("s", "ann", B).await, Ok(held));
-    tokio::time::sleep(Duration::from_millis(400)).await;
-    assert_eq!(store.renew(A, "http://a", false).await, Ok(false));
-    let (next, _) = claim(&store, "s", B).await.expect("granted");
+    assert_eq!(store.claim(id, "ann", B).await, Ok(held.clone()));
+    assert_eq!(store.claim(id, "bob", B).await, Ok(Claimed::Absent));
+    for _ in 0..4 {
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        assert_eq!(store.renew(A, address, false).await, Ok(true));
+    }
+    assert_eq!(store.claim(id, "ann", B).await, Ok(held));
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    assert_eq!(store.renew(A, address, false).await, Ok(false));
+    let (next, _) = claim(&store, id, B).await.expect("granted");
     let writes = vec![(Part::Head, Some(bytes("x")))];
-    assert_eq!(store.write("s", tenure, 1, writes.clone()).await, Ok(false));
-    assert_eq!(store.write("s", next, 1, writes).await, Ok(true));
+    assert_eq!(store.write(id, tenure, 1, writes.clone()).await, Ok(false));
+    assert_eq!(store.write(id, next, 1, writes).await, Ok(true));
+    let store = make(Duration::from_secs(60));
+    assert!(store.renew(A, "", true).await.expect("an answer"));
+    let tenure = begin(&store, "left", "ann", TTL).await;
+    let held = Claimed::Held {
+        owner: A,
+        address: String::new(),
+    };
+    assert_eq!(store.claim("left", "ann", B).await, Ok(held));
+    store.leave(A).await.expect("left");
+    let (next, _) = claim(&store, "left", B).await.expect("granted");
+    assert!(next.fence > tenure.fence);
+    assert_eq!(store.renew(A, "", false).await, Ok(false));
+}
+
+#[tokio::test]
+async fn an_owner_that_lives_keeps_its_sessions_and_one_that_is_silent_loses_them() {
+    leases_suite(MemoryStore::with_lease).await;
 }
 
 #[tokio::test]

@@ -40,8 +40,8 @@ fn a_store_that_makes_no_sense_is_named() {
     let kept = Setup::new();
     let plain = kept.file("plain", "no directory");
     for (store, words) in [
-        ("redis:", "`memory` or `file:DIR` is wanted"),
-        ("file:", "`memory` or `file:DIR` is wanted"),
+        ("redis:", "has no scheme"),
+        ("file:", "`memory`, `file:DIR`"),
         (&*format!("file:{plain}"), "exists"),
     ] {
         let setup = Setup::new().flags(&["--store", store]);
