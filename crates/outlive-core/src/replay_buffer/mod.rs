@@ -687,6 +687,12 @@ impl<M: Payload> ReplayBuffer<M> {
         self.readers > 0
     }
 
+    /// Whether somebody reads the answer to a request.
+    pub fn has_request_readers(&self) -> bool {
+        let mut all = self.channels.iter();
+        all.any(|(channel, it)| *channel != Channel::MAIN && it.reader().is_some())
+    }
+
     /// How the events reach their readers.
     pub fn delivery(&self) -> Delivery {
         self.delivery

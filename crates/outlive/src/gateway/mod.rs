@@ -210,6 +210,13 @@ impl Gateway {
         (Box::new(Routes(self.upstreams)), longest.unwrap_or(LEEWAY))
     }
 
+    /// How long what is in flight may take when everything ends.
+    pub(crate) fn drain(&self) -> Duration {
+        let layout = self.upstreams.layout();
+        let longest = layout.targets.iter().map(|(_, it)| it.policy.drain).max();
+        longest.unwrap_or_default()
+    }
+
     /// What the sessions of all its servers count.
     pub fn meter(&self) -> &Meter {
         &self.upstreams.meter

@@ -60,10 +60,10 @@ pub(crate) struct Durability {
     /// Where others find us; empty if they do not.
     address: String,
     /// The others, if we forward to them.
-    pub(super) replicas: Option<Arc<Replicas>>,
+    pub(crate) replicas: Option<Arc<Replicas>>,
     /// Sessions that were taken over, and leases that were lost.
-    pub(super) taken_over: AtomicU64,
-    pub(super) stood_down: AtomicU64,
+    pub(crate) taken_over: AtomicU64,
+    pub(crate) stood_down: AtomicU64,
     /// This process ends, and takes nothing over any more.
     pub(super) hands_over: AtomicBool,
     /// How long the store took to answer, also that it cannot.
@@ -161,6 +161,11 @@ impl Durability {
                 .map_or(0, |at| at.since_start().as_nanos() as u64);
             self.until.store(until, Ordering::Release);
         }
+    }
+
+    /// Whether this process ends, and takes nothing over any more.
+    pub(super) fn hands_over(&self) -> bool {
+        self.hands_over.load(Ordering::Acquire)
     }
 
     /// Waits until nobody else takes this session over.
@@ -497,6 +502,17 @@ impl Durable {
             let _ = this.durability.ask(ended).await;
             this.lose();
         });
+    }
+
+    /// This process ends, and says nothing more in the session; what was promised is left to whoever takes it over, who
+    /// need not wait.
+    pub(crate) async fn hand_over(self: &Arc<Durable>) {
+        let _ = timeout(PATIENCE, self.settled()).await;
+        self.retire();
+        let released = self.durability.store.release(&self.id, self.tenure);
+        let _ = self.durability.ask(released).await;
+        // In this order: a client that comes back at once need not wait.
+        self.lose();
     }
 
     /// This process ends: whoever takes the session over need not wait.

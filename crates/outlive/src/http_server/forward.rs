@@ -143,6 +143,9 @@ impl HttpListener {
                     Taken::Here(session) => Ok(session),
                     Taken::Held(..) if caller.is_forwarded => Err(elsewhere().into()),
                     Taken::Held(..) => Err(held().into()),
+                    Taken::Refused(_) if caller.is_forwarded && durability.hands_over() => {
+                        Err(elsewhere().into())
+                    }
                     Taken::Refused(refusal) => Err(refusal),
                 };
             }

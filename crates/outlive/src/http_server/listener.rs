@@ -217,7 +217,12 @@ impl HttpListener {
 
     /// Serves whoever comes, until the route that answers modern requests has ended. Sessions then
     /// have until `grace` to do so.
-    pub(crate) async fn serve(self: Arc<HttpListener>, listener: TcpListener, grace: Duration) {
+    pub(crate) async fn serve(
+        self: Arc<HttpListener>,
+        listener: TcpListener,
+        grace: Duration,
+        hand_over: Arc<HandOver>,
+    ) {
         let closing = Arc::new(Closing::default());
         let places = self.places.clone();
         let sweeping = tokio::spawn(sweep(self.clone()));
@@ -238,7 +243,10 @@ impl HttpListener {
                     }
                 }
             };
-            let Some(accepted) = unless(self.first.replay.sealed(), accepting).await else {
+            let over = async {
+                unless(hand_over.begun(), self.first.replay.sealed()).await;
+            };
+            let Some(accepted) = unless(over, accepting).await else {
                 break;
             };
             if let Some((stream, place)) = accepted {
@@ -250,6 +258,9 @@ impl HttpListener {
             }
         }
         drop(listener);
+        if hand_over.has_begun() {
+            self.hand_over(hand_over.drain).await;
+        }
         self.end_sessions(grace).await;
         sweeping.abort();
         refreshing.abort();
@@ -285,6 +296,36 @@ impl HttpListener {
         for session in self.sessions.all() {
             session.route.shutdown();
         }
+    }
+
+    /// Leaves the sessions that are kept to others: those that nobody waits for at once, the others when what is in
+    /// flight is answered, or its time is over. Then everything ends.
+    async fn hand_over(&self, drain: Duration) {
+        if let Some(durability) = &self.durability {
+            durability.hands_over.store(true, Ordering::Release);
+        }
+        let until = Instant::now() + drain;
+        loop {
+            let is_time = until <= Instant::now();
+            let mut waited_for = self.endpoints().all.iter().any(|it| it.route.is_busy());
+            for session in self.sessions.all() {
+                match session.durable().filter(|it| !it.is_lost()) {
+                    Some(durable) if is_time || !session.has_calls() => {
+                        durable.hand_over().await;
+                        session.route.end();
+                    }
+                    Some(_) => waited_for = true,
+                    None => waited_for |= !session.replay.is_sealed() && session.has_calls(),
+                }
+            }
+            if is_time || !waited_for {
+                break;
+            }
+            sleep(SHUTDOWN_POLL).await;
+        }
+        self.shutdown();
+        // What has had its time gets no more of it.
+        self.shutdown();
     }
 
     async fn end_sessions(&self, grace: Duration) {
@@ -370,6 +411,47 @@ impl HttpListener {
             // What is being answered is answered to the end.
             connection.as_mut().graceful_shutdown();
             let _ = connection.await;
+        }
+    }
+}
+
+/// Has a listener leave its sessions to others, and end.
+#[derive(Debug, Default)]
+pub(crate) struct HandOver {
+    has_begun: AtomicBool,
+    bell: Notify,
+    /// How long what is in flight may take.
+    drain: Duration,
+}
+
+impl HandOver {
+    pub(crate) fn new(drain: Duration) -> HandOver {
+        HandOver {
+            drain,
+            ..HandOver::default()
+        }
+    }
+
+    /// False if it has begun before.
+    #[cfg_attr(not(feature = "gateway"), expect(dead_code))]
+    pub(crate) fn begin(&self) -> bool {
+        let is_first = !self.has_begun.swap(true, Ordering::SeqCst);
+        self.bell.notify_waiters();
+        is_first
+    }
+
+    fn has_begun(&self) -> bool {
+        self.has_begun.load(Ordering::SeqCst)
+    }
+
+    async fn begun(&self) {
+        loop {
+            // In this order: a beginning between the two is not missed.
+            let bell = self.bell.notified();
+            if self.has_begun() {
+                return;
+            }
+            bell.await;
         }
     }
 }

@@ -94,7 +94,7 @@ pub(crate) use durable::StoreStats;
 pub(crate) use files::{Files, stays};
 #[cfg(feature = "gateway")]
 pub(crate) use head::VIA;
-pub(crate) use listener::{HttpListener, Tell};
+pub(crate) use listener::{HandOver, HttpListener, Tell};
 pub(crate) use mirrored::{Mirrored, mirrored};
 #[cfg(feature = "gateway")]
 pub(crate) use mirrored::{is_marked, of_schema};

@@ -92,6 +92,8 @@ pub(crate) struct ListenerStats {
     pub(crate) streams: usize,
     /// By the numbers of their servers.
     pub(crate) server_uses: HashMap<u64, ServerUse>,
+    /// Where sessions are kept, if not only here.
+    pub(crate) durability: Option<std::sync::Arc<super::Durability>>,
     /// The path of the first endpoint.
     pub(crate) path: String,
     /// Whether servers may be restarted and stopped over HTTP.
@@ -117,6 +119,7 @@ impl HttpListener {
             sessions_of: self.sessions.count_by_principal(),
             streams: limits.streams - self.streams.available_permits(),
             server_uses: self.sessions.server_uses(self.access.tokens.as_ref()),
+            durability: self.durability.clone(),
             path: self.first.path.clone(),
             may_act: self.access.may_act(self.mounted),
             store: self.durability.as_ref().map(|it| it.stats()),

@@ -71,7 +71,7 @@ pub(crate) struct Replicas {
     pub(super) silence: Duration,
     /// Room for requests that wait.
     pub(super) waiting: Arc<Semaphore>,
-    pub(super) stats: ReplicaStats,
+    pub(crate) stats: ReplicaStats,
     sender: u64,
     numbers: AtomicU64,
     nonces: Mutex<Nonces>,

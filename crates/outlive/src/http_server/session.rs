@@ -82,6 +82,12 @@ impl ClientSession {
         self.route.end();
     }
 
+    /// Whether its client waits for an answer, or reads one.
+    pub(super) fn has_calls(&self) -> bool {
+        let exchanges = self.exchanges.load(Ordering::Acquire) > 0;
+        exchanges || self.route.is_busy() || self.replay.has_request_readers()
+    }
+
     fn touch(&self) {
         self.used.store(self.clock.nanos(), Ordering::Release);
     }

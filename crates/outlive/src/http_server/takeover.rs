@@ -65,7 +65,7 @@ impl HttpListener {
         if self.sessions.has(id) {
             return self.find_session(id, false, caller).into();
         }
-        if caller.endpoint.replay.is_sealed() || durability.hands_over.load(Ordering::Acquire) {
+        if caller.endpoint.replay.is_sealed() || durability.hands_over() {
             return Taken::Refused(reply::busy("The server is shutting down.").into());
         }
         if !durability.may_act() {

@@ -28,8 +28,8 @@ use super::{Inside, Server, key, policy};
 #[cfg(feature = "gateway")]
 use crate::gateway::Gateway;
 use crate::http_server::{
-    AccessRules, Arrival, Backend, Durability, Files, HttpListener, Kind, ListenerLimits, Mirrored,
-    ReplayBuffer, ReplicaSettings, Replicas, Route, Tell, Tokens, mirrored,
+    AccessRules, Arrival, Backend, Durability, Files, HandOver, HttpListener, Kind, ListenerLimits,
+    Mirrored, ReplayBuffer, ReplicaSettings, Replicas, Route, Tell, Tokens, mirrored,
 };
 use crate::store::Store;
 
@@ -237,7 +237,14 @@ impl Http {
         if let Err(sentence) = self.access.allows(local) {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, sentence));
         }
+        let drain = match &self.served {
+            Served::Server(_) => Duration::ZERO,
+            #[cfg(feature = "gateway")]
+            Served::Gateway(gateway) => gateway.drain(),
+        };
+        let hand_over = Arc::new(HandOver::new(drain));
         Ok(HttpServer {
+            hand_over,
             listener: listener.into_std()?,
             local,
             settings: self,
@@ -272,12 +279,20 @@ pub struct HttpServer {
     listener: StdListener,
     local: SocketAddr,
     pub(super) settings: Http,
+    hand_over: Arc<HandOver>,
 }
 
 impl HttpServer {
     /// Where it listens.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
+    }
+
+    /// Has its sessions handed over to others, if they are kept where others find them; then it ends.
+    #[cfg(feature = "gateway")]
+    pub(crate) fn hand_over(&self) -> Option<Arc<HandOver>> {
+        self.settings.store.as_ref()?;
+        Some(self.hand_over.clone())
     }
 
     /// Serves whoever comes, until the server is [shut down](super::ServerHandle::shutdown), or the gateway is.
@@ -294,7 +309,9 @@ impl HttpServer {
         let listener = TcpListener::from_std(self.listener)?;
         let serving = Serving(http_listener.clone());
         // A task of its own: if nobody waits for it any more, it still ends in order.
-        let served = tokio::spawn(async move { http_listener.serve(listener, grace).await });
+        let hand_over = self.hand_over;
+        let served =
+            tokio::spawn(async move { http_listener.serve(listener, grace, hand_over).await });
         let ended = served.await;
         drop(serving);
         drop(inside);
