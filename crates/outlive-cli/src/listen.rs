@@ -9,6 +9,7 @@ use clap::builder::BoolishValueParser;
 use outlive::gateway::Builder;
 use outlive::server::Http;
 
+use crate::provider::ProviderSettings;
 use crate::settings::Settings;
 use crate::units::{MaybeDuration, duration, duration_or_off, size};
 
@@ -25,6 +26,7 @@ Examples:
   outlive serve -- npx -y @modelcontextprotocol/server-everything
   outlive serve --listen 127.0.0.1:9000 --share --idle-stop 10m -- python server.py
   outlive serve --listen 0.0.0.0:443 --tls-cert cert.pem --tls-key key.pem --token-file tokens -- ./server
+  outlive serve --oauth-issuer https://login.example.com --audience https://mcp.example.com/mcp -- ./server
   outlive serve --store file:/var/lib/outlive -- ./server
   outlive serve --store rediss://redis.example.com:6379 --store-password-file pw -- ./server
   outlive serve --store redis+sentinel://10.0.0.7:26379,10.0.0.8:26379/mymaster -- ./server
@@ -112,6 +114,9 @@ pub struct ServeSettings {
         help_heading = "Clients"
     )]
     pub token_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub provider: ProviderSettings,
 
     /// Listen on a public address without a token, because something else keeps strangers out.
     #[arg(long, env = "OUTLIVE_ALLOW_ANYONE", value_parser = BoolishValueParser::new(), help_heading = "Clients")]
@@ -230,6 +235,26 @@ pub struct ServeSettings {
         help_heading = "Sharing",
     )]
     pub lease: Duration,
+
+    /// Where other processes that use the same store reach this one, for example http://10.0.0.5:8620. They forward
+    /// requests of its sessions there.
+    #[arg(
+        long,
+        env = "OUTLIVE_ADVERTISE",
+        value_name = "URL",
+        help_heading = "Sharing"
+    )]
+    pub advertise: Option<String>,
+
+    /// Sign what is forwarded to other processes with the first secret in this file (one in a line), and accept what was
+    /// signed with any. The file is read again when it changes.
+    #[arg(
+        long,
+        env = "OUTLIVE_REPLICA_SECRET_FILE",
+        value_name = "FILE",
+        help_heading = "Sharing"
+    )]
+    pub replica_secret_file: Option<PathBuf>,
 
     /// Keep at most this many sessions. At the limit, end the session unused longest (over a minute) or refuse the
     /// client with status 503.
@@ -387,6 +412,15 @@ impl ServeSettings {
         if let Some(file) = &self.token_file {
             http = http.token_file(file);
         }
+        if let Some(url) = &self.advertise {
+            http = http.advertise(url);
+        }
+        if let Some(file) = &self.replica_secret_file {
+            http = http.replica_secret_file(file);
+        }
+        if let Some(provider) = self.provider.read()? {
+            http = http.identity_provider(provider);
+        }
         if let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) {
             http = http.tls(certificate, key);
         }
@@ -409,6 +443,11 @@ impl ServeSettings {
         }
         if self.token.is_some() && self.token_file.is_some() {
             return Err("token and token-file are both given: one of them is enough".into());
+        }
+        if self.advertise.is_some() && self.replica_secret_file.is_none() {
+            return Err("advertise needs replica-secret-file: without it nobody could tell requests of replicas from \
+                        those of strangers"
+                .into());
         }
         if self.tls_cert.is_some() != self.tls_key.is_some() {
             return Err("tls-cert and tls-key belong together".into());
@@ -552,6 +591,7 @@ mod tests {
             ("--idle-stop=0s", "off"),
             ("--keep-alive=0s", "keep-alive"),
             ("--lease=200ms", "1s is the least"),
+            ("--advertise=http://10.0.0.5:8620", "replica-secret-file"),
         ] {
             let refusal = settings(&[flag, "cat"]).check().unwrap_err();
             assert!(refusal.contains(word), "{refusal}");

@@ -22,6 +22,7 @@ mod masks;
 mod paint;
 mod parent;
 mod places;
+mod provider;
 mod rate_limit;
 mod remote;
 mod run;

@@ -14,7 +14,7 @@
 //!
 //! # What is where
 //!
-//! Nine machines, all driven in that way or by calls that are given the time:
+//! Ten machines, all driven in that way or by calls that are given the time:
 //!
 //! | module | what it decides |
 //! |---|---|
@@ -26,6 +26,7 @@
 //! | [`tenure`] | which process owns a session, and until when |
 //! | [`revival`] | how a session goes on in another process |
 //! | [`login`] | who waits for a token of a server, when it is refreshed, when a person is asked to log in |
+//! | [`verifier`] | whether a token of an identity provider can be checked, when its keys are read, what is remembered |
 //! | [`http_upstream`] | which HTTP request is made when; with [`dispatch`], the order of sending, and [`reconnect`] |
 //!
 //! Tables and buffers, which are told the time too where it matters:
@@ -96,6 +97,7 @@ mod supervisor;
 pub mod switch;
 pub mod tenure;
 pub mod time;
+pub mod verifier;
 mod words;
 
 pub use cause::Cause;

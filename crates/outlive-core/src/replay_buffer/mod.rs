@@ -22,8 +22,9 @@
 //!   [`ReplayLimits::backlog_bytes`] wait for it. Where it can come back, it may resume; else its channel is
 //!   [lost](ReplayBuffer::take_lost), and the route is told that nobody reads it.
 //! - **A [paced](ReplayBuffer::pace) buffer holds its sender back instead** ([`ReplayBuffer::hold_back`]). It is for a
-//!   sender that has one client, so that nobody else waits for the slow one. The sender pauses when half of what one
-//!   reader may have unread waits for all readers together, and goes on when no more than a quarter is left.
+//!   sender that has one client, so that nobody else waits for the slow one: requests without a session are of many
+//!   clients, and are never paced. The sender pauses when half of what one reader may have unread waits for all readers
+//!   together, and goes on when no more than a quarter is left.
 //! - **A client cannot lock itself out of an answer.** The answer that one exchange waits for may come behind what
 //!   another reader does not read. While an exchange waits, a reader that takes nothing for [`ReplayLimits::stall`]
 //!   therefore holds nobody back, and is cut off like any slow reader, until it reads again.
@@ -543,9 +544,10 @@ impl<M: Payload> ReplayBuffer<M> {
     }
 
     /// Lets slow readers hold the sender back instead of cutting them off. There is one sender, and it
-    /// [asks](ReplayBuffer::hold_back) after what it has sent.
+    /// [asks](ReplayBuffer::hold_back) after what it has sent. Requests without a session are not one client's: nobody
+    /// waits for the one that does not read.
     pub fn pace(&mut self) {
-        self.paced = true;
+        self.paced = self.delivery != Delivery::Once;
     }
 
     /// Whether the sender is to pause, and until when at the latest: then, or when it is
@@ -683,6 +685,12 @@ impl<M: Payload> ReplayBuffer<M> {
     /// Whether somebody reads, or has not noticed yet that its lease is gone.
     pub fn has_readers(&self) -> bool {
         self.readers > 0
+    }
+
+    /// Whether somebody reads the answer to a request.
+    pub fn has_request_readers(&self) -> bool {
+        let mut all = self.channels.iter();
+        all.any(|(channel, it)| *channel != Channel::MAIN && it.reader().is_some())
     }
 
     /// How the events reach their readers.

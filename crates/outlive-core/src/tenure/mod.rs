@@ -19,10 +19,15 @@
 //! An owner has one lease for all of its sessions: renewing it costs the same however many there are. The claims and
 //! the [table of leases](LeaseTable) are the store's side; a store that is one process's alone needs no leases.
 //!
+//! A request that reaches somebody else than the owner is [forwarded](Forward) to it, once, and what was forwarded is
+//! [not heard twice](Nonces).
+//!
 //! What no rule can mend: a store that forgets what it had acknowledged, as one does that fails over to a copy that was
 //! behind. Then two owners may act for a session until the one that was forgotten writes or renews, and is refused.
 
+mod forward;
 mod lease;
+mod nonces;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,7 +35,9 @@ use std::time::Duration;
 
 use crate::time::Time;
 
+pub use forward::{Forward, ForwardOrder, ForwardPolicy, Found, NotForwarded, Sent};
 pub use lease::{Lease, LeaseOrder, LeasePolicy, Renewal};
+pub use nonces::{FRESH, Nonces, WINDOW};
 
 /// One run of one process that answers for sessions. No two runs have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

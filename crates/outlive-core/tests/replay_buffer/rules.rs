@@ -292,6 +292,22 @@ fn a_sender_with_one_client_waits_for_a_slow_reader() {
     }
 }
 
+/// A sender for requests of many clients, such as the leg of a router to a legacy server.
+#[test]
+fn nobody_waits_for_a_slow_reader_of_requests_without_a_session() {
+    let (mut it, at) = paced(Delivery::Once);
+    let (slow, other) = (it.open(CALL), it.open(Channel(CALL.0 + 1)));
+    for _ in 0..9 {
+        send(&mut it, CALL, &["a"]);
+        assert_eq!(it.hold_back(at(0)), None);
+    }
+    assert!(it.is_read(CALL));
+    send(&mut it, CALL, &["a"]);
+    assert_eq!((it.read(slow), it.take_lost()), (Next::Cut, vec![CALL]));
+    send(&mut it, Channel(CALL.0 + 1), &["answer"]);
+    assert_eq!(it.read(other), event(1, "answer"));
+}
+
 #[test]
 fn a_sender_does_not_wait_for_a_reader_that_has_gone() {
     let (mut it, at) = paced(Delivery::Resumable);

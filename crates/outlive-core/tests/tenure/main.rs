@@ -4,6 +4,7 @@
 //! `OUTLIVE_SCHEDULES` sets how many schedules are run (default 20,000). `OUTLIVE_SEED` runs the schedule of one seed
 //! and prints what happened in it.
 
+mod forwards;
 #[path = "../support/random.rs"]
 mod random;
 mod replica;

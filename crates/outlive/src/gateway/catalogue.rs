@@ -27,6 +27,7 @@ use outlive_core::gateway::TargetId;
 use outlive_core::roster::{Entry, Expose, Naming, Offer, Prefix, Roster, View};
 use tokio::runtime::Handle;
 
+use super::aside;
 use super::layout::EVERYTHING;
 use super::offer_files::OfferFiles;
 use super::pin_files::{Pins, Withheld};
@@ -250,15 +251,15 @@ impl Catalogue {
         self.tell_routers_soon();
         if is_pinned {
             let catalogue = self.clone();
-            tokio::task::spawn_blocking(move || {
+            drop(aside::run(move || {
                 if catalogue.settle(target) {
-                    catalogue.tell_routers();
+                    catalogue.tell_routers_soon();
                 }
-            });
+            }));
         }
         if self.files.is_some() {
             let catalogue = self.clone();
-            tokio::task::spawn_blocking(move || catalogue.keep(target));
+            drop(aside::run(move || catalogue.keep(target)));
         }
     }
 
@@ -345,7 +346,7 @@ impl Catalogue {
         drop(turn);
         self.tell_routers_soon();
         let catalogue = self.clone();
-        tokio::task::spawn_blocking(move || catalogue.settle(target));
+        drop(aside::run(move || catalogue.settle(target)));
         Ok("Accepted. Clients see it from now on.".into())
     }
 
@@ -428,7 +429,7 @@ async fn watch(catalogue: Weak<Catalogue>) {
             return;
         };
         let looking = catalogue.clone();
-        let changed = tokio::task::spawn_blocking(move || looking.look());
+        let changed = aside::run(move || looking.look());
         if changed.await.unwrap_or(false) {
             catalogue.tell_routers_soon();
         }

@@ -1,14 +1,16 @@
 //! Numbers, as Prometheus reads them (text format 0.0.4).
 
 use std::fmt::{Display, Write};
+use std::sync::atomic::Ordering;
 use std::time::UNIX_EPOCH;
 
 use outlive_core::cause::CauseKind;
 use outlive_core::event::StateKind;
 use outlive_core::meter::{BUCKETS, Meter};
+use outlive_core::principal::Principal;
 
 use super::upstreams::Upstreams;
-use crate::http_server::{ListenerStats, StoreStats};
+use crate::http_server::{Durability, ListenerStats, StoreStats};
 
 /// A page in the making.
 #[derive(Default)]
@@ -78,8 +80,17 @@ pub(super) fn page(upstreams: &Upstreams, stats: &ListenerStats, is_ready: bool)
     page.gauge("outlive_sessions", help, stats.sessions);
     let name = "outlive_principal_sessions";
     page.family(name, "gauge", "Sessions by who has opened them.");
-    for (principal, count) in &stats.sessions_of {
+    let is_user = |principal: &Principal| matches!(principal, Principal::User(_));
+    let all = stats.sessions_of.iter();
+    for (principal, count) in all.filter(|(principal, _)| !is_user(principal)) {
         page.sample(name, &[("principal", &principal.to_string())], count);
+    }
+    // As many as an identity provider has: they would be too many series.
+    let all = stats.sessions_of.iter();
+    let of_users = all.filter(|(principal, _)| is_user(principal));
+    let of_users: usize = of_users.map(|(_, count)| count).sum();
+    if of_users > 0 {
+        page.sample(name, &[("principal", "users")], of_users);
     }
     let help = "Streams of clients that listen.";
     page.gauge("outlive_streams", help, stats.streams);
@@ -89,6 +100,9 @@ pub(super) fn page(upstreams: &Upstreams, stats: &ListenerStats, is_ready: bool)
     page.sample(name, &[], upstreams.meter.cut());
     if let Some(store) = &stats.store {
         sessions_store(&mut page, store);
+    }
+    if let Some(durability) = &stats.durability {
+        replicas(&mut page, durability);
     }
     servers(&mut page, &upstreams.meter);
     requests(&mut page, &upstreams.meter);
@@ -118,6 +132,52 @@ fn sessions_store(page: &mut Page, store: &StoreStats) {
     page.sample("outlive_store_request_duration_seconds_sum", &[], total);
     let count = store.latency.up_to[BUCKETS.len()];
     page.sample("outlive_store_request_duration_seconds_count", &[], count);
+}
+
+/// What is kept elsewhere, and what goes to other replicas.
+fn replicas(page: &mut Page, durability: &Durability) {
+    let name = "outlive_leases_lost_total";
+    page.family(name, "counter", "Leases that have run out.");
+    page.sample(name, &[], durability.stood_down.load(Ordering::Relaxed));
+    let name = "outlive_takeovers_total";
+    let help = "Sessions that were taken over from another process.";
+    page.family(name, "counter", help);
+    page.sample(name, &[], durability.taken_over.load(Ordering::Relaxed));
+    let Some(replicas) = &durability.replicas else {
+        return;
+    };
+    let stats = &replicas.stats;
+    let name = "outlive_forwards_total";
+    let help = "Requests that were sent to the owner of their session, by what came of it.";
+    page.family(name, "counter", help);
+    for (result, count) in [
+        ("answered", &stats.answered),
+        ("elsewhere", &stats.elsewhere),
+        ("unreached", &stats.unreached),
+        ("lost", &stats.lost),
+        ("refused", &stats.refused),
+    ] {
+        page.sample(name, &[("result", result)], count.load(Ordering::Relaxed));
+    }
+    let name = "outlive_forwards_received_total";
+    let help = "Requests that other replicas have sent here, and those that only claimed to be.";
+    page.family(name, "counter", help);
+    for (result, count) in [("admitted", &stats.received), ("refused", &stats.strangers)] {
+        page.sample(name, &[("result", result)], count.load(Ordering::Relaxed));
+    }
+    let name = "outlive_forward_duration_seconds";
+    let help = "Time until the answer to a forwarded request has begun.";
+    page.family(name, "histogram", help);
+    let latency = stats.latency.read();
+    let bounds = BUCKETS.iter().map(|bound| bound.as_secs_f64().to_string());
+    for (bound, count) in bounds.chain(["+Inf".into()]).zip(latency.up_to) {
+        let labels = [("le", bound.as_str())];
+        page.sample("outlive_forward_duration_seconds_bucket", &labels, count);
+    }
+    let total = latency.total.as_secs_f64();
+    page.sample("outlive_forward_duration_seconds_sum", &[], total);
+    let count = latency.up_to[BUCKETS.len()];
+    page.sample("outlive_forward_duration_seconds_count", &[], count);
 }
 
 fn servers(page: &mut Page, meter: &Meter) {

@@ -31,13 +31,14 @@
 //! | `upstream_session`, `usage` | one server and its clients |
 //! | `router_session`, `router_rules`, `strand` | one client before all servers |
 //! | `outlet`, `leg` | the way from a server to a client, or to a router |
-//! | `catalogue`, `offer_files` | what servers offer, remembered |
+//! | `catalogue`, `offer_files`, `aside` | what servers offer, remembered |
 //! | `pinning`, `pin_files` | what was accepted of what they offer |
 //! | `process`, `stdio` | a process of its own: signals, or one host on standard streams |
 //! | `pages`, `metrics` | what is told about it: `/ready`, `/metrics` |
 //! | `recent` | what is remembered of a target for people who look at it |
 //! | `report`, `page` | how its targets stand: `/status.json` for programs, `/` for people |
 
+mod aside;
 mod catalogue;
 mod layout;
 mod leg;
@@ -207,6 +208,13 @@ impl Gateway {
         let layout = self.upstreams.layout();
         let longest = layout.targets.iter().map(|(_, it)| grace(it)).max();
         (Box::new(Routes(self.upstreams)), longest.unwrap_or(LEEWAY))
+    }
+
+    /// How long what is in flight may take when everything ends.
+    pub(crate) fn drain(&self) -> Duration {
+        let layout = self.upstreams.layout();
+        let longest = layout.targets.iter().map(|(_, it)| it.policy.drain).max();
+        longest.unwrap_or_default()
     }
 
     /// What the sessions of all its servers count.

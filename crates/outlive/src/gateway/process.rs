@@ -26,11 +26,20 @@ pub async fn run(
     let server = http.bind(address).await?;
     listening(server.local_addr());
     let reread = server.rereader();
+    let hand_over = server.hand_over();
     let gateway = gateway.clone();
     tokio::spawn(async move {
         loop {
             match poll_fn(|cx| signals.poll_next(cx)).await {
-                Signal::Stop => gateway.shutdown(),
+                Signal::Stop => match &hand_over {
+                    // Sessions that are kept elsewhere go on there.
+                    Some(hand_over) if hand_over.begin() => {}
+                    Some(_) => {
+                        gateway.shutdown();
+                        gateway.shutdown();
+                    }
+                    None => gateway.shutdown(),
+                },
                 Signal::Restart => {
                     reread();
                     gateway.restart();

@@ -126,6 +126,8 @@ pub(super) struct Instance {
     /// What its one client calls itself, and where the client's token stands among those that are good.
     pub(super) client: Option<String>,
     pub(super) token: Option<usize>,
+    /// What they are called for whom an identity provider has vouched.
+    pub(super) user: Option<String>,
     pub(super) in_flight: usize,
     pub(super) restarts: u64,
     pub(super) unused: Duration,
@@ -367,6 +369,7 @@ fn instance(target: &Target, seen: &Seen, server_use: Option<&ServerUse>, now: T
         clients: upstream.clients,
         client: upstream.client.clone(),
         token: server_use.and_then(|server_use| server_use.token),
+        user: server_use.and_then(|server_use| server_use.user.clone()),
         in_flight: upstream.in_flight,
         restarts: standing.losses,
         unused: server_use.map_or(upstream.unused, |server_use| server_use.unused),
@@ -466,6 +469,7 @@ impl Instance {
             "seconds": self.since.as_secs_f64(),
             "clients": self.clients,
             "client": self.client,
+            "user": self.user,
             "in_flight": self.in_flight,
             "restarts": self.restarts,
             "unused_seconds": self.unused.as_secs_f64(),

@@ -14,11 +14,16 @@ use hyper::header::{
 };
 use hyper::{StatusCode, Uri};
 
+use std::sync::Arc;
+
+use outlive_core::principal::Principal;
+
+use super::bearer::{self, Authentication, TokenVerifier};
 use super::reply::{self, Reply, SESSION_ID};
-use super::token::{Identity, Tokens};
+use super::token::{Identity, TOKEN_LABEL, Tokens};
 
 /// The rules for whoever wants to come in.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct AccessRules {
     /// Names we may be called by, besides `localhost` and addresses.
     pub(crate) hosts: Vec<String>,
@@ -26,6 +31,10 @@ pub(crate) struct AccessRules {
     pub(crate) origins: Vec<String>,
     /// What everybody has to show.
     pub(crate) tokens: Option<Tokens>,
+    /// What other replicas sign with that forward requests to us.
+    pub(crate) secret: Option<super::secret::ReplicaSecret>,
+    /// Who vouches for those that show no token of those, if anybody does.
+    pub(crate) verifier: Option<Arc<dyn TokenVerifier>>,
     /// A public address is served without a token.
     pub(crate) anyone: bool,
     /// Whether settings are flags of a program; else they are methods.
@@ -38,7 +47,7 @@ pub(crate) struct AccessRules {
 impl AccessRules {
     /// Whether this address may be served under these rules; if not, a sentence.
     pub(crate) fn allows(&self, address: SocketAddr) -> Result<(), String> {
-        if address.ip().is_loopback() || self.anyone || self.tokens.is_some() {
+        if address.ip().is_loopback() || self.anyone || self.wants_token() {
             return Ok(());
         }
         let how = match self.flags {
@@ -51,6 +60,11 @@ impl AccessRules {
         Err(format!(
             "{address} can be reached from other machines, and everybody could use the server. {how}"
         ))
+    }
+
+    /// Whether everybody has to show a token.
+    pub(crate) fn wants_token(&self) -> bool {
+        self.tokens.is_some() || self.verifier.is_some()
     }
 
     /// Refuses a request that says twice what must be said once: whoever looked at it on the way may have taken
@@ -96,8 +110,12 @@ impl AccessRules {
 
     fn knows_host(&self, host: &str) -> bool {
         let name = without_port(host);
+        let verifier = self.verifier.as_deref();
         is_local(name)
             || address(name).is_some()
+            || verifier
+                .and_then(TokenVerifier::host)
+                .is_some_and(|known| known.eq_ignore_ascii_case(name))
             || self
                 .hosts
                 .iter()
@@ -117,64 +135,117 @@ impl AccessRules {
         }
     }
 
-    /// Who sends a request; if it shows no good token where one is needed, the response to it.
-    pub(crate) fn authenticate(&self, headers: &HeaderMap) -> Result<Identity, Box<Reply>> {
-        let Some(tokens) = &self.tokens else {
-            return Ok(Identity::default());
-        };
+    /// Who sends a request to this path; if it shows no good token where one is needed, the response to it.
+    pub(crate) fn authenticate(&self, headers: &HeaderMap, path: &str) -> Authentication {
+        if !self.wants_token() {
+            return Authentication::Known(Ok(Identity::default()));
+        }
         let Some(shown) = header(headers, AUTHORIZATION) else {
-            let sentence = "A token is needed: send `Authorization: Bearer …`.";
-            return Err(reply::unauthorized(sentence).into());
+            let reply = match self.verifier.as_deref() {
+                Some(verifier) => bearer::missing(verifier, path),
+                None => reply::unauthorized("A token is needed: send `Authorization: Bearer …`."),
+            };
+            return Authentication::Known(Err(reply.into()));
         };
         let shown = shown
             .split_once(' ')
             .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-        match shown.and_then(|(_, shown)| tokens.admit(shown.trim())) {
-            Some(credential) => Ok(credential.into()),
-            None => Err(reply::unauthorized("The token is not the right one.").into()),
+        self.admit(shown.map_or("", |(_, shown)| shown.trim()), path)
+    }
+
+    /// Whose token this is. One of the file is compared as a whole, so it is looked for first.
+    fn admit(&self, shown: &str, path: &str) -> Authentication {
+        let tokens = self.tokens.as_ref();
+        match (tokens.and_then(|it| it.admit(shown)), &self.verifier) {
+            (Some(credential), _) => Authentication::Known(Ok(credential.into())),
+            (None, Some(verifier)) if !shown.is_empty() => {
+                bearer::authenticate(verifier, shown, path)
+            }
+            (None, Some(verifier)) => {
+                Authentication::Known(Err(bearer::missing(&**verifier, path).into()))
+            }
+            (None, None) => {
+                let reply = reply::unauthorized("The token is not the right one.");
+                Authentication::Known(Err(reply.into()))
+            }
+        }
+    }
+
+    /// Who sends a request that another replica has let in under this label.
+    pub(crate) fn vouched(&self, label: &str) -> Option<Identity> {
+        match (&self.tokens, label.strip_prefix("caller-")) {
+            (Some(tokens), None) if label.starts_with(TOKEN_LABEL) => {
+                tokens.of_label(label).map(Identity::from)
+            }
+            (_, Some(number)) => {
+                let caller = Principal::Caller(number.parse().ok()?);
+                Some(Identity::default().or(Some(caller)))
+            }
+            (None, None) if !self.wants_token() && label == Principal::Anyone.to_string() => {
+                Some(Identity::default())
+            }
+            _ => None,
         }
     }
 
     /// The same for a page a person looks at: browsers can show a token only as a password.
-    pub(crate) fn authenticate_browser(&self, headers: &HeaderMap) -> Result<(), Box<Reply>> {
-        let Some(tokens) = &self.tokens else {
+    pub(crate) async fn authenticate_browser(&self, headers: &HeaderMap) -> Result<(), Box<Reply>> {
+        if !self.wants_token() {
             return Ok(());
-        };
+        }
+        // The page is about all that is served.
+        let path = "/";
         let password = || {
             let (scheme, coded) = header(headers, AUTHORIZATION)?.split_once(' ')?;
             let pair = BASE64_STANDARD.decode(coded.trim()).ok();
             let pair = pair.filter(|_| scheme.eq_ignore_ascii_case("basic"))?;
             let (_, password) = std::str::from_utf8(&pair).ok()?.split_once(':')?;
-            tokens.admit(password).map(Identity::from)
+            Some(password.to_owned())
         };
-        let identity = match password() {
-            Some(identity) => Ok(identity),
-            None => self.authenticate(headers).map_err(|mut reply| {
+        let authentication = match password() {
+            Some(password) => self.admit(&password, path),
+            None => self.authenticate(headers, path),
+        };
+        let identity = authentication.settled().await.map_err(|mut reply| {
+            if reply.status() == StatusCode::UNAUTHORIZED {
                 let how = HeaderValue::from_static(
                     "Basic realm=\"outlive: any name, the token as password\"",
                 );
                 reply.headers_mut().insert(WWW_AUTHENTICATE, how);
-                reply
-            }),
-        };
-        match identity?.view() {
-            None => Ok(()),
-            Some(view) => {
-                let sentence = format!("This token is good for the view {view:?} only.");
-                Err(reply::refusal(StatusCode::FORBIDDEN, sentence).into())
             }
+            reply
+        })?;
+        if identity.is_operator() {
+            return Ok(());
         }
+        let sentence = match (identity.user(), identity.view()) {
+            (None, Some(view)) => format!("This token is good for the view {view:?} only."),
+            (_, _) => {
+                let how = match self.flags {
+                    true => "--oauth-operator",
+                    false => "`operator`",
+                };
+                format!(
+                    "This is for operators, and {} is none. Whoever runs this server can change that: {how}.",
+                    identity.user().map_or("this token", |user| user.name())
+                )
+            }
+        };
+        Err(reply::refusal(StatusCode::FORBIDDEN, sentence).into())
     }
 
     /// The views that tokens are good for, as far as their file was read.
     pub(crate) fn token_views(&self) -> Vec<Box<str>> {
-        self.tokens.as_ref().map(Tokens::views).unwrap_or_default()
+        let verifier = self.verifier.as_deref();
+        let mut views = self.tokens.as_ref().map(Tokens::views).unwrap_or_default();
+        views.extend(verifier.into_iter().flat_map(TokenVerifier::views));
+        views
     }
 
     /// Whether this request may be told everything that there is to know about the servers.
     pub(crate) fn may_see_all(&self, headers: &HeaderMap) -> bool {
-        let identity = self.authenticate(headers);
-        identity.is_ok_and(|identity| identity.view().is_none())
+        let identity = self.authenticate(headers, "/").at_once();
+        identity.is_some_and(|identity| identity.is_operator())
     }
 
     fn forbidden(&self, what: &str, value: &str) -> Box<Reply> {
@@ -239,7 +310,10 @@ mod tests {
         }
         let checked = access
             .check_names(&map, &Uri::from_static("/mcp"))
-            .and_then(|()| access.authenticate(&map).map(drop));
+            .and_then(|()| match access.authenticate(&map, "/mcp") {
+                Authentication::Known(known) => known.map(drop),
+                Authentication::Asked(_) => unreachable!("nobody can be asked"),
+            });
         match checked {
             Ok(()) => 200,
             Err(reply) => reply.status().as_u16(),

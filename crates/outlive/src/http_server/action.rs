@@ -75,21 +75,21 @@ pub(super) fn digest(headers: &HeaderMap) -> &str {
 impl AccessRules {
     /// Whether anybody at all may act here. Without tokens it has to be known that nobody comes from elsewhere.
     pub(super) fn may_act(&self, mounted: bool) -> bool {
-        self.tokens.is_some() || (!self.anyone && !mounted)
+        self.wants_token() || (!self.anyone && !mounted)
     }
 
     /// Whether whoever sends this request may have an action done; if not, the response to it.
-    pub(super) fn check_action(
+    pub(super) async fn check_action(
         &self,
         headers: &HeaderMap,
         action: Action,
         mounted: bool,
     ) -> Refused<()> {
-        self.authenticate_browser(headers)?;
+        self.authenticate_browser(headers).await?;
         let forbidden = |sentence: &str| reply::refusal(StatusCode::FORBIDDEN, sentence).into();
         let host = header(headers, HOST).unwrap_or_default();
         let is_ours = self.may_act(mounted);
-        if !is_ours || (self.tokens.is_none() && !is_local(without_port(host))) {
+        if !is_ours || (!self.wants_token() && !is_local(without_port(host))) {
             let how = match self.flags {
                 true => "--token-file FILE",
                 false => "a token",

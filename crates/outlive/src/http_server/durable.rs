@@ -5,7 +5,8 @@
 //! again until it can; what depends on it waits. When the store says that the session has another owner, nothing more
 //! is said in it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,7 @@ use tokio::time::{sleep, timeout};
 
 use super::listener::Tell;
 use super::replay_buffer::ReplayBuffer;
+use super::replicas::Replicas;
 use crate::store::{Answer, NewSession, Store, StoreError};
 
 /// How long a store may take to answer.
@@ -53,17 +55,32 @@ pub(crate) struct Durability {
     trouble: Mutex<Option<String>>,
     /// Until when we may act, in nanoseconds of the [clock](boot_time); for ever where there are no leases.
     until: AtomicU64,
+    /// A session is taken over once at a time; those that share a lock wait for each other.
+    takeovers: [tokio::sync::Mutex<()>; 64],
+    /// Where others find us; empty if they do not.
+    address: String,
+    /// The others, if we forward to them.
+    pub(crate) replicas: Option<Arc<Replicas>>,
+    /// Sessions that were taken over, and leases that were lost.
+    pub(crate) taken_over: AtomicU64,
+    pub(crate) stood_down: AtomicU64,
+    /// This process ends, and takes nothing over any more.
+    pub(super) hands_over: AtomicBool,
     /// How long the store took to answer, also that it cannot.
     latency: Latency,
     /// How often it has failed.
     failures: AtomicU64,
-    /// One session is taken over at a time, so that none is twice.
-    pub(super) takeover: tokio::sync::Mutex<()>,
     tell: Tell,
 }
 
 impl Durability {
-    pub(crate) fn new(store: Arc<dyn Store>, ttl: Duration, tell: Tell) -> Durability {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        ttl: Duration,
+        tell: Tell,
+        address: String,
+        replicas: Option<Arc<Replicas>>,
+    ) -> Durability {
         let leased = store.lease().is_some();
         Durability {
             store,
@@ -74,9 +91,14 @@ impl Durability {
                 true => 0,
                 false => u64::MAX,
             }),
+            takeovers: std::array::from_fn(|_| tokio::sync::Mutex::default()),
+            address,
+            replicas,
+            taken_over: AtomicU64::new(0),
+            stood_down: AtomicU64::new(0),
+            hands_over: AtomicBool::new(false),
             latency: Latency::default(),
             failures: AtomicU64::new(0),
-            takeover: tokio::sync::Mutex::default(),
             tell,
         }
     }
@@ -107,7 +129,7 @@ impl Durability {
         loop {
             match lease.poll(boot_time()) {
                 Some(LeaseOrder::Ask { begins }) => {
-                    let renewed = self.ask(self.store.renew(self.owner(), "", begins));
+                    let renewed = self.ask(self.store.renew(self.owner(), &self.address, begins));
                     // No answer is worth waiting for longer than the lease lasts.
                     let left = lease.deadline().map_or(policy.renew, |at| at - boot_time());
                     let renewal = match timeout(left.min(policy.renew), renewed).await {
@@ -119,6 +141,7 @@ impl Durability {
                 }
                 Some(LeaseOrder::StandDown) => {
                     self.until.store(0, Ordering::Release);
+                    self.stood_down.fetch_add(1, Ordering::Relaxed);
                     (self.tell)(
                         "the lease of this process has run out: another one may answer for its sessions, so it ends \
                          them here",
@@ -138,6 +161,18 @@ impl Durability {
                 .map_or(0, |at| at.since_start().as_nanos() as u64);
             self.until.store(until, Ordering::Release);
         }
+    }
+
+    /// Whether this process ends, and takes nothing over any more.
+    pub(super) fn hands_over(&self) -> bool {
+        self.hands_over.load(Ordering::Acquire)
+    }
+
+    /// Waits until nobody else takes this session over.
+    pub(super) async fn takeover(&self, id: &str) -> tokio::sync::MutexGuard<'_, ()> {
+        let mut hasher = rustc_hash::FxHasher::default();
+        id.hash(&mut hasher);
+        self.takeovers[(hasher.finish() % 64) as usize].lock().await
     }
 
     pub(crate) fn ttl(&self) -> Duration {
@@ -467,6 +502,17 @@ impl Durable {
             let _ = this.durability.ask(ended).await;
             this.lose();
         });
+    }
+
+    /// This process ends, and says nothing more in the session; what was promised is left to whoever takes it over, who
+    /// need not wait.
+    pub(crate) async fn hand_over(self: &Arc<Durable>) {
+        let _ = timeout(PATIENCE, self.settled()).await;
+        self.retire();
+        let released = self.durability.store.release(&self.id, self.tenure);
+        let _ = self.durability.ask(released).await;
+        // In this order: a client that comes back at once need not wait.
+        self.lose();
     }
 
     /// This process ends: whoever takes the session over need not wait.

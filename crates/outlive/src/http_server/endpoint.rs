@@ -2,8 +2,10 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use bytes::Bytes;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, ORIGIN};
 use hyper::{Method, Request, StatusCode};
 use memchr::memmem;
@@ -21,18 +23,23 @@ use tokio::time::timeout;
 
 use super::access::{AccessRules, header};
 use super::arrival::Arrival;
+use super::bearer;
 use super::body::{Source, Unread};
 use super::deadline::DeadlineTimer;
 use super::durable::{Durable, requests_of};
+use super::forward::{self, Wanted, elsewhere};
 use super::head::{Head, Revision};
 use super::listener::{Endpoint, HttpListener};
+use super::passport::FORWARD;
 use super::reader::Reader;
 use super::replay_buffer::{Beginning, ReplayBuffer};
+use super::replicas::{ANSWERED, REFUSED, Replicas};
 use super::reply::{self, Reply, SESSION_ID, VERSION};
 use super::request_metadata;
 use super::session::{ClientSession, ExchangeGuard, Unopened};
 use super::takeover::unkept;
 use super::token::Identity;
+use super::user::USER_LABEL;
 use super::{Kind, Room, Route, cors, sse};
 
 /// An answer that comes this soon is a plain response; for a later one a stream is opened, so
@@ -50,6 +57,8 @@ pub(super) struct Caller<'a> {
     head: Head,
     /// Who that is.
     pub(super) identity: Identity,
+    /// Another replica has forwarded it.
+    pub(super) is_forwarded: bool,
     /// Where it sends it.
     pub(super) endpoint: &'a Arc<Endpoint>,
 }
@@ -83,6 +92,10 @@ impl HttpListener {
         if let Some(reply) = self.probe(&request) {
             return reply;
         }
+        if head.has_passport && self.replicas().is_some() {
+            let answered = self.forwarded(request, head, deadline).await;
+            return answered.unwrap_or_else(|refusal| *refusal);
+        }
         if let Err(refusal) = self.access.check_names(request.headers(), request.uri()) {
             return *refusal;
         }
@@ -103,17 +116,97 @@ impl HttpListener {
         reply
     }
 
+    /// The other replicas, if there may be any.
+    fn replicas(&self) -> Option<&Arc<Replicas>> {
+        self.durability.as_ref()?.replicas.as_ref()
+    }
+
+    /// Answers a request that another replica has forwarded, if it has: then it knows who the client is.
+    async fn forwarded(
+        self: &Arc<HttpListener>,
+        request: Request<Unread>,
+        head: Head,
+        deadline: &DeadlineTimer,
+    ) -> Refused<Reply> {
+        let (Some(durability), Some(replicas)) = (&self.durability, self.replicas()) else {
+            return Err(session_not_found());
+        };
+        let refused = |sentence: String| {
+            let mut reply = reply::refusal(StatusCode::FORBIDDEN, sentence);
+            reply.headers_mut().insert(FORWARD, REFUSED);
+            reply
+        };
+        let (headers, method) = (request.headers(), request.method());
+        let session = header(headers, SESSION_ID).unwrap_or_default();
+        let mut passports = headers.get_all(FORWARD).iter();
+        let (Some(passport), None) = (passports.next(), passports.next()) else {
+            return Ok(refused("There are two passports.".into()));
+        };
+        let admitted = replicas.admit(passport, method, request.uri(), session);
+        let passport = match admitted {
+            Ok(passport) => passport,
+            Err(sentence) => {
+                replicas.stats.strangers.fetch_add(1, Ordering::Relaxed);
+                return Ok(refused(sentence));
+            }
+        };
+        replicas.stats.received.fetch_add(1, Ordering::Relaxed);
+        if passport.owner != durability.owner() || !durability.may_act() {
+            return Ok(elsewhere());
+        }
+        let identity = match self.access.vouched(&passport.principal) {
+            Some(identity) => Some(identity),
+            // Whom an identity provider vouches for shows the token here, too: it says what they may see.
+            None if passport.principal.starts_with(USER_LABEL) => {
+                let shown = self.access.authenticate(headers, request.uri().path());
+                let identity = shown.settled().await?;
+                Some(identity).filter(|it| it.label() == passport.principal)
+            }
+            None => None,
+        };
+        let Some(identity) = identity else {
+            let sentence = "The token of the client is not good here. The tokens or identity providers of two replicas \
+                            differ.";
+            return Ok(refused(sentence.into()));
+        };
+        let answered = self.admitted(request, head, identity, true, deadline).await;
+        let mut reply = answered.unwrap_or_else(|refusal| *refusal);
+        reply.headers_mut().entry(FORWARD).or_insert(ANSWERED);
+        Ok(reply)
+    }
+
     async fn admit(
         self: &Arc<HttpListener>,
         request: Request<Unread>,
         head: Head,
         deadline: &DeadlineTimer,
     ) -> Refused<Reply> {
-        if let Some(page) = self.page(&request) {
+        let (method, path) = (request.method(), request.uri().path());
+        if let Some(page) = self.page(method, path, request.headers()).await {
             return page;
         }
-        let identity = self.access.authenticate(request.headers())?;
+        if let Some(metadata) = self.resource_metadata(method, path) {
+            return Ok(metadata);
+        }
+        let authentication = self.access.authenticate(request.headers(), path);
+        let identity = authentication.settled().await?;
         let identity = identity.or(request.extensions().get().copied());
+        self.admitted(request, head, identity, false, deadline)
+            .await
+    }
+
+    /// Answers a client that may come in.
+    async fn admitted(
+        self: &Arc<HttpListener>,
+        mut request: Request<Unread>,
+        head: Head,
+        identity: Identity,
+        is_forwarded: bool,
+        deadline: &DeadlineTimer,
+    ) -> Refused<Reply> {
+        if let Some(user) = identity.user() {
+            request.extensions_mut().insert(user.clone());
+        }
         if head.has_via && self.backend.is_own(request.headers()) {
             let sentence = "This gateway has sent this request to itself: the address of one of its servers leads \
                             back here (cyclic).";
@@ -130,6 +223,7 @@ impl HttpListener {
             deadline,
             head,
             identity,
+            is_forwarded,
             // The paths of HTTP+SSE are those of the first.
             endpoint: named.as_ref().unwrap_or(&first),
         };
@@ -156,6 +250,24 @@ impl HttpListener {
                 Ok(reply::refusal(StatusCode::NOT_FOUND, sentence))
             }
         }
+    }
+
+    /// What is said about what is at an address to whoever needs a token for it (RFC 9728), if that is asked.
+    fn resource_metadata(&self, method: &Method, path: &str) -> Option<Reply> {
+        let verifier = self.access.verifier.as_deref()?;
+        let rest = path.strip_prefix(bearer::WELL_KNOWN)?;
+        if !matches!(*method, Method::GET | Method::HEAD) {
+            return Some(reply::only("GET"));
+        }
+        let is_here = |path: &str| path == sse::STREAM || self.endpoint_at(path).is_some();
+        // In front of us there may be somebody who takes off the beginning of a path.
+        let cuts = rest.char_indices().filter(|(_, it)| *it == '/');
+        let mut tails = cuts.map(|(at, _)| &rest[at..]);
+        let asked = match rest.trim_end_matches('/') {
+            "" => Some(self.first.path.as_str()),
+            _ => tails.find(|tail| is_here(tail)),
+        };
+        asked.map(|asked| bearer::metadata(&verifier.metadata(asked)))
     }
 
     /// The endpoints that a client finds who may see a view only: that of everything, and the one at a path.
@@ -208,18 +320,19 @@ impl HttpListener {
             let sentence = "The client must accept both application/json and text/event-stream.";
             return Ok(reply::refusal(StatusCode::NOT_ACCEPTABLE, sentence));
         }
-        let frame = self.read(body, caller).await?;
+        let (frame, body) = self.read_whole(body, caller).await?;
         let speaks_for_itself = frame.message().is_some_and(Message::is_modern);
         let modern = speaks_for_itself || head.revision == Some(Revision::Other);
         if modern && !speaks_for_itself && headers.contains_key(SESSION_ID) {
             // It belongs to a session, if there is one, and those are of revisions we know.
-            self.session(arrival, caller).await?;
+            let wanted = Wanted::Say(&frame, body.as_ref());
+            self.session(arrival, caller, wanted).await?;
             let id = frame.message().map_or(&b""[..], Message::id_json);
             return Ok(unknown_version(headers, id));
         }
         match modern {
             true => self.modern(arrival, frame, caller).await,
-            false => self.legacy(arrival, frame, caller).await,
+            false => self.legacy(arrival, frame, body, caller).await,
         }
     }
 
@@ -268,9 +381,11 @@ impl HttpListener {
         &self,
         arrival: &Arc<Arrival>,
         frame: Frame,
+        body: Option<Bytes>,
         caller: &Caller<'_>,
     ) -> Refused<Reply> {
-        let (session, frame) = match (self.session(arrival, caller).await, frame) {
+        let wanted = Wanted::Say(&frame, body.as_ref());
+        let (session, frame) = match (self.session(arrival, caller, wanted).await, frame) {
             (Ok(session), frame) => (session, frame),
             // A client that begins anew may still carry its old id (FM-04).
             (Err(_), Frame::Message(message)) if begins(&message) => {
@@ -338,6 +453,7 @@ impl HttpListener {
                 reply::refusal(StatusCode::INTERNAL_SERVER_ERROR, sentence).into()
             }
         })?;
+        session.belongs_to(&caller.identity);
         newcomer.has_session = true;
         Ok(session)
     }
@@ -395,7 +511,7 @@ impl HttpListener {
     }
 
     fn full(&self, caller: &Caller<'_>, sentence: &str) -> Box<Reply> {
-        self.tell_full(caller.principal(), sentence);
+        self.tell_full(&caller.identity.name(), sentence);
         reply::busy(sentence).into()
     }
 
@@ -477,7 +593,7 @@ impl HttpListener {
             );
             return Ok(reply::refusal(StatusCode::BAD_REQUEST, sentence));
         }
-        let session = self.session(arrival, caller).await?;
+        let session = self.session(arrival, caller, Wanted::Other).await?;
         must_be_of_a_session(headers)?;
         session.confirm();
         if !accepts(headers, "text/event-stream") {
@@ -499,6 +615,7 @@ impl HttpListener {
         let (replay, route) = (session.replay.clone(), session.route.clone());
         let reader = Reader::new(replay, route, lease, self.limits.keep_alive).binding(place);
         let reader = reader.until(&caller.identity);
+        let reader = reader.expiring(&caller.identity);
         Ok(reply::stream(
             match cursor.is_none() && caller.head.revision == Some(Revision::Primed) {
                 true => reader.primed(),
@@ -511,7 +628,7 @@ impl HttpListener {
     async fn delete(&self, arrival: &Arc<Arrival>, caller: &Caller<'_>) -> Refused<Reply> {
         let headers = arrival.headers();
         must_not_be_modern(headers)?;
-        let session = self.session(arrival, caller).await?;
+        let session = self.session(arrival, caller, Wanted::Other).await?;
         must_be_of_a_session(headers)?;
         self.sessions.end(&session.id);
         Ok(reply::bare(StatusCode::OK))
@@ -521,6 +638,7 @@ impl HttpListener {
         &self,
         arrival: &Arc<Arrival>,
         caller: &Caller<'_>,
+        wanted: Wanted<'_>,
     ) -> Refused<Arc<ClientSession>> {
         let Some(id) = header(arrival.headers(), SESSION_ID) else {
             let sentence = "The request belongs to no session. Send `initialize` first and repeat the \
@@ -528,12 +646,12 @@ impl HttpListener {
                             with each request (2026-07-28).";
             return Err(reply::refusal(StatusCode::BAD_REQUEST, sentence).into());
         };
-        match self.find_session(id, false, caller) {
-            Err(_) if self.durability.is_some() => {
-                // Rare and large: not in the future of every request.
-                Box::pin(self.take_over(id, arrival, caller)).await
+        match (self.find_session(id, false, caller), &self.durability) {
+            (Err(_), Some(durability)) => {
+                // Large: not in the future of every request.
+                Box::pin(self.look_elsewhere(durability, id, arrival, caller, wanted)).await
             }
-            found => found,
+            (found, _) => found,
         }
     }
 
@@ -558,6 +676,21 @@ impl HttpListener {
         // It may have taken a while.
         caller.check()?;
         Ok(Frame::read_body(body))
+    }
+
+    /// The same; with its bytes, if they may be sent to somebody else.
+    async fn read_whole(
+        &self,
+        body: Unread,
+        caller: &Caller<'_>,
+    ) -> Refused<(Frame, Option<Bytes>)> {
+        if self.replicas().is_none() || caller.is_forwarded {
+            return Ok((self.read(body, caller).await?, None));
+        }
+        let limit = self.backend.message_limit();
+        let body = body.read(limit, &self.bodies, caller.deadline).await?;
+        caller.check()?;
+        Ok((Frame::read_body(body.clone()), Some(body)))
     }
 }
 
@@ -591,7 +724,10 @@ impl HttpExchange<'_> {
         if let Some(durable) = self.durable
             && (durable.note(&frame).await.is_err() || !durable.may_act())
         {
-            return lost();
+            return match self.caller.is_forwarded {
+                true => elsewhere(),
+                false => lost(),
+            };
         }
         let (mut reader, at_once) = self.hear(frame);
         let prompt = (!told).then_some((self.caller.deadline, PROMPT));
@@ -603,7 +739,9 @@ impl HttpExchange<'_> {
                 }
                 (None, _) => reply::bare(StatusCode::ACCEPTED),
             },
-            Beginning::Answer(_) if self.durable.is_some_and(|it| !it.may_act()) => lost(),
+            Beginning::Answer(_) if self.durable.is_some_and(|it| !it.may_act()) => {
+                self.settled(asked.as_ref())
+            }
             Beginning::Answer(answer) => {
                 let refused = told.then(|| refused_notification(&answer)).flatten();
                 let status = match (refused, self.replay.is_resumable()) {
@@ -622,7 +760,7 @@ impl HttpExchange<'_> {
                         let requests = requests.unwrap_or_default();
                         let promise = durable.promise(self.replay, reader.lease(), requests);
                         if promise.await.is_err() {
-                            return lost();
+                            return self.settled(asked.as_ref());
                         }
                         reader
                     }
@@ -633,6 +771,20 @@ impl HttpExchange<'_> {
                     false => reader,
                 })
             }
+        }
+    }
+
+    /// The answer when the session was lost after the message was handed on: nobody knows whether it was carried out.
+    fn settled(&self, asked: Option<&Message>) -> Reply {
+        match asked {
+            Some(asked) => {
+                let answer = forward::lost(asked, &self.route.label());
+                reply::json(StatusCode::OK, answer.into_bytes())
+            }
+            None => reply::refusal(
+                StatusCode::BAD_GATEWAY,
+                "Another process answers for this session by now, and it is not known what became of this.",
+            ),
         }
     }
 
@@ -660,8 +812,14 @@ impl HttpExchange<'_> {
         let channel = self.http_listener.fresh_channel();
         let lease = self.replay.open(channel);
         let keep_alive = self.http_listener.limits.keep_alive;
-        let reader = Reader::new(self.replay.clone(), self.route.clone(), lease, keep_alive)
+        let mut reader = Reader::new(self.replay.clone(), self.route.clone(), lease, keep_alive)
             .until(&self.caller.identity);
+        if frame
+            .message()
+            .is_some_and(|it| it.is("subscriptions/listen"))
+        {
+            reader = reader.expiring(&self.caller.identity);
+        }
         let at_once = self.route.hear(channel, frame, self.arrival);
         (reader, at_once)
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::AccessRules;
+use super::secret::ReplicaSecret;
 use super::token::Tokens;
 use crate::io::files::{self, Stamp};
 
@@ -16,6 +17,7 @@ const FILE_POLL: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Files {
     pub(crate) tokens: Option<Tokens>,
+    pub(crate) secret: Option<ReplicaSecret>,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<super::tls::Tls>,
 }
@@ -25,6 +27,7 @@ impl Files {
     pub(crate) fn of(access: &AccessRules) -> Files {
         Files {
             tokens: access.tokens.clone(),
+            secret: access.secret.clone(),
             #[cfg(feature = "tls")]
             tls: access.tls.clone(),
         }
@@ -34,6 +37,7 @@ impl Files {
     /// they were.
     pub(crate) fn read(&self) -> Result<(), Vec<String>> {
         let tokens = self.tokens.iter().map(Tokens::read);
+        let tokens = tokens.chain(self.secret.iter().map(ReplicaSecret::read));
         #[cfg(feature = "tls")]
         let tokens = tokens.chain(self.tls.iter().map(super::tls::Tls::read));
         let wrong: Vec<String> = tokens.filter_map(Result::err).collect();
@@ -45,6 +49,7 @@ impl Files {
 
     fn paths(&self) -> Vec<&Path> {
         let paths = self.tokens.iter().filter_map(Tokens::path);
+        let paths = paths.chain(self.secret.iter().filter_map(ReplicaSecret::path));
         #[cfg(feature = "tls")]
         let paths = paths.chain(self.tls.iter().flat_map(super::tls::Tls::paths));
         paths.collect()
@@ -70,7 +75,9 @@ impl Files {
             if stamps != known {
                 known = stamps;
                 match self.read() {
-                    Ok(()) => tell("tokens and certificates have changed and were read again"),
+                    Ok(()) => {
+                        tell("tokens, certificates or secrets have changed and were read again")
+                    }
                     Err(wrong) => wrong.iter().for_each(|why| tell(&stays(why))),
                 }
             }

@@ -18,6 +18,8 @@ pub(super) struct Head {
     pub(super) has_origin: bool,
     /// Some gateway has sent it.
     pub(super) has_via: bool,
+    /// Another replica claims to have sent it.
+    pub(super) has_passport: bool,
     /// Its client waits to be told whether to send the body.
     pub(super) waits: bool,
     /// Its body is JSON, in the usual words.
@@ -63,6 +65,7 @@ impl Head {
                 }
                 "origin" => head.has_origin = true,
                 VIA => head.has_via = true,
+                super::passport::NAME => head.has_passport = true,
                 "expect" => {
                     head.waits |= value.as_bytes().eq_ignore_ascii_case(b"100-continue");
                 }

@@ -11,7 +11,6 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use outlive_core::principal::Principal;
 use outlive_core::replay_buffer::Delivery;
 use outlive_core::server::Channel;
 use outlive_core::session_table::TableLimits;
@@ -125,6 +124,9 @@ impl HttpListener {
         let all: Vec<Arc<Endpoint>> = endpoints
             .map(|(number, path)| Arc::new(Endpoint::new(number, path, &*backend)))
             .collect();
+        if let Some(verifier) = &access.verifier {
+            verifier.start(&path, tell.clone());
+        }
         let bodies = Bodies::new(limits.bodies.max(backend.message_limit()));
         Arc::new(HttpListener {
             first: all[0].clone(),
@@ -187,13 +189,13 @@ impl HttpListener {
     }
 
     /// A client was refused for want of room. Whoever runs this is told, now and then.
-    pub(super) fn tell_full(&self, principal: Principal, sentence: &str) {
+    pub(super) fn tell_full(&self, who: &str, sentence: &str) {
         let told = self.full_told.lock();
         let mut told = told.unwrap_or_else(PoisonError::into_inner);
         if told.is_none_or(|at| at.elapsed() >= TELL_FULL) {
             *told = Some(Instant::now());
             drop(told);
-            (self.tell)(&format!("a client was refused ({principal}): {sentence}"));
+            (self.tell)(&format!("a client was refused ({who}): {sentence}"));
         }
     }
 
@@ -215,7 +217,12 @@ impl HttpListener {
 
     /// Serves whoever comes, until the route that answers modern requests has ended. Sessions then
     /// have until `grace` to do so.
-    pub(crate) async fn serve(self: Arc<HttpListener>, listener: TcpListener, grace: Duration) {
+    pub(crate) async fn serve(
+        self: Arc<HttpListener>,
+        listener: TcpListener,
+        grace: Duration,
+        hand_over: Arc<HandOver>,
+    ) {
         let closing = Arc::new(Closing::default());
         let places = self.places.clone();
         let sweeping = tokio::spawn(sweep(self.clone()));
@@ -236,7 +243,10 @@ impl HttpListener {
                     }
                 }
             };
-            let Some(accepted) = unless(self.first.replay.sealed(), accepting).await else {
+            let over = async {
+                unless(hand_over.begun(), self.first.replay.sealed()).await;
+            };
+            let Some(accepted) = unless(over, accepting).await else {
                 break;
             };
             if let Some((stream, place)) = accepted {
@@ -248,6 +258,9 @@ impl HttpListener {
             }
         }
         drop(listener);
+        if hand_over.has_begun() {
+            self.hand_over(hand_over.drain).await;
+        }
         self.end_sessions(grace).await;
         sweeping.abort();
         refreshing.abort();
@@ -283,6 +296,36 @@ impl HttpListener {
         for session in self.sessions.all() {
             session.route.shutdown();
         }
+    }
+
+    /// Leaves the sessions that are kept to others: those that nobody waits for at once, the others when what is in
+    /// flight is answered, or its time is over. Then everything ends.
+    async fn hand_over(&self, drain: Duration) {
+        if let Some(durability) = &self.durability {
+            durability.hands_over.store(true, Ordering::Release);
+        }
+        let until = Instant::now() + drain;
+        loop {
+            let is_time = until <= Instant::now();
+            let mut waited_for = self.endpoints().all.iter().any(|it| it.route.is_busy());
+            for session in self.sessions.all() {
+                match session.durable().filter(|it| !it.is_lost()) {
+                    Some(durable) if is_time || !session.has_calls() => {
+                        durable.hand_over().await;
+                        session.route.end();
+                    }
+                    Some(_) => waited_for = true,
+                    None => waited_for |= !session.replay.is_sealed() && session.has_calls(),
+                }
+            }
+            if is_time || !waited_for {
+                break;
+            }
+            sleep(SHUTDOWN_POLL).await;
+        }
+        self.shutdown();
+        // What has had its time gets no more of it.
+        self.shutdown();
     }
 
     async fn end_sessions(&self, grace: Duration) {
@@ -368,6 +411,47 @@ impl HttpListener {
             // What is being answered is answered to the end.
             connection.as_mut().graceful_shutdown();
             let _ = connection.await;
+        }
+    }
+}
+
+/// Has a listener leave its sessions to others, and end.
+#[derive(Debug, Default)]
+pub(crate) struct HandOver {
+    has_begun: AtomicBool,
+    bell: Notify,
+    /// How long what is in flight may take.
+    drain: Duration,
+}
+
+impl HandOver {
+    pub(crate) fn new(drain: Duration) -> HandOver {
+        HandOver {
+            drain,
+            ..HandOver::default()
+        }
+    }
+
+    /// False if it has begun before.
+    #[cfg_attr(not(feature = "gateway"), expect(dead_code))]
+    pub(crate) fn begin(&self) -> bool {
+        let is_first = !self.has_begun.swap(true, Ordering::SeqCst);
+        self.bell.notify_waiters();
+        is_first
+    }
+
+    fn has_begun(&self) -> bool {
+        self.has_begun.load(Ordering::SeqCst)
+    }
+
+    async fn begun(&self) {
+        loop {
+            // In this order: a beginning between the two is not missed.
+            let bell = self.bell.notified();
+            if self.has_begun() {
+                return;
+            }
+            bell.await;
         }
     }
 }

@@ -23,11 +23,13 @@
 //! |---|---|
 //! | `listener`, `socket`, `tls` | connections come and, at the end, go |
 //! | `access`, `token`, `cors` | who may come in: `Host`, `Origin`, token |
+//! | `bearer`, `user` | access tokens of an identity provider, and whom it vouches for |
 //! | `files` | tokens and certificates that change meanwhile |
 //! | `endpoint`, `arrival`, `body`, `reply` | one request: its head, its body and its response |
 //! | `request_metadata`, `mirrored` | the headers of a modern request against its body |
 //! | `session` | legacy clients |
 //! | `durable`, `takeover` | what is kept of their sessions elsewhere, and how one from there goes on here |
+//! | `forward`, `replicas`, `passport`, `secret`, `peers` | exchanges of sessions that another process answers for |
 //! | `pages` | what is told about the server to those who watch it |
 //! | `action` | what they may have done to it, and who may |
 //! | `sse` | clients of 2024-11-05: a stream to read, an address to write to |
@@ -37,20 +39,26 @@
 mod access;
 mod action;
 mod arrival;
+mod bearer;
 mod body;
 mod cors;
 mod deadline;
 mod durable;
 mod endpoint;
 mod files;
+mod forward;
 mod head;
 mod listener;
 mod mirrored;
 mod pages;
+mod passport;
+mod peers;
 mod reader;
 mod replay_buffer;
+mod replicas;
 mod reply;
 mod request_metadata;
+mod secret;
 mod session;
 mod socket;
 mod sse;
@@ -58,6 +66,7 @@ mod takeover;
 #[cfg(feature = "tls")]
 mod tls;
 mod token;
+mod user;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,6 +82,8 @@ pub(crate) use access::AccessRules;
 #[cfg_attr(not(feature = "gateway"), expect(unused_imports))]
 pub(crate) use action::{Action, ActionError};
 pub(crate) use arrival::Arrival;
+#[cfg(feature = "oauth")]
+pub(crate) use bearer::{Resource, TokenVerifier, Unverified, Verifying, WELL_KNOWN};
 #[cfg(feature = "tower")]
 pub(crate) use body::Source;
 #[cfg(feature = "tower")]
@@ -83,7 +94,7 @@ pub(crate) use durable::StoreStats;
 pub(crate) use files::{Files, stays};
 #[cfg(feature = "gateway")]
 pub(crate) use head::VIA;
-pub(crate) use listener::{HttpListener, Tell};
+pub(crate) use listener::{HandOver, HttpListener, Tell};
 pub(crate) use mirrored::{Mirrored, mirrored};
 #[cfg(feature = "gateway")]
 pub(crate) use mirrored::{is_marked, of_schema};
@@ -94,11 +105,16 @@ pub(crate) use replay_buffer::Beginning;
 #[cfg(feature = "gateway")]
 pub(crate) use replay_buffer::Next;
 pub(crate) use replay_buffer::ReplayBuffer;
+pub(crate) use replicas::{ReplicaSettings, Replicas};
 #[cfg(feature = "tower")]
 pub(crate) use reply::Content;
+pub(crate) use secret::ReplicaSecret;
 #[cfg(feature = "tls")]
 pub(crate) use tls::Tls;
 pub(crate) use token::Tokens;
+pub use user::User;
+#[cfg(feature = "oauth")]
+pub(crate) use user::Users;
 
 /// Whoever answers the messages of a client.
 pub(crate) trait Route: Send + Sync {

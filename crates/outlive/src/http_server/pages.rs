@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::{Method, Request, StatusCode};
+use hyper::{HeaderMap, Method, Request, StatusCode};
 use outlive_core::principal::Principal;
 use serde_json::{Value, json};
 
@@ -71,6 +71,8 @@ pub(crate) struct Readiness {
 pub(crate) struct ServerUse {
     /// Where the token that opened the session stands among those that are good.
     pub(crate) token: Option<usize>,
+    /// What they are called for whom an identity provider has vouched.
+    pub(crate) user: Option<String>,
     /// How long ago it was last used.
     pub(crate) unused: Duration,
     /// When it ends if it is not used; `None` while it is.
@@ -90,6 +92,8 @@ pub(crate) struct ListenerStats {
     pub(crate) streams: usize,
     /// By the numbers of their servers.
     pub(crate) server_uses: HashMap<u64, ServerUse>,
+    /// Where sessions are kept, if not only here.
+    pub(crate) durability: Option<std::sync::Arc<super::Durability>>,
     /// The path of the first endpoint.
     pub(crate) path: String,
     /// Whether servers may be restarted and stopped over HTTP.
@@ -115,6 +119,7 @@ impl HttpListener {
             sessions_of: self.sessions.count_by_principal(),
             streams: limits.streams - self.streams.available_permits(),
             server_uses: self.sessions.server_uses(self.access.tokens.as_ref()),
+            durability: self.durability.clone(),
             path: self.first.path.clone(),
             may_act: self.access.may_act(self.mounted),
             store: self.durability.as_ref().map(|it| it.stats()),
@@ -128,7 +133,7 @@ impl HttpListener {
         if !matches!(asked, "/health" | "/ready") || self.endpoint_at(asked).is_some() {
             return None;
         }
-        if !is_look(request) {
+        if !is_look(request.method()) {
             return Some(reply::only("GET"));
         }
         Some(match asked {
@@ -160,26 +165,30 @@ impl HttpListener {
     }
 
     /// The page that is asked for, if it is one of ours; or what came of an action.
-    pub(super) fn page(
+    pub(super) async fn page(
         self: &Arc<HttpListener>,
-        request: &Request<Unread>,
+        method: &Method,
+        asked: &str,
+        headers: &HeaderMap,
     ) -> Option<Refused<Reply>> {
         let pages = self.backend.pages()?;
-        let asked = request.uri().path();
         if self.endpoint_at(asked).is_some() {
             return None;
         }
         if let Some((name, action)) = action::named(asked) {
-            return Some(self.act(pages, request, &name, action));
+            // Rare and large: not in the future of every request.
+            let acted = self.act(pages, method, headers, &name, action);
+            return Some(Box::pin(acted).await);
         }
         let asset = pages.asset(asked);
         if asset.is_none() && !matches!(asked, "/" | "/status.json" | "/metrics") {
             return None;
         }
-        if !is_look(request) {
+        if !is_look(method) {
             return Some(Ok(reply::only("GET")));
         }
-        if let Err(refusal) = self.access.authenticate_browser(request.headers()) {
+        let authenticated = self.access.authenticate_browser(headers);
+        if let Err(refusal) = Box::pin(authenticated).await {
             return Some(Err(refusal));
         }
         let (kind, body) = match (asked, asset) {
@@ -192,18 +201,20 @@ impl HttpListener {
     }
 
     /// Does something to a server, for whoever may have that done.
-    fn act(
+    async fn act(
         &self,
         pages: &dyn Pages,
-        request: &Request<Unread>,
+        method: &Method,
+        headers: &HeaderMap,
         name: &str,
         action: Action,
     ) -> Refused<Reply> {
-        if *request.method() != Method::POST {
+        if *method != Method::POST {
             return Ok(reply::only("POST"));
         }
-        let headers = request.headers();
-        self.access.check_action(headers, action, self.mounted)?;
+        self.access
+            .check_action(headers, action, self.mounted)
+            .await?;
         match pages.act(name, action, action::digest(headers)) {
             Ok(done) => {
                 let verb = action.as_str();
@@ -225,6 +236,6 @@ impl HttpListener {
     }
 }
 
-fn is_look(request: &Request<Unread>) -> bool {
-    matches!(*request.method(), Method::GET | Method::HEAD)
+fn is_look(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
 }

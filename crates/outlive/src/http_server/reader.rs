@@ -35,6 +35,8 @@ pub(crate) struct Reader {
     alarm: Option<Pin<Box<Sleep>>>,
     /// Ready when the client may not read it any more.
     ends: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
+    /// Ready when the token has expired that the stream was opened with.
+    expires: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
     /// The client may not read it any more: its token was withdrawn.
     withdrawn: bool,
     /// The request that is answered if the channel is cut short.
@@ -58,6 +60,7 @@ impl Reader {
             keep_alive,
             alarm: None,
             ends: None,
+            expires: None,
             withdrawn: false,
             asked: None,
             bound: None,
@@ -67,6 +70,14 @@ impl Reader {
     /// Reads for as long as the token is good that the client has shown.
     pub(crate) fn until(mut self, identity: &Identity) -> Reader {
         self.ends = identity.withdrawal().map(|ends| Box::pin(ends) as _);
+        self
+    }
+
+    /// Ends the stream when the token expires that it was opened with. For streams that only listen: they would last for
+    /// ever, and a client with a newer token opens another one and goes on where this one ended. What a call is
+    /// answered on lasts until the answer.
+    pub(crate) fn expiring(mut self, identity: &Identity) -> Reader {
+        self.expires = identity.expiry().map(|expires| Box::pin(expires) as _);
         self
     }
 
@@ -179,6 +190,11 @@ impl Reader {
     /// The next piece of the stream: `None` at its end, an error if it is cut.
     pub(crate) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Cut>>> {
         self.poll_withdrawal(cx);
+        if let Some(expires) = &mut self.expires
+            && expires.as_mut().poll(cx).is_ready()
+        {
+            return Poll::Ready(None);
+        }
         let mut piece = BytesMut::new();
         if let Some(priming) = self.priming.take() {
             piece.put(priming);

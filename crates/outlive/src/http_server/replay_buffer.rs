@@ -315,6 +315,11 @@ impl ReplayBuffer {
         self.lock().buffer.was_left()
     }
 
+    /// Whether somebody reads the answer to a request.
+    pub(crate) fn has_request_readers(&self) -> bool {
+        self.lock().buffer.has_request_readers()
+    }
+
     /// Whether somebody reads.
     pub(crate) fn has_readers(&self) -> bool {
         self.lock().buffer.has_readers()

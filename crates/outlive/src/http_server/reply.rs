@@ -13,6 +13,7 @@ use hyper::{Response, StatusCode};
 use outlive_core::protocol::{code, header};
 use outlive_core::server::RpcError;
 
+use super::forward::Forwarded;
 use super::reader::{Cut, Reader};
 
 pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static(header::SESSION_ID);
@@ -32,6 +33,8 @@ pub(crate) enum Content {
     Whole(Option<Bytes>),
     /// What a reader reads.
     Stream(Box<Reader>),
+    /// What another replica answers.
+    Forwarded(Box<Forwarded>),
 }
 
 impl Body for Content {
@@ -47,11 +50,16 @@ impl Body for Content {
             Content::Stream(reader) => reader
                 .poll_piece(cx)
                 .map(|piece| piece.map(|piece| piece.map(Frame::data))),
+            Content::Forwarded(body) => body.poll_piece(cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Content::Whole(None))
+        match self {
+            Content::Whole(bytes) => bytes.is_none(),
+            Content::Stream(_) => false,
+            Content::Forwarded(body) => body.is_end_stream(),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -60,6 +68,7 @@ impl Body for Content {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64)
             }
             Content::Stream(_) => SizeHint::default(),
+            Content::Forwarded(body) => body.size_hint(),
         }
     }
 }

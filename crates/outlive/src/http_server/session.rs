@@ -12,7 +12,8 @@ use super::Route;
 use super::durable::Durable;
 use super::pages::ServerUse;
 use super::replay_buffer::ReplayBuffer;
-use super::token::Tokens;
+use super::token::{Identity, Tokens};
+use super::user::Person;
 use outlive_core::Time;
 use outlive_core::server::Channel;
 use outlive_core::session_table::{Activity, Ends, Principal, SessionTable, TableLimits, Tracked};
@@ -26,6 +27,8 @@ pub(crate) struct ClientSession {
     pub(crate) route: Arc<dyn Route>,
     /// What is kept of it elsewhere, if anything is.
     durable: OnceLock<Arc<Durable>>,
+    /// Whose it is, if an identity provider has vouched for them. They keep their number for as long as it lasts.
+    person: OnceLock<Arc<Person>>,
     /// Exchanges that are going on.
     exchanges: AtomicUsize,
     /// When the last one ended, in nanoseconds on the clock of all sessions.
@@ -40,6 +43,13 @@ impl ClientSession {
     pub(super) fn confirm(&self) {
         self.confirmed.store(true, Ordering::Release);
         self.touch();
+    }
+
+    /// Whose it is.
+    pub(super) fn belongs_to(&self, identity: &Identity) {
+        if let Some(user) = identity.user() {
+            let _ = self.person.set(user.person.clone());
+        }
     }
 
     /// It is kept elsewhere from now on.
@@ -70,6 +80,12 @@ impl ClientSession {
             durable.end();
         }
         self.route.end();
+    }
+
+    /// Whether its client waits for an answer, or reads one.
+    pub(super) fn has_calls(&self) -> bool {
+        let exchanges = self.exchanges.load(Ordering::Acquire) > 0;
+        exchanges || self.route.is_busy() || self.replay.has_request_readers()
     }
 
     fn touch(&self) {
@@ -210,6 +226,7 @@ impl Sessions {
             replay,
             route,
             durable: OnceLock::new(),
+            person: OnceLock::new(),
             exchanges: AtomicUsize::new(0),
             used: AtomicU64::new(self.clock.nanos()),
             confirmed: AtomicBool::new(false),
@@ -250,7 +267,8 @@ impl Sessions {
     pub(crate) fn withdraw(&self, tokens: &Tokens) {
         let ended = {
             let mut table = self.lock();
-            table.withdraw(|principal| tokens.knows(principal));
+            let is_token = |principal| matches!(principal, Principal::Token(_));
+            table.withdraw(|principal| !is_token(principal) || tokens.knows(principal));
             table.take_ended()
         };
         for session in ended {
@@ -307,6 +325,7 @@ impl Sessions {
             .flat_map(|(principal, session, used, ends)| {
                 let server_use = ServerUse {
                     token: tokens.and_then(|tokens| tokens.place(principal)),
+                    user: session.person.get().map(|person| person.name.to_string()),
                     unused: now - used,
                     ends: match ends {
                         Ends::InUse => None,

@@ -3,6 +3,7 @@
 //! The rules are those of [`revival`](outlive_core::revival). The client is let in at once: it may read what it was
 //! sent before, and what it says waits until a server has been told what the one before knew.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hyper::StatusCode;
@@ -24,35 +25,51 @@ use super::replay_buffer::{Beginning, ReplayBuffer};
 use super::reply;
 use super::session::ClientSession;
 use super::{Kind, Room, Route};
-use crate::store::{Claimed, Tenure};
+use crate::store::{Claimed, Owner, Tenure};
+
+/// What comes of looking for a session that is not here.
+pub(super) enum Taken {
+    /// It is here by now.
+    Here(Arc<ClientSession>),
+    /// It is somebody else's, who is found at this address, if it is not empty.
+    Held(Owner, String),
+    /// It is neither, for this reason.
+    Refused(Box<reply::Reply>),
+}
+
+impl From<Refused<Arc<ClientSession>>> for Taken {
+    fn from(found: Refused<Arc<ClientSession>>) -> Taken {
+        match found {
+            Ok(session) => Taken::Here(session),
+            Err(refusal) => Taken::Refused(refusal),
+        }
+    }
+}
 
 /// Messages that wait for a session to be revived.
 const MOST_WAITING: usize = 1024;
 
 impl HttpListener {
-    /// The session of this id, which is not here, from the store.
+    /// The session of this id, which is not here, from the store, or whose it is.
     pub(super) async fn take_over(
         &self,
         id: &str,
         arrival: &Arc<Arrival>,
         caller: &Caller<'_>,
-    ) -> Refused<Arc<ClientSession>> {
+    ) -> Taken {
         let Some(durability) = &self.durability else {
-            return Err(session_not_found());
+            return Taken::Refused(session_not_found());
         };
-        let _one = durability.takeover.lock().await;
+        let _one = durability.takeover(id).await;
         // Somebody else may have done it meanwhile; and what is here is not claimed, whoever asks for it.
         if self.sessions.has(id) {
-            return self.find_session(id, false, caller);
+            return self.find_session(id, false, caller).into();
         }
-        if caller.endpoint.replay.is_sealed() {
-            return Err(reply::busy("The server is shutting down.").into());
-        }
-        if !self.sessions.make_room() {
-            return Err(self.too_many_sessions(caller));
+        if caller.endpoint.replay.is_sealed() || durability.hands_over() {
+            return Taken::Refused(reply::busy("The server is shutting down.").into());
         }
         if !durability.may_act() {
-            return Err(unkept());
+            return Taken::Refused(unkept());
         }
         let (store, by) = (durability.store(), durability.owner());
         let claimed = durability
@@ -60,15 +77,11 @@ impl HttpListener {
             .await;
         let (tenure, parts) = match claimed {
             Ok(Claimed::Granted(tenure, parts)) => (tenure, parts),
-            Ok(Claimed::Absent) => return Err(session_not_found()),
-            Ok(Claimed::Held { .. }) => {
-                let sentence =
-                    "Another process answers for this session at the moment. Try again later.";
-                return Err(reply::busy(sentence).into());
-            }
+            Ok(Claimed::Absent) => return Taken::Refused(session_not_found()),
+            Ok(Claimed::Held { owner, address }) => return Taken::Held(owner, address),
             Err(why) => {
                 (self.tell)(&format!("a session cannot be taken over: {why}"));
-                return Err(unkept());
+                return Taken::Refused(unkept());
             }
         };
         let kept = KeptSession::read(parts);
@@ -94,7 +107,7 @@ impl HttpListener {
                 durability.ask(touched).await
             }
         };
-        taken
+        taken.into()
     }
 
     /// A session that is ours now.
@@ -107,6 +120,9 @@ impl HttpListener {
         arrival: &Arc<Arrival>,
         caller: &Caller<'_>,
     ) -> Refused<Arc<ClientSession>> {
+        if !self.sessions.make_room() {
+            return Err(self.too_many_sessions(caller));
+        }
         let replay = Arc::new(ReplayBuffer::restored(kept.channels.clone()));
         let (number, principal) = (caller.endpoint.number, caller.principal());
         let kind = Kind::Session(principal, Some(&kept.record.initialize));
@@ -129,9 +145,11 @@ impl HttpListener {
             return Err(self.too_many_sessions(caller));
         };
         newcomer.has_session = true;
+        session.belongs_to(&caller.identity);
         session.keep(durable.clone());
         session.confirm();
         let revival = Revival::new(kept, route.retry(), route.label());
+        durability.taken_over.fetch_add(1, Ordering::Relaxed);
         (self.tell)("a session goes on that another process had begun");
         tokio::spawn(revive(
             revival,

@@ -15,10 +15,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::time::{Duration, SystemTime};
 
 use outlive_core::session_table::Principal;
+use outlive_core::verifier::VerifierPolicy;
 use subtle::ConstantTimeEq;
 use tokio::sync::Notify;
+use tokio::time::sleep;
+
+use super::user::User;
+
+/// What the label of a token begins with.
+pub(super) const TOKEN_LABEL: &str = "token:";
 
 /// The tokens that are good at the moment. Clones are the same.
 #[derive(Clone)]
@@ -95,6 +103,8 @@ impl Credential {
 pub(crate) struct Identity {
     /// Proof of its token, where one is needed.
     credential: Option<Arc<Credential>>,
+    /// Whom an identity provider has vouched for.
+    user: Option<User>,
     /// Who it is where none is needed.
     known: Option<Principal>,
 }
@@ -103,15 +113,36 @@ impl Identity {
     /// Who it is. There is no secret in it.
     pub(crate) fn principal(&self) -> Principal {
         let credential = self.credential.as_deref();
-        let principal = credential.map(Credential::principal).or(self.known);
-        principal.unwrap_or(Principal::Anyone)
+        let user = self.user.as_ref().map(|user| user.person.principal);
+        let principal = credential.map(Credential::principal).or(user);
+        principal.or(self.known).unwrap_or(Principal::Anyone)
+    }
+
+    /// Whom an identity provider has vouched for.
+    pub(crate) fn user(&self) -> Option<&User> {
+        self.user.as_ref()
+    }
+
+    /// What it is called where people look.
+    pub(crate) fn name(&self) -> String {
+        match &self.user {
+            Some(user) => format!("{}, {}", user.name(), self.principal()),
+            None => self.principal().to_string(),
+        }
+    }
+
+    /// Whether it may look at the page, and act on servers.
+    pub(crate) fn is_operator(&self) -> bool {
+        let user = self.user.as_ref();
+        user.map_or(self.view().is_none(), |user| user.access().operator)
     }
 
     /// A word for who it is that another process has for it, too, and that is no secret.
     pub(crate) fn label(&self) -> String {
-        match &self.credential {
-            Some(credential) => credential.label.to_string(),
-            None => self.principal().to_string(),
+        match (&self.credential, &self.user) {
+            (Some(credential), _) => credential.label.to_string(),
+            (None, Some(user)) => user.person.label.to_string(),
+            (None, None) => self.principal().to_string(),
         }
     }
 
@@ -123,12 +154,32 @@ impl Identity {
 
     /// The view that it may see, if not everything.
     pub(crate) fn view(&self) -> Option<&str> {
-        self.credential.as_deref()?.view()
+        match &self.user {
+            Some(user) => user.access().view.as_deref(),
+            None => self.credential.as_deref()?.view(),
+        }
     }
 
     /// Whether it may still do what it does.
     pub(crate) fn is_good(&self) -> bool {
         self.credential.as_deref().is_none_or(Credential::is_good)
+    }
+
+    /// Ready when its token has expired; `None` if that does not happen. The clock on the wall may be set meanwhile.
+    pub(crate) fn expiry(&self) -> Option<impl Future<Output = ()> + Send + Sync + use<>> {
+        const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+        let leeway = VerifierPolicy::default().leeway;
+        let end = self.user.as_ref()?.expires()?.saturating_add(leeway);
+        Some(async move {
+            loop {
+                let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+                let left = end.saturating_sub(now.unwrap_or_default());
+                if left.is_zero() {
+                    return;
+                }
+                sleep(left.min(LONGEST_SLEEP)).await;
+            }
+        })
     }
 
     /// Ready when it may not any more; `None` if that cannot happen.
@@ -141,7 +192,16 @@ impl From<Arc<Credential>> for Identity {
     fn from(credential: Arc<Credential>) -> Identity {
         Identity {
             credential: Some(credential),
-            known: None,
+            ..Identity::default()
+        }
+    }
+}
+
+impl From<User> for Identity {
+    fn from(user: User) -> Identity {
+        Identity {
+            user: Some(user),
+            ..Identity::default()
         }
     }
 }
@@ -255,6 +315,13 @@ impl Tokens {
         })
     }
 
+    /// Proof for whom another process has found to have shown the token of this label.
+    pub(crate) fn of_label(&self, label: &str) -> Option<Arc<Credential>> {
+        let good = self.good();
+        let token = good.iter().find(|token| *token.credential.label == *label);
+        token.map(|token| token.credential.clone())
+    }
+
     /// Whether this principal's token is good.
     pub(crate) fn knows(&self, principal: Principal) -> bool {
         self.place(principal).is_some()
@@ -295,7 +362,7 @@ fn digest(word: &str, view: Option<&str>) -> Box<str> {
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect();
-    format!("token:{hex}").into()
+    format!("{TOKEN_LABEL}{hex}").into()
 }
 
 /// A line of a file of tokens.

@@ -16,6 +16,7 @@
 //! | `callback` | the page on this machine that a login ends at |
 //! | `token` | the token endpoint |
 //! | `store` | where logins are kept |
+//! | `resource_server` | the other side: whose tokens clients of ours show |
 //! | `fetch`, `reach` | requests to authorization servers, and where they may lead |
 //!
 //! No secret is ever shown: not by `Debug`, not in errors, not in addresses.
@@ -28,6 +29,8 @@ mod fetch;
 mod flow;
 mod keeper;
 mod reach;
+#[cfg(feature = "http-server")]
+mod resource_server;
 mod store;
 mod token;
 
@@ -43,6 +46,8 @@ use reqwest::Url;
 use crate::http_client::{Challenge, Credentials};
 use client::Given;
 use keeper::{Commands, Keeper};
+#[cfg(feature = "http-server")]
+pub use resource_server::{IdentityProvider, ProviderError};
 pub use store::{StoredLogin, TokenStore};
 
 /// How a login is made.

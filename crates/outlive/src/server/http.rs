@@ -28,8 +28,8 @@ use super::{Inside, Server, key, policy};
 #[cfg(feature = "gateway")]
 use crate::gateway::Gateway;
 use crate::http_server::{
-    AccessRules, Arrival, Backend, Durability, Files, HttpListener, Kind, ListenerLimits, Mirrored,
-    ReplayBuffer, Route, Tell, Tokens, mirrored,
+    AccessRules, Arrival, Backend, Durability, Files, HandOver, HttpListener, Kind, ListenerLimits,
+    Mirrored, ReplayBuffer, ReplicaSettings, Replicas, Route, Tell, Tokens, mirrored,
 };
 use crate::store::Store;
 
@@ -83,6 +83,7 @@ pub struct Http {
     path: String,
     pub(super) tell: Tell,
     store: Option<Arc<dyn Store>>,
+    pub(super) replicas: ReplicaSettings,
 }
 
 impl Http {
@@ -94,6 +95,7 @@ impl Http {
             path: "/mcp".into(),
             tell: Arc::new(|note| tracing::info!("{note}")),
             store: None,
+            replicas: ReplicaSettings::default(),
         }
     }
 
@@ -194,6 +196,9 @@ impl Http {
     pub(super) fn check(&self) -> io::Result<()> {
         let wrong = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         self.check_files().map_err(wrong)?;
+        let has_leases = self.store.as_ref().is_some_and(|it| it.lease().is_some());
+        let sensible = self.replicas.check(has_leases);
+        sensible.map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
         let has_view = |name: &str| match (&self.served, name) {
             (Served::Server(_), _) => false,
             #[cfg(feature = "gateway")]
@@ -232,7 +237,14 @@ impl Http {
         if let Err(sentence) = self.access.allows(local) {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, sentence));
         }
+        let drain = match &self.served {
+            Served::Server(_) => Duration::ZERO,
+            #[cfg(feature = "gateway")]
+            Served::Gateway(gateway) => gateway.drain(),
+        };
+        let hand_over = Arc::new(HandOver::new(drain));
         Ok(HttpServer {
+            hand_over,
             listener: listener.into_std()?,
             local,
             settings: self,
@@ -267,12 +279,20 @@ pub struct HttpServer {
     listener: StdListener,
     local: SocketAddr,
     pub(super) settings: Http,
+    hand_over: Arc<HandOver>,
 }
 
 impl HttpServer {
     /// Where it listens.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
+    }
+
+    /// Has its sessions handed over to others, if they are kept where others find them; then it ends.
+    #[cfg(feature = "gateway")]
+    pub(crate) fn hand_over(&self) -> Option<Arc<HandOver>> {
+        self.settings.store.as_ref()?;
+        Some(self.hand_over.clone())
     }
 
     /// Serves whoever comes, until the server is [shut down](super::ServerHandle::shutdown), or the gateway is.
@@ -289,7 +309,9 @@ impl HttpServer {
         let listener = TcpListener::from_std(self.listener)?;
         let serving = Serving(http_listener.clone());
         // A task of its own: if nobody waits for it any more, it still ends in order.
-        let served = tokio::spawn(async move { http_listener.serve(listener, grace).await });
+        let hand_over = self.hand_over;
+        let served =
+            tokio::spawn(async move { http_listener.serve(listener, grace, hand_over).await });
         let ended = served.await;
         drop(serving);
         drop(inside);
@@ -319,6 +341,7 @@ impl Http {
             path,
             tell,
             store,
+            replicas,
         } = self;
         let (backend, grace, inside, tending): (Box<dyn Backend>, _, _, _) = match served {
             Served::Server(Server { registry, .. }) => {
@@ -337,8 +360,12 @@ impl Http {
         };
         let _inside = runtime.enter();
         let durability = store.map(|store| {
-            let durability = Durability::new(store, limits.session_ttl, tell.clone());
-            Arc::new(durability)
+            let others = replicas.secret.zip(store.lease()).map(|(secret, lease)| {
+                let (keep_alive, unread) = (limits.keep_alive, limits.unread);
+                Arc::new(Replicas::new(secret, lease, keep_alive, unread))
+            });
+            let (ttl, address) = (limits.session_ttl, replicas.advertise.unwrap_or_default());
+            Arc::new(Durability::new(store, ttl, tell.clone(), address, others))
         });
         let http_listener =
             HttpListener::new(backend, access, limits, path, mounted, tell, durability);

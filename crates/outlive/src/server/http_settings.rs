@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::http::{Http, HttpServer};
-use crate::http_server::{Files, Tokens, stays};
+use crate::http_server::{Files, ReplicaSecret, Tokens, stays};
 
 impl Http {
     /// The tokens in this file, one in a line: every client has to show one of them. The file is read
@@ -13,6 +13,47 @@ impl Http {
     #[must_use]
     pub fn token_file(mut self, path: impl Into<PathBuf>) -> Http {
         self.access.tokens = Some(Tokens::file(path.into()));
+        self
+    }
+
+    /// Where other processes that use the same store reach this one, such as `http://10.0.0.5:8620`: they forward
+    /// requests of its sessions there. Needs a [secret](Http::replica_secret_file), too.
+    #[must_use]
+    pub fn advertise(mut self, url: impl Into<String>) -> Http {
+        self.replicas.advertise = Some(url.into());
+        self
+    }
+
+    /// What only processes know that use the same store, of 16 characters at least: they sign with it what they forward
+    /// to each other. One without it forwards nothing.
+    #[must_use]
+    pub fn replica_secret(mut self, secret: impl AsRef<str>) -> Http {
+        match ReplicaSecret::word(secret.as_ref()) {
+            Ok(secret) => {
+                self.access.secret = Some(secret.clone());
+                self.replicas.secret = Some(secret);
+            }
+            Err(why) => self.replicas.wrong = Some(why),
+        }
+        self
+    }
+
+    /// The same from a file, with one secret in a line: the first one signs, all are accepted, so that it can be
+    /// replaced. The file is read again when it changes.
+    #[must_use]
+    pub fn replica_secret_file(mut self, path: impl Into<PathBuf>) -> Http {
+        let secret = ReplicaSecret::file(path.into());
+        self.access.secret = Some(secret.clone());
+        self.replicas.secret = Some(secret);
+        self
+    }
+
+    /// Lets in whom this identity provider vouches for: every client has to show one of its access tokens, or one of the
+    /// [file](Http::token_file), if there is one.
+    #[cfg(feature = "oauth")]
+    #[must_use]
+    pub fn identity_provider(mut self, provider: crate::oauth::IdentityProvider) -> Http {
+        self.access.verifier = Some(provider.verifier());
         self
     }
 

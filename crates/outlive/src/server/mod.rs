@@ -118,6 +118,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::oneshot;
 
+#[cfg(feature = "http-server")]
+pub use crate::http_server::User;
 pub use ask::{AskError, Unanswered};
 pub use builder::{BuildError, Builder};
 pub use ctx::{Ctx, Elicited};

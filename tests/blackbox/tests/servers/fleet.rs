@@ -42,7 +42,12 @@ impl Fleet {
 
     /// Those of a file in the directory of this test.
     pub fn start(setup: Setup, flags: &[&str]) -> Fleet {
-        let mut command = command(&setup, flags);
+        let command = command(&setup, flags);
+        Fleet::spawn(setup, command)
+    }
+
+    /// The program, however it is to be started.
+    pub fn spawn(setup: Setup, mut command: Command) -> Fleet {
         let child = command.stderr(Stdio::null()).spawn().expect("outlive");
         let mut fleet = Fleet {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -54,6 +59,16 @@ impl Fleet {
         let address = url.split('/').nth(2).expect("an address");
         fleet.address = address.parse().expect("an address");
         fleet
+    }
+
+    /// The process of the program.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether the process of the program is still there.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
     }
 
     /// The names of the servers that are served.
@@ -172,7 +187,8 @@ pub fn refused(setup: &Setup, flags: &[&str]) -> String {
     said
 }
 
-fn command(setup: &Setup, flags: &[&str]) -> Command {
+/// `outlive serve` in the environment of a test.
+pub fn command(setup: &Setup, flags: &[&str]) -> Command {
     let mut command = Command::new(Setup::outlive());
     // A test that needs another address sets it.
     command.env("OUTLIVE_LISTEN", "127.0.0.1:0");

@@ -5,6 +5,7 @@
 
 mod bad_servers;
 mod catalogue;
+mod exhaustion;
 mod file;
 mod fleet;
 mod modern_only;
@@ -13,10 +14,12 @@ mod pin;
 mod place;
 mod relay;
 mod reload;
+mod reports;
 #[path = "../rig/mod.rs"]
 #[allow(dead_code, unused_imports)] // The rig serves other tests too.
 mod rig;
 mod shapes;
 mod shown;
+mod slow_client;
 mod together;
 mod view_tokens;

@@ -83,6 +83,58 @@ fn fm_53_a_safe_call_is_repeated_and_answered_on_its_stream() {
 }
 
 #[test]
+fn fm_53_a_call_that_ends_within_the_drain_is_answered_when_its_gateway_is_stopped() {
+    let mut replica = Replica::new(&["--drain", "20s"]);
+    let session = replica.session();
+    let mut stream = replica.call(&session, 7, "sleep", json!({"ms": 1500}));
+    assert!(stream.is_stream());
+    event_id(&mut stream);
+    until("the server has it", || {
+        (calls_of(&replica, "sleep") == 1).then_some(())
+    });
+    replica.restart(Signal::TERM);
+    let answered = answer(&mut stream);
+    let text = &answered["result"]["content"][0]["text"];
+    assert_eq!(text, "slept", "{answered}");
+    assert_eq!(replica.echo(&session, 8), "hi");
+    assert_eq!(calls_of(&replica, "sleep"), 1);
+}
+
+#[test]
+fn fm_53_a_call_that_outlasts_the_drain_is_handed_over_and_not_answered_by_the_old_process() {
+    let mut replica = Replica::new(&["--drain", "1s"]);
+    let session = replica.session();
+    let mut streams = ["sleep", "sleep_read"].map(|tool| {
+        let id = if tool == "sleep" { 7 } else { 8 };
+        let mut stream = replica.call(&session, id, tool, json!({"ms": 5000}));
+        assert!(stream.is_stream());
+        let last = event_id(&mut stream);
+        until("the server has it", || {
+            (calls_of(&replica, tool) == 1).then_some(())
+        });
+        (stream, last)
+    });
+    replica.restart(Signal::TERM);
+    for (stream, _) in &mut streams {
+        while let Ok(Some(event)) = stream.try_event() {
+            assert!(event.data.is_empty(), "it was answered: {event:?}");
+        }
+    }
+    let rest = |last: &str| answer(&mut replica.listen(&session, Some(last)));
+    let lost = rest(&streams[0].1);
+    assert_eq!(lost["id"], 7, "{lost}");
+    let about = &lost["error"]["data"]["outlive"];
+    assert_eq!(about["kind"], "connection_lost", "{lost}");
+    assert_eq!(about["outcome"], "unknown", "{lost}");
+    // What is safe runs once more.
+    let slept = rest(&streams[1].1);
+    assert_eq!(slept["id"], 8, "{slept}");
+    assert_eq!(slept["result"]["content"][0]["text"], "slept", "{slept}");
+    assert_eq!(calls_of(&replica, "sleep"), 1);
+    assert_eq!(calls_of(&replica, "sleep_read"), 2);
+}
+
+#[test]
 fn what_was_open_at_two_deaths_is_not_tried_again() {
     let mut replica = Replica::new(&[]);
     let session = replica.session();

@@ -272,9 +272,10 @@ fn client(instance: &Instance) -> String {
         (None, 0) => String::new(),
         (None, clients) => counted(clients as u64, "client"),
     };
-    match instance.token {
-        Some(token) => format!("{name} (token {token})"),
-        None => name,
+    match (instance.token, &instance.user) {
+        (Some(token), _) => format!("{name} (token {token})"),
+        (None, Some(user)) => format!("{name} ({})", escaped(user)),
+        (None, None) => name,
     }
 }
 

@@ -15,8 +15,9 @@
 //! ends in good order waits for it, for at most [`PATIENCE`].
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -225,19 +226,28 @@ fn order(leader: Pid, tree: &Tree, last: Last) {
     wake();
 }
 
-/// Starts the thread if there is none yet, and tells it that there is something to do.
-fn wake() {
-    static THREAD: Once = Once::new();
-    THREAD.call_once(|| {
+/// Sees to it that there is a thread that ends trees. There is none to spare when the system has no more of them: so
+/// this is done before a server is started. One that nobody could end would never be replaced either.
+pub(crate) fn ensure_thread() -> io::Result<()> {
+    static THREAD: Mutex<bool> = Mutex::new(false);
+    let mut is_there = THREAD.lock().unwrap_or_else(PoisonError::into_inner);
+    if !*is_there {
+        let thread = thread::Builder::new().name("outlive-cleanup".into());
+        thread.stack_size(STACK).spawn(work)?;
         // SAFETY: the function takes a lock, waits a bounded time, and allocates nothing.
         #[expect(unsafe_code)]
         unsafe {
             libc::atexit(settle_at_exit)
         };
-        let thread = thread::Builder::new().name("outlive-cleanup".into());
-        // Without it the servers still end with this process, but not what they have started.
-        let _ = thread.stack_size(STACK).spawn(work);
-    });
+        *is_there = true;
+    }
+    Ok(())
+}
+
+/// Tells the thread that there is something to do.
+fn wake() {
+    // Without it the servers still end with this process, but not what they have started.
+    let _ = ensure_thread();
     SWEEPER.ordered.notify_one();
 }
 

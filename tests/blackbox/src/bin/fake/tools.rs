@@ -232,7 +232,10 @@ pub fn run(server: &Arc<Server>, call: &Call, name: &str, args: &Value) -> Outco
                     return Outcome::Nothing;
                 }
                 let token = call.progress_token.clone();
-                let params = json!({ "progressToken": token, "progress": n });
+                let mut params = json!({ "progressToken": token, "progress": n });
+                if let Some(bytes) = number("bytes") {
+                    params["message"] = "x".repeat(bytes as usize).into();
+                }
                 server.notify("notifications/progress", params);
                 if Some(n) == number("die_at") && server.tap.spawn == 1 {
                     die(&json!({ "signal": 9 }));

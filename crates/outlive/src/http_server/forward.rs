@@ -1,0 +1,493 @@
+//! An exchange of a session that another replica answers for.
+//!
+//! When it is forwarded, waits or is given up is decided by [`tenure::Forward`](outlive_core::tenure::Forward); here
+//! the store is asked, the request is sent, and the response is handed on as it comes.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame as BodyFrame, Incoming};
+use hyper::header::{
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, HeaderName, HeaderValue,
+    ORIGIN, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+use hyper::{Method, Request, Response, StatusCode};
+use outlive_core::cause::{Cause, Phase, Reason};
+use outlive_core::error::Outcome;
+use outlive_core::message::Kind as MessageKind;
+use outlive_core::protocol::method::is_read_only;
+use outlive_core::tenure::{Forward, ForwardOrder, Found, NotForwarded, Owner, Sent};
+use outlive_core::{Error, Frame, Generation, Message, Time};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Sleep, sleep};
+
+use super::arrival::Arrival;
+use super::durable::{Durability, requests_of};
+use super::endpoint::{Caller, Refused, session_not_found};
+use super::listener::HttpListener;
+use super::passport::{FORWARD, Request as Signed};
+use super::peers::{NoResponse, Peers, Place, Sender};
+use super::reader::Cut;
+use super::replicas::{ANSWERED, ELSEWHERE, REFUSED, Replicas, WAITING_KIB};
+use super::reply::{self, Content, Reply};
+use super::session::ClientSession;
+use super::takeover::{Taken, unkept};
+use super::token::TOKEN_LABEL;
+
+/// A response of this length is waited for as a whole: if it breaks off, its client is told so.
+const WHOLE: u64 = 1 << 20;
+
+/// Headers that belong to one connection.
+const HOP: [HeaderName; 6] = [CONNECTION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, EXPECT];
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+
+/// What a client wants of its session.
+#[derive(Clone, Copy)]
+pub(super) enum Wanted<'a> {
+    /// To hand on this message, which came as these bytes if they may be needed again.
+    Say(&'a Frame, Option<&'a Bytes>),
+    /// To read, or to leave.
+    Other,
+}
+
+impl Wanted<'_> {
+    /// Whether it may be done more than once.
+    fn is_repeatable(self) -> bool {
+        match self {
+            Wanted::Other => true,
+            Wanted::Say(frame, _) => frame.message().is_some_and(|message| {
+                message.kind() == MessageKind::Request && is_read_only(message.method())
+            }),
+        }
+    }
+
+    fn body(self) -> Bytes {
+        match self {
+            Wanted::Say(_, Some(body)) => body.clone(),
+            _ => Bytes::new(),
+        }
+    }
+
+    /// The answer when nobody knows whether it was done.
+    fn settled(self, label: &str) -> Reply {
+        let requests = match self {
+            Wanted::Say(frame, _) => requests_of(frame),
+            Wanted::Other => Vec::new(),
+        };
+        let answers: Vec<Message> = requests.iter().map(|it| lost(it, label)).collect();
+        match (&answers[..], self) {
+            ([answer], Wanted::Say(Frame::Message(_), _)) => {
+                reply::json(StatusCode::OK, answer.bytes().clone())
+            }
+            ([], _) => {
+                let sentence = "The process that answers for this session has ended, or cannot be reached any more, \
+                                and it is not known whether it has got this. The session goes on.";
+                reply::refusal(StatusCode::BAD_GATEWAY, sentence)
+            }
+            (several, _) => {
+                let all: Vec<_> = several.iter().map(|it| &it.bytes()[..]).collect();
+                let body = [b"[", &all.join(&b","[..])[..], b"]"].concat();
+                reply::json(StatusCode::OK, body.into())
+            }
+        }
+    }
+}
+
+/// The answer to a request that was handed to an owner which has ended since.
+pub(super) fn lost(request: &Message, label: &str) -> Message {
+    let error = Error::ConnectionLost {
+        cause: Cause::new(Reason::OwnerEnded, Phase::Service, label),
+        outcome: Outcome::Unknown,
+        poison: false,
+    };
+    error.to_response(request.id_json(), request.method(), Generation::FIRST)
+}
+
+/// What the driver waits for.
+enum News {
+    Claimed(Taken),
+    Sent(Result<Reply, Unsent>),
+    Tick,
+}
+
+/// Why there is no response.
+enum Unsent {
+    Elsewhere,
+    Unreached,
+    Lost,
+    /// Whoever got it does not believe that we are a replica.
+    Refused(String),
+}
+
+impl HttpListener {
+    /// Finds the session of an exchange that is not here: takes it over, or has the exchange answered by its owner.
+    /// That answer is then the refusal.
+    pub(super) async fn look_elsewhere(
+        &self,
+        durability: &Arc<Durability>,
+        id: &str,
+        arrival: &Arc<Arrival>,
+        caller: &Caller<'_>,
+        wanted: Wanted<'_>,
+    ) -> Refused<Arc<ClientSession>> {
+        let begins = matches!(wanted, Wanted::Say(frame, _) if frame.message().is_some_and(|it| it.is("initialize")));
+        let replicas = match &durability.replicas {
+            Some(replicas) if !caller.is_forwarded && !begins => replicas,
+            _ => {
+                return match self.take_over(id, arrival, caller).await {
+                    Taken::Here(session) => Ok(session),
+                    Taken::Held(..) if caller.is_forwarded => Err(elsewhere().into()),
+                    Taken::Held(..) => Err(held().into()),
+                    Taken::Refused(_) if caller.is_forwarded && durability.hands_over() => {
+                        Err(elsewhere().into())
+                    }
+                    Taken::Refused(refusal) => Err(refusal),
+                };
+            }
+        };
+        let body = wanted.body();
+        let size = u32::try_from(body.len() / 1024 + 1).unwrap_or(WAITING_KIB as u32);
+        let waiting = replicas.waiting.clone();
+        let Ok(_room) = waiting.try_acquire_many_owned(size.min(WAITING_KIB as u32)) else {
+            let sentence =
+                "Too many requests wait for other replicas. Nothing was done. Try again later.";
+            return Err(reply::busy(sentence).into());
+        };
+        let place = match arrival.parts.method {
+            Method::GET => Some(self.stream_place()?),
+            _ => None,
+        };
+        let mut exchange = Exchange {
+            listener: self,
+            replicas,
+            id,
+            arrival,
+            caller,
+            body,
+            whose: caller.identity.label(),
+            place: Some(place),
+        };
+        exchange.run(wanted).await
+    }
+}
+
+/// One exchange on its way.
+struct Exchange<'a> {
+    listener: &'a HttpListener,
+    replicas: &'a Arc<Replicas>,
+    id: &'a str,
+    arrival: &'a Arc<Arrival>,
+    caller: &'a Caller<'a>,
+    body: Bytes,
+    /// A word for who the client is.
+    whose: String,
+    /// What its stream takes up here.
+    place: Option<Option<OwnedSemaphorePermit>>,
+}
+
+impl Exchange<'_> {
+    async fn run(&mut self, wanted: Wanted<'_>) -> Refused<Arc<ClientSession>> {
+        let begun = Instant::now();
+        let now = || Time::after(begun.elapsed());
+        let (replicas, id) = (self.replicas, self.id);
+        let known = replicas.owner_of(id, &self.whose);
+        let mut address = known.as_ref().map(|it| it.address.clone());
+        let owner = known.map(|it| it.owner);
+        let repeatable = wanted.is_repeatable();
+        let mut forward = Forward::new(now(), replicas.policy, repeatable, owner);
+        let (mut asked, mut taken, mut refusal) = (owner, None, None);
+        let mut claiming: Option<Pin<Box<dyn Future<Output = Taken> + Send + '_>>> = None;
+        type Sending = Pin<Box<dyn Future<Output = Result<Reply, Unsent>> + Send>>;
+        let mut sending: Option<Sending> = None;
+        loop {
+            match forward.poll(now()) {
+                Some(ForwardOrder::Claim) => {
+                    let claim = self.listener.take_over(id, self.arrival, self.caller);
+                    claiming = Some(Box::pin(claim));
+                    continue;
+                }
+                Some(ForwardOrder::Send(owner)) => {
+                    asked = Some(owner);
+                    match address.as_deref().and_then(|it| self.send(it, owner)) {
+                        Some(sent) => sending = Some(Box::pin(sent)),
+                        None => forward.sent(now(), Sent::Unreached),
+                    }
+                    continue;
+                }
+                Some(ForwardOrder::Serve) => return taken.ok_or_else(unkept),
+                Some(ForwardOrder::Settle) => {
+                    let label = self.caller.endpoint.route.label();
+                    return Err(wanted.settled(&label).into());
+                }
+                Some(ForwardOrder::Refuse(why)) => {
+                    return Err(match (why, refusal) {
+                        (NotForwarded::Unkept, Some(refusal)) => refusal,
+                        (NotForwarded::Unkept, None) => unkept(),
+                        (NotForwarded::Absent, _) => session_not_found(),
+                        (NotForwarded::Held, _) => held().into(),
+                    });
+                }
+                None => {}
+            }
+            let left = forward.deadline().map(|at| at - now()).unwrap_or_default();
+            let mut alarm = Box::pin(sleep(left));
+            let news = poll_fn(|cx| {
+                if let Some(sent) = &mut sending
+                    && let Poll::Ready(sent) = sent.as_mut().poll(cx)
+                {
+                    sending = None;
+                    return Poll::Ready(News::Sent(sent));
+                }
+                if let Some(claim) = &mut claiming
+                    && let Poll::Ready(taken) = claim.as_mut().poll(cx)
+                {
+                    claiming = None;
+                    return Poll::Ready(News::Claimed(taken));
+                }
+                alarm.as_mut().poll(cx).map(|()| News::Tick)
+            });
+            match news.await {
+                News::Tick => {}
+                News::Claimed(Taken::Here(session)) => {
+                    taken = Some(session);
+                    forward.found(now(), Found::Granted);
+                }
+                News::Claimed(Taken::Held(owner, at)) => {
+                    let reached = !at.is_empty();
+                    if reached {
+                        replicas.learn(id, &self.whose, owner, at.clone());
+                        address = Some(at);
+                    }
+                    forward.found(now(), Found::Held(owner, reached));
+                }
+                News::Claimed(Taken::Refused(why)) => {
+                    let found = match why.status() {
+                        StatusCode::NOT_FOUND => Found::Absent,
+                        _ => Found::Failed,
+                    };
+                    refusal = Some(why);
+                    forward.found(now(), found);
+                }
+                News::Sent(Ok(reply)) => {
+                    let stats = &replicas.stats;
+                    stats.answered.fetch_add(1, Ordering::Relaxed);
+                    stats.latency.note(begun.elapsed());
+                    return Err(reply.into());
+                }
+                News::Sent(Err(unsent)) => {
+                    if let Some(owner) = asked {
+                        replicas.forget(id, owner);
+                    }
+                    let sent = self.note(&unsent);
+                    if let Unsent::Refused(why) = unsent {
+                        let sentence = format!(
+                            "The replica that answers for this session does not accept what this one forwards: {why}"
+                        );
+                        (self.listener.tell)(&sentence);
+                        return Err(reply::busy(&sentence).into());
+                    }
+                    forward.sent(now(), sent);
+                }
+            }
+        }
+    }
+
+    fn note(&self, unsent: &Unsent) -> Sent {
+        let stats = &self.replicas.stats;
+        let (count, sent) = match unsent {
+            Unsent::Elsewhere => (&stats.elsewhere, Sent::Elsewhere),
+            Unsent::Unreached => (&stats.unreached, Sent::Unreached),
+            Unsent::Lost => (&stats.lost, Sent::Lost),
+            Unsent::Refused(_) => (&stats.refused, Sent::Unreached),
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        sent
+    }
+
+    /// Sends the request to its owner. What comes of it; `None` if it cannot be sent.
+    fn send(
+        &mut self,
+        address: &str,
+        owner: Owner,
+    ) -> Option<impl Future<Output = Result<Reply, Unsent>> + Send + use<>> {
+        let place = Place::read(address).ok()?;
+        let parts = &self.arrival.parts;
+        let path = parts.uri.path_and_query().map_or("/", |it| it.as_str());
+        let signed = Signed {
+            method: &parts.method,
+            path,
+            session: self.id,
+        };
+        let passport = self.replicas.sign(&signed, owner, &self.whose)?;
+        let content = Content::Whole(Some(self.body.clone()).filter(|it| !it.is_empty()));
+        let mut request = Request::new(content);
+        *request.method_mut() = parts.method.clone();
+        *request.uri_mut() = format!("{}{path}", place.base).parse().ok()?;
+        let mut headers = parts.headers.clone();
+        HOP.iter().for_each(|name| drop(headers.remove(name)));
+        for name in [KEEP_ALIVE, CONTENT_LENGTH, ORIGIN] {
+            headers.remove(name);
+        }
+        if self.whose.starts_with(TOKEN_LABEL) {
+            // It was checked here, and is nobody else's business.
+            headers.remove(AUTHORIZATION);
+        }
+        headers.insert(HOST, HeaderValue::from_str(&place.authority).ok()?);
+        headers.insert(FORWARD, passport);
+        *request.headers_mut() = headers;
+        let hand_on = HandOn {
+            peers: self.replicas.peers.clone(),
+            address: address.to_owned(),
+            silence: self.replicas.silence,
+            place: self.place.take().flatten(),
+        };
+        // A place is for one stream; a request that is sent again has had none.
+        self.place = Some(None);
+        Some(hand_on.exchange(request))
+    }
+}
+
+/// How a response is handed on.
+struct HandOn {
+    peers: Arc<Peers>,
+    address: String,
+    silence: std::time::Duration,
+    place: Option<OwnedSemaphorePermit>,
+}
+
+impl HandOn {
+    async fn exchange(self, request: Request<Content>) -> Result<Reply, Unsent> {
+        let sent = self.peers.send(&self.address, request).await;
+        let (response, sender) = sent.map_err(|why| match why {
+            NoResponse::Unreached => Unsent::Unreached,
+            NoResponse::Lost => Unsent::Lost,
+        })?;
+        let (mut head, body) = response.into_parts();
+        let said = head.headers.remove(FORWARD);
+        HOP.iter().for_each(|name| drop(head.headers.remove(name)));
+        head.headers.remove(KEEP_ALIVE);
+        let is_stream = head
+            .headers
+            .get(CONTENT_TYPE)
+            .is_some_and(|it| it == "text/event-stream");
+        let length = body.size_hint().exact();
+        let mut body = Forwarded {
+            body,
+            is_stream,
+            back: Some((sender, self.peers, self.address)),
+            silence: self.silence,
+            alarm: None,
+            _place: self.place,
+        };
+        let is_short = !is_stream && length.is_some_and(|length| length <= WHOLE);
+        let content = match is_short {
+            true => Content::Whole(body.whole().await?),
+            false => Content::Forwarded(Box::new(body)),
+        };
+        match said {
+            Some(said) if said == ANSWERED => {}
+            Some(said) if said == ELSEWHERE => return Err(Unsent::Elsewhere),
+            Some(said) if said == REFUSED => {
+                let sentence = match content {
+                    Content::Whole(Some(bytes)) => sentence_of(&bytes),
+                    _ => String::new(),
+                };
+                return Err(Unsent::Refused(sentence));
+            }
+            // Whoever that was, it may have done something.
+            _ => return Err(Unsent::Lost),
+        }
+        let mut reply = Response::new(content);
+        *reply.status_mut() = head.status;
+        *reply.headers_mut() = head.headers;
+        Ok(reply)
+    }
+}
+
+/// The sentence of a refusal.
+fn sentence_of(body: &[u8]) -> String {
+    let body: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    let sentence = body["error"]["message"].as_str().unwrap_or_default();
+    sentence.chars().take(300).collect()
+}
+
+/// The body of a response, as it comes from another replica.
+pub(crate) struct Forwarded {
+    body: Incoming,
+    is_stream: bool,
+    /// The connection, and where it belongs.
+    back: Option<(Sender, Arc<Peers>, String)>,
+    silence: std::time::Duration,
+    alarm: Option<Pin<Box<Sleep>>>,
+    _place: Option<OwnedSemaphorePermit>,
+}
+
+impl Forwarded {
+    /// The next piece. A stream that breaks off, or is silent for too long, ends: its client comes back for the rest.
+    pub(super) fn poll_piece(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<BodyFrame<Bytes>, Cut>>> {
+        match Pin::new(&mut self.body).poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => {
+                self.alarm = None;
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(None) => {
+                if let Some((sender, peers, address)) = self.back.take() {
+                    peers.give_back(&address, sender);
+                }
+                Poll::Ready(None)
+            }
+            Poll::Ready(Some(Err(_))) if self.is_stream => Poll::Ready(None),
+            Poll::Ready(Some(Err(_))) => Poll::Ready(Some(Err(Cut))),
+            Poll::Pending if self.is_stream => {
+                let silence = self.silence;
+                let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep(silence)));
+                alarm.as_mut().poll(cx).map(|()| None)
+            }
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    pub(super) fn size_hint(&self) -> hyper::body::SizeHint {
+        self.body.size_hint()
+    }
+
+    pub(super) fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    /// All of it, which is short.
+    async fn whole(&mut self) -> Result<Option<Bytes>, Unsent> {
+        let mut whole = bytes::BytesMut::new();
+        while let Some(piece) = poll_fn(|cx| self.poll_piece(cx)).await {
+            let piece = piece.map_err(|Cut| Unsent::Lost)?;
+            if let Ok(data) = piece.into_data() {
+                whole.extend_from_slice(&data);
+            }
+        }
+        Ok((!whole.is_empty()).then(|| whole.freeze()))
+    }
+}
+
+/// The answer to a replica that takes us for the owner of a session.
+pub(super) fn elsewhere() -> Reply {
+    let sentence = "This process does not answer for this session. Nothing was done.";
+    let mut reply = reply::refusal(StatusCode::MISDIRECTED_REQUEST, sentence);
+    reply.headers_mut().insert(FORWARD, ELSEWHERE);
+    reply
+}
+
+/// The answer to a client whose session somebody else has who cannot be reached.
+fn held() -> Reply {
+    reply::busy(
+        "Another process answers for this session at the moment, and cannot be reached from here. Nothing was done. \
+         Try again later.",
+    )
+}
