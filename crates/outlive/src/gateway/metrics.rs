@@ -131,21 +131,13 @@ fn replicas(page: &mut Page, durability: &Durability) {
         ("lost", &stats.lost),
         ("refused", &stats.refused),
     ] {
-        page.sample(
-            name,
-            &[("result", result)],
-            count.load(Ordering::Relaxed),
-        );
+        page.sample(name, &[("result", result)], count.load(Ordering::Relaxed));
     }
     let name = "outlive_forwards_received_total";
     let help = "Requests that other replicas have sent here, and those that only claimed to be.";
     page.family(name, "counter", help);
     for (result, count) in [("admitted", &stats.received), ("refused", &stats.strangers)] {
-        page.sample(
-            name,
-            &[("result", result)],
-            count.load(Ordering::Relaxed),
-        );
+        page.sample(name, &[("result", result)], count.load(Ordering::Relaxed));
     }
     let name = "outlive_forward_duration_seconds";
     let help = "Time until the answer to a forwarded request has begun.";
