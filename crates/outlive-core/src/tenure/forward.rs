@@ -152,14 +152,14 @@ impl Forward {
         match self.state {
             State::Ending(order) => {
                 self.state = State::Over;
-                return Some(order);
+                Some(order)
             }
-            State::Over => return None,
+            State::Over => None,
             _ if self.until <= now => {
                 // An owner that was asked may have done it.
                 self.heard += u32::from(matches!(self.state, State::Waiting(..)));
                 self.state = State::Over;
-                return Some(self.given_up(NotForwarded::Held));
+                Some(self.given_up(NotForwarded::Held))
             }
             State::Resting(at) if at <= now => {
                 self.state = State::Looking;
