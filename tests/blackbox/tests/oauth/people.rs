@@ -30,6 +30,11 @@ fn a_session_belongs_to_its_person_and_not_to_a_token() {
     assert_eq!(ping(&fleet, &first, &id), 200);
     // One server of their own, so that the page has whose it is.
     let own = session(&fleet, "/one/mcp", &first);
+    let told = message::initialized().to_string();
+    assert_eq!(
+        send(&fleet, "POST", "/one/mcp", &first, &own, &told).status,
+        202
+    );
     tools(&fleet, "/one/mcp", &first, &own);
     // A token of the file is good beside them, and changes of the file concern nobody else.
     let page = send(&fleet, "GET", "/", "operator-token", "", "").text();
