@@ -7,8 +7,9 @@
 //!    a later set does without them; a set without keys is no set.
 //! 2. **A token whose key is not known makes us read the keys again**, once for all who wait, and no more often than
 //!    [`VerifierPolicy::refresh`]: tokens that anybody makes up must not become requests to the provider.
-//! 3. **No is only said on good grounds.** A key that is not in the set that was just read is unknown, and the token
-//!    refused. If the set could not be read, nobody knows: that is [`Verdict::Unavailable`], and the client comes again.
+//! 3. **No is only said on good grounds.** A key that is not in a set that was read after the token was shown is unknown,
+//!    and the token refused. If the set could not be read, or is older, nobody knows: that is
+//!    [`Verdict::Unavailable`], and the client comes again.
 //! 4. **What a provider says of an opaque token is remembered for a short time**, never beyond the token's end, and for
 //!    so many tokens only. One question for each token is on the way at a time.
 //! 5. **A provider that fails is left alone for a moment** that doubles, and nobody waits for it meanwhile.
@@ -210,7 +211,7 @@ pub struct VerifierPolicy {
 impl Default for VerifierPolicy {
     fn default() -> VerifierPolicy {
         VerifierPolicy {
-            refresh: Duration::from_secs(10),
+            refresh: Duration::from_secs(5),
             stale: Duration::from_secs(600),
             backoff: Duration::from_secs(1),
             backoff_cap: Duration::from_secs(30),
@@ -269,6 +270,8 @@ struct Waiting {
 struct Keys {
     edition: Edition,
     all: Vec<Jwk>,
+    /// Which of them the set before did not have.
+    new: Vec<bool>,
     read: Time,
 }
 
@@ -372,10 +375,10 @@ impl Verifier {
             return;
         }
         self.fetch();
-        match (self.fetching, self.standing.failures) {
-            (Some(_), _) => self.wait(ticket, question),
-            (None, 0) => self.answer(ticket, Verdict::Refused(no_key(&question))),
-            (None, _) => {
+        match self.fetching {
+            Some(_) => self.wait(ticket, question),
+            // The key may be newer than the set.
+            None => {
                 let after = self.standing.not_before - now;
                 self.answer(ticket, Verdict::Unavailable(after));
             }
@@ -396,7 +399,10 @@ impl Verifier {
         if *tried == Some(keys.edition) {
             return None;
         }
+        // Those that were in the set before were tried with it.
+        let again = tried.is_some_and(|it| it.0 + 1 == keys.edition.0);
         let all = keys.all.iter().enumerate();
+        let all = all.filter(|(at, _)| !again || keys.new[*at]);
         let fitting = all.filter(|(_, key)| key.may_have_signed(*algorithm, kid.as_deref()));
         let fitting: Vec<usize> = fitting.map(|(at, _)| at).take(MOST_TRIES).collect();
         (!fitting.is_empty()).then_some(Verdict::Try(keys.edition, fitting))
@@ -420,8 +426,15 @@ impl Verifier {
             None => self.standing.failed(&self.policy, now),
             Some(all) => {
                 let edition = self.edition().map_or(Edition(1), |it| Edition(it.0 + 1));
-                let read = now;
-                self.keys = Some(Keys { edition, all, read });
+                let before = self.keys.take().map(|keys| keys.all);
+                let before = before.unwrap_or_default();
+                let new = all.iter().map(|key| !before.contains(key)).collect();
+                self.keys = Some(Keys {
+                    edition,
+                    all,
+                    new,
+                    read: now,
+                });
                 self.standing.answered(began + self.policy.refresh);
             }
         }

@@ -584,7 +584,8 @@ impl Inner {
         let issuer = &self.settings.issuer_name;
         match result {
             Err(why) if !self.told_down.swap(true, Ordering::AcqRel) => self.tell(&format!(
-                "the identity provider does not answer: {what} {issuer} cannot be checked ({why}). Clients whose tokens                  can be checked without it are let in; others are told to come again (503)"
+                "the identity provider does not answer: {what} {issuer} cannot be checked ({why}). Clients whose tokens \
+                 can be checked without it are let in; others are told to come again (503)"
             )),
             Ok(_) if self.told_down.swap(false, Ordering::AcqRel) => {
                 self.tell(&format!("the identity provider {issuer} answers again"));
