@@ -22,7 +22,7 @@ use crate::time::Time;
 use super::learning::Reading;
 use super::table::{Call, What};
 use super::uplift::{Uplift, is_ours, is_unsupported};
-use super::{Output, Router};
+use super::{Output, Router, gives_way};
 
 /// How far a leg has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -478,6 +478,22 @@ impl Router {
             && !leg.is_reading()
             && self.table.newest(target).is_none()
             && self.asks.values().all(|ask| ask.target != target)
+    }
+
+    /// When a leg was last used, if nobody has a use for it now: no request or question is open, nothing is followed, no
+    /// task runs there, and what it offers has been read.
+    pub fn spare(&self, target: TargetId) -> Option<Time> {
+        let leg = self.legs.get(&target).filter(|leg| leg.is_opened())?;
+        let has_task = self.tasks.iter().any(|task| task.target == target);
+        (self.is_idle(target) && !has_task).then_some(leg.used)
+    }
+
+    /// Another client needs the server of a leg more.
+    pub(super) fn on_give_way(&mut self, target: TargetId) {
+        let chosen = gives_way(self.now, [(target, self.spare(target))]);
+        if let Some(target) = chosen {
+            self.close_leg(target);
+        }
     }
 
     pub(super) fn leg_deadline(&self, leg: &Leg) -> Option<Time> {

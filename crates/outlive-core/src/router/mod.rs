@@ -26,6 +26,8 @@
 //!   says counts only for requests that it was sent: answers, progress and withdrawals of anything else are dropped.
 //! - **A request is in one table and leaves it once**, with its answer, with an error of ours, or because the client no
 //!   longer waits for it.
+//! - **A leg that nobody uses gives way** to the leg of another client for which there is no server
+//!   ([`Input::GiveWay`], [`gives_way`]). Its client notices nothing: the next message opens another.
 //! - **Ids and progress tokens of the client pass as they are**: there is one client, so they are unique. What servers
 //!   ask is given an id of ours, because two of them may have chosen the same.
 //! - **What a server offers is read when a leg is ready, and when the server says that it has changed.** The client is
@@ -153,6 +155,18 @@ impl Default for RouterLimits {
     }
 }
 
+/// A leg that was used more recently than this gives way to nobody: its client may be about to go on.
+pub const YIELD_AFTER: Duration = Duration::from_secs(2);
+
+/// Whose leg gives way, if any does: of those that are [spare](Router::spare), the one that was used least recently.
+pub fn gives_way<K>(now: Time, legs: impl IntoIterator<Item = (K, Option<Time>)>) -> Option<K> {
+    let spare = legs
+        .into_iter()
+        .filter_map(|(whose, used)| Some((whose, used?)));
+    let spare = spare.filter(|(_, used)| now - *used >= YIELD_AFTER);
+    spare.min_by_key(|(_, used)| *used).map(|(whose, _)| whose)
+}
+
 /// What happened.
 #[derive(Clone, Debug)]
 pub enum Input {
@@ -172,6 +186,9 @@ pub enum Input {
     Refused(TargetId, RpcError),
     /// A leg is no more: nothing is heard of it again. After [`Output::Close`] this is not told.
     LegEnded(TargetId),
+    /// Another client has no server of this target, and there may be no more: the leg is closed if it is
+    /// [spare](Router::spare).
+    GiveWay(TargetId),
     /// This is what servers offer from now on.
     Roster(Arc<Roster>),
     /// The moment named by [`Router::deadline`] has come.
@@ -302,6 +319,7 @@ impl Router {
             Input::Modern(target, channel, message) => self.on_modern(target, channel, message),
             Input::Refused(target, why) => self.on_refused(target, &why),
             Input::LegEnded(target) => self.on_leg_ended(target),
+            Input::GiveWay(target) => self.on_give_way(target),
             Input::Roster(roster) => self.on_roster(roster),
             Input::Tick => {}
         }

@@ -67,6 +67,9 @@ pub enum ModernInput {
     Refused(TargetId, RpcError),
     /// A leg of the bridge is no more.
     LegEnded(TargetId),
+    /// Another client has no server of this target: a leg of the bridge gives way if it is
+    /// [spare](ModernRouter::spare).
+    GiveWay(TargetId),
     /// This is what servers offer from now on.
     Roster(Arc<Roster>),
     /// The gateway ends: streams of subscriptions end with their answer.
@@ -186,6 +189,7 @@ impl ModernRouter {
             }
             ModernInput::Refused(target, why) => self.on_bridge(Input::Refused(target, why)),
             ModernInput::LegEnded(target) => self.on_bridge(Input::LegEnded(target)),
+            ModernInput::GiveWay(target) => self.on_bridge(Input::GiveWay(target)),
             ModernInput::Roster(roster) => self.on_roster(roster),
             ModernInput::Shutdown => self.end_streams(),
             ModernInput::Tick => self.on_bridge(Input::Tick),
@@ -205,6 +209,11 @@ impl ModernRouter {
     /// Requests that clients wait for.
     pub fn in_flight(&self) -> usize {
         self.calls.len()
+    }
+
+    /// When the leg of the bridge to this target was last used, if nobody has a use for it now.
+    pub fn spare(&self, target: TargetId) -> Option<Time> {
+        self.bridge.spare(target)
     }
 
     fn on_frame(&mut self, channel: Channel, frame: Frame) {

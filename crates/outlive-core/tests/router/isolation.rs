@@ -1,7 +1,10 @@
 //! One dead, slow, hung or lying server costs its own calls and nothing else.
 
+use std::time::Duration;
+
+use outlive_core::Time;
 use outlive_core::gateway::TargetId;
-use outlive_core::router::Input;
+use outlive_core::router::{Input, YIELD_AFTER, gives_way};
 use outlive_core::server::{Channel, RpcError};
 use serde_json::json;
 
@@ -159,4 +162,46 @@ fn what_is_not_of_a_leg_that_is_open_is_dropped() {
     rig.server_says(0, Channel::MAIN, log);
     rig.feed(Input::LegEnded(TargetId(0)));
     assert!(rig.sent.is_empty());
+}
+
+#[test]
+fn a_leg_that_nobody_uses_gives_way_and_the_next_call_opens_another() {
+    let (mut rig, channels) = two_calls();
+    let target = TargetId(0);
+    rig.pass(2 * YIELD_AFTER);
+    rig.orders.clear();
+    rig.feed(Input::GiveWay(target));
+    assert!(rig.orders.is_empty(), "its call is in flight");
+    let answer = json!({"jsonrpc": "2.0", "id": 1, "result": {}});
+    rig.server_says(0, channels[0], answer);
+    rig.answer(1);
+    rig.feed(Input::GiveWay(target));
+    assert_eq!(rig.orders, [Order::Close(target)]);
+    // Once: there is none any more.
+    rig.feed(Input::GiveWay(target));
+    rig.orders.clear();
+    rig.call(3, "a__x");
+    assert_eq!(rig.orders, [Order::Open(target)]);
+    rig.serve(0, &["x"]);
+    rig.answer(3);
+    rig.orders.clear();
+    rig.feed(Input::GiveWay(target));
+    assert!(rig.orders.is_empty(), "it was just used");
+    rig.pass(YIELD_AFTER);
+    rig.feed(Input::GiveWay(target));
+    assert_eq!(rig.orders, [Order::Close(target)]);
+}
+
+#[test]
+fn the_leg_that_was_used_least_recently_gives_way() {
+    let at = |seconds: u64| Time::after(Duration::from_secs(seconds));
+    let legs = [
+        ("busy", None),
+        ("new", Some(at(9))),
+        ("old", Some(at(3))),
+        ("newer", Some(at(8))),
+    ];
+    assert_eq!(gives_way(at(10), legs), Some("old"));
+    assert_eq!(gives_way(at(5), legs), Some("old"));
+    assert_eq!(gives_way(at(4), legs), None);
 }

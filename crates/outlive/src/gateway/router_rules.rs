@@ -33,6 +33,8 @@ pub(super) enum Happened {
     Pooled(TargetId, Channel, Message),
     Refused(TargetId, RpcError),
     LegEnded(TargetId),
+    /// Another client has no server of this target.
+    GiveWay(TargetId),
     Roster(Arc<Roster>),
     Shutdown,
     Tick,
@@ -118,6 +120,14 @@ impl Rules {
         }
     }
 
+    /// When the leg to this target was last used, if nobody has a use for it now.
+    pub(super) fn spare(&self, target: TargetId) -> Option<Time> {
+        match &self.machine {
+            Machine::Session(router) => router.spare(target),
+            Machine::Modern(router) => router.spare(target),
+        }
+    }
+
     pub(super) fn in_flight(&self) -> usize {
         match &self.machine {
             Machine::Session(router) => router.in_flight(),
@@ -135,6 +145,7 @@ fn input(happened: Happened) -> Option<Input> {
         Happened::Pooled(target, channel, message) => Input::Modern(target, channel, message),
         Happened::Refused(target, why) => Input::Refused(target, why),
         Happened::LegEnded(target) => Input::LegEnded(target),
+        Happened::GiveWay(target) => Input::GiveWay(target),
         Happened::Roster(roster) => Input::Roster(roster),
         Happened::Tick => Input::Tick,
         // A lost connection means nothing to a session, and the end of the gateway is the end of its legs.
@@ -151,6 +162,7 @@ fn modern_input(happened: Happened) -> Option<ModernInput> {
         Happened::Pooled(target, channel, message) => ModernInput::Modern(target, channel, message),
         Happened::Refused(target, why) => ModernInput::Refused(target, why),
         Happened::LegEnded(target) => ModernInput::LegEnded(target),
+        Happened::GiveWay(target) => ModernInput::GiveWay(target),
         Happened::Roster(roster) => ModernInput::Roster(roster),
         Happened::Shutdown => ModernInput::Shutdown,
         Happened::Tick => ModernInput::Tick,

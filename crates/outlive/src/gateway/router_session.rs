@@ -18,7 +18,8 @@
 //!   [strand](super::strand), and the work is done by whoever came first, with no lock held but that of the rules, and
 //!   that one not while their outputs are carried out.
 //! - **A leg has a number.** What an earlier leg of the same target still says is not heard.
-//! - **A leg for which there is no room yet waits**, with what it is to say, and nobody waits for it.
+//! - **A leg for which there is no room yet waits**, with what it is to say, and nobody waits for it. The leg of another
+//!   router that nobody uses gives way to it.
 //! - **There is a timer only while the rules want to be told the time.**
 
 use std::collections::BTreeMap;
@@ -49,6 +50,9 @@ use super::strand::{Left, Strand};
 use super::upstreams::Upstreams;
 use crate::http_server::{Arrival, Mirrored, ReplayBuffer, Room, Route, is_marked, of_schema};
 
+/// A leg that waits for one that nobody uses looks for it this often.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
 /// Something for a router to deal with.
 pub(super) enum Work {
     /// The client has sent this.
@@ -65,6 +69,8 @@ pub(super) enum Work {
     Pooled(TargetId, Channel, Message),
     /// There is room for a leg that waited, or there is none.
     Admission(LegId, Result<(), RpcError>),
+    /// Another client has no server of this target.
+    GiveWay(TargetId),
     /// Servers offer something else.
     Edition(Edition),
     /// It is time.
@@ -299,6 +305,7 @@ impl RouterSession {
                 self.remove(leg)?.end(false);
                 Some(Happened::Refused(leg.target, why))
             }
+            Work::GiveWay(target) => Some(Happened::GiveWay(target)),
             Work::Edition(edition) => self.newer(edition),
             Work::Tick => Some(Happened::Tick),
             Work::Shutdown => Some(Happened::Shutdown),
@@ -449,6 +456,16 @@ impl RouterSession {
         drop(legs);
         for (channel, message) in waiting.into_iter().flatten() {
             client.say(channel, Frame::Message(message));
+        }
+    }
+
+    /// Has the leg of another router give way, if there is one that nobody uses.
+    fn make_room(&self, target: TargetId) {
+        let others = self.catalogue.routers();
+        let others = others.iter().filter(|it| !std::ptr::eq(&***it, self));
+        let legs = others.map(|it| (it, it.rules().spare(target)));
+        if let Some(router) = router::gives_way(self.upstreams.now(), legs) {
+            router.put(Work::GiveWay(target));
         }
     }
 
@@ -657,7 +674,14 @@ async fn wait_for_room(
         match room {
             Room::Free => break Ok(()),
             Room::Soon(most) => drop(timeout(most, bell).await),
-            Room::GiveWay => drop(timeout(most, bell).await),
+            Room::GiveWay => {
+                let Some(router) = router.upgrade() else {
+                    return;
+                };
+                router.make_room(id.target);
+                drop(router);
+                drop(timeout(most.min(LOOK_AGAIN), bell).await);
+            }
             Room::Full => break Err(None),
             Room::Removed => break Err(Some(removed())),
             Room::ShuttingDown => break Err(Some(shutting_down())),

@@ -149,3 +149,48 @@ fn an_address_that_leads_back_to_the_gateway_is_refused_for_that_server_alone() 
     let good = fleet.initialize("good");
     assert!(good["result"].is_object(), "{good}");
 }
+
+#[test]
+fn a_server_that_its_client_does_not_use_is_given_up_for_another_client() {
+    let setup = Setup::new();
+    let one = json!({ "command": env!("CARGO_BIN_EXE_fake") });
+    setup.file(
+        "mcp.json",
+        &json!({ "mcpServers": { "one": one } }).to_string(),
+    );
+    let flags = [
+        "--servers",
+        "mcp.json",
+        "--list-wait",
+        "45s",
+        "--max-servers",
+        "1",
+    ];
+    let fleet = Fleet::start(setup, &flags);
+    let (first, second) = (fleet.all(), fleet.all());
+    let pid = |session: &str| {
+        let answer = fleet.call_all(session, "one__ping", json!({}));
+        answer["result"]["structuredContent"]["pid"].as_u64()
+    };
+    fleet.tools(&first);
+    let before = until("the first", || pid(&first));
+    // There may be one server, and the first client has it. It does nothing with it.
+    let other = until("the second", || pid(&second));
+    assert_ne!(other, before);
+    // It gets another one when it needs it.
+    assert!(until("the first again", || pid(&first)) != other);
+    // One that is at work gives way to nobody.
+    let strings = fleet.setup.path("strings");
+    std::thread::scope(|scope| {
+        let call = || fleet.call_all(&first, "one__puppet", json!({ "strings": strings }));
+        let busy = scope.spawn(call);
+        let refused = until("a refusal", || {
+            let answer = fleet.call_all(&second, "one__ping", json!({}));
+            answer["error"]["message"].as_str().map(str::to_owned)
+        });
+        assert!(refused.contains("as many as there may be"), "{refused}");
+        fleet.setup.file("strings", "answer");
+        let answer = busy.join().expect("an answer");
+        assert!(answer["result"].is_object(), "{answer}");
+    });
+}

@@ -207,6 +207,7 @@ seen!(
     unopened,
     unshaken,
     idle_stops,
+    gave_way,
     removed,
     changed,
     added,

@@ -174,6 +174,11 @@ fn invariant_17_what_a_server_offers_that_has_come_or_was_changed_is_asked_soon(
     holds(17);
 }
 
+#[test]
+fn invariant_18_a_leg_gives_way_only_if_nobody_uses_it() {
+    holds(18);
+}
+
 /// Schedules that come across nothing show nothing.
 #[test]
 fn the_schedules_come_across_everything() {

@@ -67,11 +67,24 @@ impl World {
                 format!("{target:?} is closed, and nothing about it has changed"),
             );
         }
+        if let Cause::GiveWay(wanted) = self.cause {
+            let owes = |owed: &Owed| owed.sent == Some(target);
+            // Where nobody can say whether it is followed, either is right.
+            let follows = self.follows.iter().any(|(key, follow)| {
+                key.0 == target && *follow == Follow::Yes && !self.murky.contains(key)
+            });
+            if wanted != target || self.owed.iter().any(owes) || follows {
+                return broken(18, format!("{target:?} gives way, and is in use"));
+            }
+            self.seen.gave_way += 1;
+        }
+        let server = &mut self.servers[target.0];
         let failed = server.failed;
         server.lose();
         server.failed &= self.roster.contains(target);
-        if self.cause == Cause::Other && !self.gone {
-            self.seen.idle_stops += 1;
+        let is_idle_stop = matches!(self.cause, Cause::Other | Cause::GiveWay(_));
+        if is_idle_stop && !self.gone {
+            self.seen.idle_stops += usize::from(self.cause == Cause::Other);
             server.failed = failed;
             let sent = |owed: &&Owed| owed.sent == Some(target);
             if let Some(owed) = self.owed.iter().find(sent) {
@@ -330,7 +343,7 @@ impl World {
                     Cause::Lost(target) => owed.sent.is_none_or(|sent| sent == target),
                     Cause::Withdrawn => true,
                     Cause::Roster => owed.sent.is_none_or(|sent| !self.roster.contains(sent)),
-                    Cause::Client | Cause::Other => owed.sent.is_none(),
+                    Cause::Client | Cause::GiveWay(_) | Cause::Other => owed.sent.is_none(),
                 };
                 let removed = owed.sent.filter(|_| self.cause == Cause::Roster);
                 if let Some(target) = removed {

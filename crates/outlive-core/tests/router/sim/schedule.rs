@@ -41,6 +41,8 @@ pub enum Step {
     Change(u8, u8, bool),
     /// The leg of the n-th server ends.
     End(u8),
+    /// Another client wants the leg of the n-th server.
+    GiveWay(u8),
     /// The leg of the n-th server cannot be opened.
     Refuse(u8),
     /// The catalogue tells what it has learnt.
@@ -80,7 +82,8 @@ pub fn draw(dice: &mut Dice, steps: usize) -> Vec<Step> {
             71..=73 => Step::Progress(a, b),
             74..=76 => Step::Say(a, b),
             77..=80 => Step::Change(a, b, c % 4 > 0),
-            81..=82 => Step::End(a),
+            81 => Step::End(a),
+            82 => Step::GiveWay(a),
             83 => Step::Refuse(a),
             84..=86 => Step::Publish,
             87 => Step::Accept(a, b),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use outlive_core::Message;
 use outlive_core::gateway::TargetId;
 use outlive_core::protocol::List;
-use outlive_core::router::Input;
+use outlive_core::router::{Input, YIELD_AFTER};
 use outlive_core::server::{Channel, RpcError};
 use serde_json::{Value, json};
 
@@ -395,6 +395,14 @@ impl World {
 
     pub fn end_leg(&mut self, server: usize) -> Result<(), Broken> {
         self.lost(server, Input::LegEnded(TargetId(server)))
+    }
+
+    pub fn give_way(&mut self, server: usize) -> Result<(), Broken> {
+        let target = TargetId(server);
+        // Often after a while in which nobody uses it.
+        self.serve_all(server)?;
+        self.wait(YIELD_AFTER, true)?;
+        self.feed(Cause::GiveWay(target), Input::GiveWay(target))
     }
 
     pub fn refuse(&mut self, server: usize) -> Result<(), Broken> {

@@ -29,6 +29,8 @@ pub enum Cause {
     Lost(TargetId),
     /// The catalogue has changed.
     Roster,
+    /// Another client wants the leg of this server.
+    GiveWay(TargetId),
     Other,
 }
 
@@ -229,6 +231,7 @@ impl World {
             Step::Say(n, what) => self.say(some(n), what),
             Step::Change(n, what, tell) => self.change(some(n), what, tell),
             Step::End(n) => self.end_leg(some(n)),
+            Step::GiveWay(n) => self.give_way(some(n)),
             Step::Refuse(n) => self.refuse(some(n)),
             Step::Publish => self.publish(),
             Step::Catalogue(n, what) => self.catalogue(some(n), what),
