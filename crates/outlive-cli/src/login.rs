@@ -125,6 +125,10 @@ pub struct LoginSettings {
     // `--hold`: a call waits for a login as it waits for a server.
     #[arg(skip)]
     pub wait: Option<Duration>,
+
+    // The host is the program of the person who logs in; clients of `serve` are anybody's.
+    #[arg(skip)]
+    pub tell_host: bool,
 }
 
 /// How a login is made.
@@ -183,6 +187,7 @@ impl LoginSettings {
         options.callback_port = self.callback_port;
         options.login_timeout = self.login_timeout;
         options.wait = self.wait.unwrap_or(options.wait);
+        options.tell_host = self.tell_host;
         options.allow_private = self.allow_private_login;
         options.ca_file = remote.ca_file.clone();
         Ok(options)

@@ -32,7 +32,9 @@ pub fn run(settings: &Settings, given: &ArgMatches) -> Result<ExitCode, String> 
     let mut policy = settings.policy()?;
     let eras = Eras::of(&command);
     policy.refuse_discover = eras.is_legacy_only();
-    if let Some(remote) = remote(settings, &command)? {
+    let mut told = settings.clone();
+    told.remote.login.tell_host = true;
+    if let Some(remote) = remote(&told, &command)? {
         return run_remote(settings, remote, policy, eras);
     }
     greet(settings);

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::cause::{Exit, StartFailure};
 use crate::frame::Frame;
+use crate::login::LoginStatus;
 use crate::message::Id;
 
 /// The ordinal of a link in its session, whoever owns that. The first link is generation 1.
@@ -157,6 +158,8 @@ pub enum LinkInput {
         /// The status.
         status: u16,
     },
+    /// Whether somebody has to log in at the server has changed.
+    Login(LoginStatus),
     /// An answer, which was passed on, sounded as if the server had forgotten the session.
     MaybeExpired,
     /// The process that was started has ended, and what it has started is being ended. [`LinkInput::Exited`]
@@ -203,4 +206,6 @@ pub enum LinkOrder {
     Release,
     /// Look whether the operating system shows the server as stopped, and report it.
     Inspect,
+    /// Somebody does not want to log in: do not wait for it.
+    DeclineLogin,
 }

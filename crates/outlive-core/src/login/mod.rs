@@ -21,6 +21,7 @@
 //! bounds go by a clock that only goes forward.
 
 mod grant;
+mod status;
 mod step;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -30,6 +31,7 @@ use crate::rng::Rng;
 use crate::time::Time;
 
 pub use grant::{Grant, GrantId};
+pub use status::LoginStatus;
 use step::Step;
 
 /// A moment on both clocks.
@@ -77,6 +79,8 @@ pub enum Input {
     Refreshed(Refreshed),
     /// How the login ended: with a grant, or without one.
     LoggedIn(Option<Grant>),
+    /// Somebody who was asked to log in does not want to.
+    Declined,
     /// The moment has come that [`Login::deadline`] named.
     Tick,
 }
@@ -126,6 +130,8 @@ pub enum NoToken {
     Unavailable,
     /// A login has ended without a grant, not long ago.
     LoginFailed,
+    /// Somebody was asked to log in and did not want to, not long ago.
+    Declined,
     /// The server refuses what a login has just brought.
     StillRefused,
     /// The server wants scopes that were asked for and not granted.
@@ -190,6 +196,8 @@ pub struct Login {
     retry_at: Time,
     /// Logins that brought nothing, in a row.
     failed_logins: u32,
+    /// Why the last of them did.
+    failure: NoToken,
     /// No login before this moment.
     paused_until: Time,
     out: VecDeque<Output>,
@@ -217,6 +225,7 @@ impl Login {
             failures: 0,
             retry_at: Time::ZERO,
             failed_logins: 0,
+            failure: NoToken::LoginFailed,
             paused_until: Time::ZERO,
             out: VecDeque::new(),
         }
@@ -237,6 +246,7 @@ impl Login {
             Input::Saved => self.saved(),
             Input::Refreshed(how) => self.refreshed(how),
             Input::LoggedIn(grant) => self.logged_in(grant),
+            Input::Declined => self.declined(),
             Input::Tick => {}
         }
         self.expire();
@@ -310,7 +320,7 @@ impl Login {
             && *until <= now
         {
             self.out.push_back(Output::StopLogin);
-            self.logged_in(None);
+            self.login_failed(NoToken::LoginFailed);
         }
     }
 

@@ -173,6 +173,14 @@ impl Login {
         self.keep(grant);
     }
 
+    /// Somebody does not want to log in: it is stopped, and those who wait are told so.
+    pub(super) fn declined(&mut self) {
+        if self.is_asking() {
+            self.out.push_back(Output::StopLogin);
+            self.login_failed(NoToken::Declined);
+        }
+    }
+
     pub(super) fn logged_in(&mut self, grant: Option<Grant>) {
         if !self.is_asking() {
             return;
@@ -185,14 +193,18 @@ impl Login {
                 self.paused_until = Time::ZERO;
                 self.keep(grant);
             }
-            None => {
-                let pause = self.policy.pause * 2u32.pow(self.failed_logins.min(10));
-                self.failed_logins += 1;
-                self.paused_until = self.now.time + pause.min(LONGEST_PAUSE);
-                self.settle();
-                self.unlock();
-            }
+            None => self.login_failed(NoToken::LoginFailed),
         }
+    }
+
+    /// The login that is under way brings nothing.
+    pub(super) fn login_failed(&mut self, why: NoToken) {
+        let pause = self.policy.pause * 2u32.pow(self.failed_logins.min(10));
+        self.failed_logins += 1;
+        self.failure = why;
+        self.paused_until = self.now.time + pause.min(LONGEST_PAUSE);
+        self.settle();
+        self.unlock();
     }
 
     fn keep(&mut self, grant: Grant) {
@@ -234,7 +246,7 @@ impl Login {
 
     fn need(&self, want: &Want) -> Need {
         let login = match self.now.time < self.paused_until {
-            true => Need::Hopeless(NoToken::LoginFailed),
+            true => Need::Hopeless(self.failure),
             false => Need::Login,
         };
         let Some(grant) = &self.known else {

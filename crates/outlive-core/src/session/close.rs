@@ -33,7 +33,8 @@ impl Session {
             .link
             .as_mut()
             .map(|link| std::mem::take(&mut link.asks));
-        for ask in asks.unwrap_or_default().into_values() {
+        let asks = asks.unwrap_or_default().into_values();
+        for ask in asks.filter(|ask| !ask.login) {
             self.answer_server(
                 now,
                 &ask.server_id_json,

@@ -387,6 +387,7 @@ impl Session {
             self.flush_notifications(now);
         }
         match ask {
+            Some(ask) if ask.login => self.login_answered(&message),
             Some(ask) if ask.server_id_json == message.id_json() => {
                 self.tell_link(now, message);
             }

@@ -13,6 +13,8 @@ use crate::policy::Limits;
 use crate::protocol::List;
 use crate::time::Time;
 
+use super::login::LoginAsk;
+
 /// What a server wrote in this time before it ended may tell why.
 const SHORTLY_BEFORE: Duration = Duration::from_secs(5);
 /// And if somebody else ended it, in this time.
@@ -70,6 +72,8 @@ pub(super) struct Ask {
     pub(super) token: Option<Id>,
     /// It is answered by a person, who takes their time.
     pub(super) of_a_person: bool,
+    /// It is not the server's, but ours: somebody has to log in.
+    pub(super) login: bool,
 }
 
 impl Ask {
@@ -80,6 +84,7 @@ impl Ask {
             server_id_json: Bytes::new(),
             token: None,
             of_a_person: false,
+            login: false,
         }
     }
 }
@@ -159,6 +164,8 @@ pub(super) struct Link {
     pub(super) tombstones: RecentSet<Id>,
     /// The server's requests by the id the host knows them by.
     pub(super) asks: FxHashMap<Id, Ask>,
+    /// The host was told that somebody has to log in.
+    pub(super) login: Option<LoginAsk>,
     /// Listen requests that were sent again; their acknowledgement is not news to the host.
     pub(super) reissued: FxHashSet<Id>,
     /// Notifications of ours that the host has already been sent about this link.
@@ -198,6 +205,7 @@ impl Link {
             aliases: FxHashMap::default(),
             tombstones: RecentSet::new(limits.tombstones),
             asks: FxHashMap::default(),
+            login: None,
             reissued: FxHashSet::default(),
             told: FxHashSet::default(),
             rejected: FxHashSet::default(),

@@ -92,6 +92,7 @@ impl Session {
             LinkInput::Unexecuted { id, why } => self.unexecuted(id, why),
             LinkInput::Expired { id, status } => self.expired(now, id, status),
             LinkInput::MaybeExpired => self.check_session(now),
+            LinkInput::Login(status) => self.login_status(status),
             LinkInput::Exited { exit, sent } => {
                 link.taken = sent;
                 link.exited = true;

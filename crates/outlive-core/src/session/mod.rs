@@ -25,6 +25,7 @@
 //! | `resend` | a server would take a request in another way |
 //! | `restore` | a new server learns what the old one knew |
 //! | `liveness` | is the server alive? |
+//! | `login` | somebody has to log in, and the host is told |
 //! | `pause` | a person thinks, and the clocks wait |
 //! | `close` | the end |
 //! | `snapshot` | another process goes on with the session |
@@ -38,6 +39,7 @@ mod host;
 mod link;
 mod link_lifecycle;
 mod liveness;
+mod login;
 mod pause;
 mod request_failure;
 mod resend;

@@ -48,9 +48,11 @@ impl Session {
     }
 
     fn is_person_asked(&self) -> bool {
-        let asks = self.link.as_ref().map(|link| &link.asks);
         // Nothing is asked most of the time, and this is looked at for each message.
-        asks.is_some_and(|asks| !asks.is_empty() && asks.values().any(|ask| ask.of_a_person))
+        self.link.as_ref().is_some_and(|link| {
+            let asks = &link.asks;
+            link.login.is_some() || !asks.is_empty() && asks.values().any(|ask| ask.of_a_person)
+        })
     }
 
     /// What has a clock that a person can stop.

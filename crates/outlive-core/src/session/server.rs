@@ -375,6 +375,7 @@ impl Session {
             server_id_json: Bytes::copy_from_slice(message.id_json()),
             token: message.meta_progress_token(),
             of_a_person: message.is("elicitation/create"),
+            login: false,
         };
         link.asks.insert(id.clone(), ask);
         self.pass_on(match as_is {

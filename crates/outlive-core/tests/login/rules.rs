@@ -227,6 +227,24 @@ fn a_login_is_bounded_and_those_who_wait_are_told_before() {
 }
 
 #[test]
+fn a_login_that_is_declined_is_waited_for_by_nobody() {
+    let mut rig = Rig::new(None);
+    assert_eq!(rig.feed(Input::Declined), [], "nobody was asked");
+    rig.want(1, None);
+    assert_eq!(rig.want(2, None), []);
+    let told = [
+        Output::StopLogin,
+        lacks(1, NoToken::Declined),
+        lacks(2, NoToken::Declined),
+    ];
+    assert_eq!(rig.feed(Input::Declined), told);
+    assert_eq!(rig.want(3, None), [lacks(3, NoToken::Declined)], "no storm");
+    assert_eq!(rig.feed(Input::LoggedIn(None)), [], "it comes too late");
+    rig.pass(Duration::from_secs(60));
+    assert_eq!(rig.want(4, None), [Output::LogIn(Vec::new())]);
+}
+
+#[test]
 fn a_login_that_does_not_help_is_not_repeated() {
     let mut rig = Rig::new(None);
     rig.want(1, None);

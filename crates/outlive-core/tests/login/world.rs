@@ -61,6 +61,8 @@ seen!(
     still_refused,
     scope_refused,
     login_failed,
+    declined,
+    told_declined,
     login_pending,
     other_process,
     unavailable,
@@ -95,6 +97,8 @@ pub enum Step {
     Work { process: usize, how: u8 },
     /// A process is killed, and another started in its place.
     Kill(usize),
+    /// Whoever is asked to log in does not want to.
+    Decline(usize),
     /// The store is corrupted, or somebody logs out.
     Corrupt,
     /// The authorization server withdraws all refresh tokens.
@@ -117,7 +121,8 @@ pub fn draw(dice: &mut Dice, steps: usize) -> Vec<Step> {
                 },
                 36 => Step::Forget(process),
                 37..=39 => Step::Accept(process),
-                40..=95 => Step::Work {
+                40 => Step::Decline(process),
+                41..=95 => Step::Work {
                     process,
                     how: dice.below(256) as u8,
                 },
@@ -289,8 +294,24 @@ impl World {
             }
             Step::Corrupt => {}
             Step::Withdraw => self.good.clear(),
+            Step::Decline(process) => return self.decline(process % count),
         }
         Ok(())
+    }
+
+    /// Whoever is asked does not want to: nobody is asked any more, and nobody waits for it here.
+    fn decline(&mut self, at: usize) -> Result<(), Broken> {
+        let asked = self.processes[at].login.is_asking();
+        self.feed(at, Input::Declined)?;
+        if !asked {
+            return Ok(());
+        }
+        self.seen.declined += 1;
+        let tasks = &self.processes[at].tasks;
+        match tasks.iter().any(|task| matches!(task, Task::Login(_))) {
+            true => broken(9, "somebody who has declined is still asked"),
+            false => Ok(()),
+        }
     }
 
     /// Time passes, and whoever wants to be woken meanwhile is.
@@ -455,6 +476,7 @@ impl World {
                     NoToken::OtherProcess => seen.other_process += 1,
                     NoToken::Unavailable => seen.unavailable += 1,
                     NoToken::LoginFailed => seen.login_failed += 1,
+                    NoToken::Declined => seen.told_declined += 1,
                     NoToken::StillRefused => seen.still_refused += 1,
                     NoToken::ScopeRefused => seen.scope_refused += 1,
                 }

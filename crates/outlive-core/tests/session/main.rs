@@ -16,6 +16,7 @@ mod hold;
 mod known;
 mod last_words;
 mod liveness;
+mod login;
 mod meter;
 mod modern;
 mod observer;

@@ -406,6 +406,7 @@ fn word(order: LinkOrder) -> &'static str {
         LinkOrder::StopWriting => "stop writing",
         LinkOrder::Release => "release",
         LinkOrder::Inspect => "inspect",
+        LinkOrder::DeclineLogin => "decline login",
     }
 }
 

@@ -240,7 +240,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link for StreamLink<S> {
             LinkOrder::StopWriting => self.outbox.clear(),
             // There is nobody who could be asked to hurry.
             LinkOrder::Terminate | LinkOrder::Kill => self.leave(),
-            LinkOrder::Release => {}
+            LinkOrder::Release | LinkOrder::DeclineLogin => {}
             LinkOrder::Inspect => return Some(LinkInput::Inspected { stopped: false }),
         }
         None

@@ -8,8 +8,9 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use outlive_core::login;
+use outlive_core::login::{self, LoginStatus};
 use reqwest::header::HeaderValue;
+use tokio::sync::watch;
 
 /// Obtains credentials for a server. A closure that returns a future is one.
 pub trait Credentials: Send + Sync + 'static {
@@ -30,6 +31,15 @@ pub trait Credentials: Send + Sync + 'static {
 
     /// A server has accepted the credentials that are in use.
     fn accepted(&self) {}
+
+    /// Whether somebody has to log in for them, as it changes. A host whose client can show a link to a person is told;
+    /// none if it is not to be told.
+    fn login(&self) -> Option<watch::Receiver<LoginStatus>> {
+        None
+    }
+
+    /// The person who was shown the link does not want to log in.
+    fn decline(&self) {}
 }
 
 impl<F, Obtained> Credentials for F
@@ -60,6 +70,8 @@ trait AnyCredentials: Send + Sync {
     fn current(&self) -> Option<String>;
     fn obstacle(&self) -> Option<String>;
     fn accepted(&self);
+    fn login(&self) -> Option<watch::Receiver<LoginStatus>>;
+    fn decline(&self);
 }
 
 impl<C: Credentials> AnyCredentials for C {
@@ -77,6 +89,14 @@ impl<C: Credentials> AnyCredentials for C {
 
     fn accepted(&self) {
         Credentials::accepted(self);
+    }
+
+    fn login(&self) -> Option<watch::Receiver<LoginStatus>> {
+        Credentials::login(self)
+    }
+
+    fn decline(&self) {
+        Credentials::decline(self);
     }
 }
 
@@ -180,6 +200,16 @@ impl CredentialStore {
         if login::is_accepted(status) && self.held().accept(turn) {
             self.credentials.accepted();
         }
+    }
+
+    /// Whether somebody has to log in, as it changes.
+    pub(super) fn login(&self) -> Option<watch::Receiver<LoginStatus>> {
+        self.credentials.login()
+    }
+
+    /// Somebody does not want to log in.
+    pub(super) fn decline(&self) {
+        self.credentials.decline();
     }
 
     /// A text without the credentials.

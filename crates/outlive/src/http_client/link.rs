@@ -17,7 +17,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Sleep;
 
 use super::Transport;
-use super::credentials::Challenge;
+use super::credentials::{Challenge, CredentialStore};
 use super::request::{self, Piece, Pieces, Signal, Signals};
 use super::session::{HttpSession, Prepared, fingerprint};
 use crate::driver::upstream::{Link, Read};
@@ -88,6 +88,7 @@ impl HttpLink {
             alarm_at: None,
             ended: false,
         };
+        link.watch_login();
         link.carry_out();
         link
     }
@@ -182,6 +183,23 @@ impl HttpLink {
         self.running.insert(attempt, task);
     }
 
+    /// Passes on whether somebody has to log in, for as long as there is the link.
+    fn watch_login(&mut self) {
+        let credential_store = self.session.credential_store();
+        let Some(mut login) = credential_store.and_then(CredentialStore::login) else {
+            return;
+        };
+        let signals = self.signals.clone();
+        self.tasks.spawn(async move {
+            loop {
+                let status = login.borrow_and_update().clone();
+                if signals.send(Signal::Login(status)).is_err() || login.changed().await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
     fn authenticate(&mut self, turn: u64, challenge: Challenge) {
         let Some(credential_store) = self.session.credential_store().cloned() else {
             return;
@@ -242,6 +260,7 @@ impl HttpLink {
                 self.running.remove(&attempt);
                 self.feed(Input::Failed(attempt, failure));
             }
+            Signal::Login(status) => self.pass(LinkInput::Login(status)),
             Signal::Authenticated(renewed) => self.feed(match renewed {
                 Err(Some(why)) => Input::Unauthenticated(why),
                 renewed => Input::Authenticated(renewed.is_ok()),
@@ -346,6 +365,11 @@ impl Link for HttpLink {
             // Each request has an exchange of its own, with an end of its own.
             LinkOrder::StopWriting | LinkOrder::Release => {}
             LinkOrder::Terminate | LinkOrder::Kill => self.feed(Input::Kill),
+            LinkOrder::DeclineLogin => {
+                if let Some(credential_store) = self.session.credential_store() {
+                    credential_store.decline();
+                }
+            }
             LinkOrder::Inspect => return Some(LinkInput::Inspected { stopped: false }),
         }
         None

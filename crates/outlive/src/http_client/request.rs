@@ -6,6 +6,7 @@
 
 use bytes::Bytes;
 use outlive_core::http_upstream::{Attempt, Failure, Head};
+use outlive_core::login::LoginStatus;
 use reqwest::Response;
 use reqwest::header::HeaderValue;
 use tokio::sync::mpsc;
@@ -24,6 +25,8 @@ pub(super) enum Signal {
     Response(Attempt, Box<Head>, Option<HeaderValue>),
     /// There is no response.
     Failed(Attempt, Failure),
+    /// Whether somebody has to log in.
+    Login(LoginStatus),
     /// Whether other credentials were obtained.
     Authenticated(Result<(), Option<String>>),
 }

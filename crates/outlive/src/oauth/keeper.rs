@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use outlive_core::Time;
 use outlive_core::login::{
-    Grant, GrantId, Input, Login, LoginPolicy, Moment, NoToken, Output, Refreshed, Ticket, Want,
+    Grant, GrantId, Input, Login, LoginPolicy, LoginStatus, Moment, NoToken, Output, Refreshed,
+    Ticket, Want,
 };
 use reqwest::Url;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, spawn};
 use tokio::time::{sleep_until, timeout};
 
@@ -40,6 +41,7 @@ pub(super) struct Keeper {
     tell: Tell,
     place: Option<Place>,
     state: Mutex<State>,
+    status: watch::Sender<LoginStatus>,
 }
 
 #[derive(Default)]
@@ -66,6 +68,7 @@ pub(super) type Commands = Mutex<Option<mpsc::UnboundedSender<Command>>>;
 pub(super) enum Command {
     Want(Want, oneshot::Sender<Result<GrantId, NoToken>>),
     Accepted(GrantId),
+    Decline,
 }
 
 /// How something ended that took time.
@@ -91,6 +94,7 @@ impl Keeper {
             options,
             tell,
             state: Mutex::default(),
+            status: watch::Sender::default(),
         }
     }
 
@@ -110,6 +114,11 @@ impl Keeper {
 
     pub(super) fn obstacle(&self) -> Option<String> {
         self.state().obstacle.clone()
+    }
+
+    /// Whether somebody has to log in, for a host that is told.
+    pub(super) fn login(&self) -> Option<watch::Receiver<LoginStatus>> {
+        self.options.tell_host.then(|| self.status.subscribe())
     }
 
     pub(super) fn accepted(&self) {
@@ -204,6 +213,9 @@ impl Keeper {
             (NoToken::LoginFailed, _) => {
                 format!("it wants a login, and the last one did not succeed{problem}: run `outlive login {server}`")
             }
+            (NoToken::Declined, _) => {
+                format!("it wants a login, which was declined: run `outlive login {server}`, then call again")
+            }
             (NoToken::StillRefused, _) => {
                 "it refuses the token that a login has just brought, so another login would not help".into()
             }
@@ -234,8 +246,13 @@ impl Keeper {
             state.metadata.clone()
         };
         let tell = |notice: Notice| {
-            if let Notice::Open { link, .. } = &notice {
+            if let Notice::Open { link, code } = &notice {
                 self.state().link = Some(link.clone());
+                self.status.send_replace(LoginStatus::Wanted {
+                    number: random_number(),
+                    link: link.clone(),
+                    code: code.clone(),
+                });
             }
             (self.tell)(notice);
         };
@@ -259,6 +276,10 @@ impl Keeper {
             state.pasted = None;
             state.problem = problem.clone();
         }
+        self.status.send_replace(match problem {
+            None => LoginStatus::Granted,
+            Some(_) => LoginStatus::Failed,
+        });
         match problem {
             None => (self.tell)(Notice::LoggedIn),
             Some(why) if self.options.way == Way::Never || why == NOT_OFFERED => {}
@@ -346,6 +367,8 @@ struct Driver {
     locks: u64,
     locking: Option<AbortHandle>,
     asking: Option<AbortHandle>,
+    /// Somebody does not want to log in.
+    declined: bool,
     /// The authorization server does not know our registration any more.
     unknown_client: bool,
     next_ticket: u64,
@@ -371,6 +394,7 @@ impl Driver {
             locks: 0,
             locking: None,
             asking: None,
+            declined: false,
             unknown_client: false,
             next_ticket: 0,
             waiting: HashMap::new(),
@@ -414,6 +438,10 @@ impl Driver {
                 Some(Input::Want(ticket, want))
             }
             Command::Accepted(id) => Some(Input::Accepted(id)),
+            Command::Decline => {
+                self.declined = self.login.is_asking();
+                Some(Input::Declined)
+            }
         }
     }
 
@@ -540,8 +568,11 @@ impl Driver {
                 if let Some(asking) = self.asking.take() {
                     asking.abort();
                 }
-                self.keeper
-                    .asked(Some("nobody has logged in in time".into()));
+                let why = match std::mem::take(&mut self.declined) {
+                    true => "it was declined",
+                    false => "nobody has logged in in time",
+                };
+                self.keeper.asked(Some(why.into()));
             }
             Output::Answer(ticket, how) => {
                 if let Some(answer) = self.waiting.remove(&ticket) {

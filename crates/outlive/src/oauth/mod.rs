@@ -36,7 +36,7 @@ mod token;
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use base64::Engine;
@@ -45,10 +45,12 @@ use reqwest::Url;
 
 use crate::http_client::{Challenge, Credentials};
 use client::Given;
-use keeper::{Commands, Keeper};
+use keeper::{Command, Commands, Keeper};
+use outlive_core::login::LoginStatus;
 #[cfg(feature = "http-server")]
 pub use resource_server::{IdentityProvider, ProviderError};
 pub use store::{StoredLogin, TokenStore};
+use tokio::sync::watch;
 
 /// How a login is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +88,9 @@ pub struct OAuthOptions {
     pub login_timeout: Duration,
     /// A call waits this long for a token. The first one of a process waits for the whole login.
     pub wait: Duration,
+    /// A host whose client can show a person a link is told of logins (URL elicitation). Only for programs whose host
+    /// belongs to the person who logs in.
+    pub tell_host: bool,
     /// A server somewhere else may name an authorization server on this network or machine.
     pub allow_private: bool,
     /// Certificates to trust beside those of the system.
@@ -104,6 +109,7 @@ impl Default for OAuthOptions {
             callback_port: None,
             login_timeout: Duration::from_secs(300),
             wait: Duration::from_secs(30),
+            tell_host: false,
             allow_private: false,
             ca_file: None,
         }
@@ -224,6 +230,18 @@ impl Credentials for OAuth {
 
     fn accepted(&self) {
         self.keeper.accepted();
+    }
+
+    fn login(&self) -> Option<watch::Receiver<LoginStatus>> {
+        self.keeper.login()
+    }
+
+    fn decline(&self) {
+        let commands = self.commands.lock();
+        let commands = commands.unwrap_or_else(PoisonError::into_inner);
+        if let Some(commands) = &*commands {
+            let _ = commands.send(Command::Decline);
+        }
     }
 }
 

@@ -292,6 +292,7 @@ impl Link for ChildLink {
             LinkOrder::Release => self.released = self.orphaned,
             LinkOrder::Terminate => server.terminate(),
             LinkOrder::Kill => self.kill(),
+            LinkOrder::DeclineLogin => {}
             LinkOrder::Inspect => {
                 let stopped = server.is_stopped();
                 return Some(LinkInput::Inspected { stopped });

@@ -189,7 +189,7 @@ impl Link for HandlerLink {
         match order {
             LinkOrder::CloseInput => self.wire.to_handler.close(),
             LinkOrder::StopWriting => self.stop_writing(),
-            LinkOrder::Release => {}
+            LinkOrder::Release | LinkOrder::DeclineLogin => {}
             LinkOrder::Terminate | LinkOrder::Kill => self.leave(),
             LinkOrder::Inspect => return Some(LinkInput::Inspected { stopped: false }),
         }

@@ -1,11 +1,14 @@
 //! Those who want our code, our token, or our requests.
 
+use std::fs;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::person::{Login, logged_in, store};
 use crate::provider::Provider;
+use crate::rig::{Setup, until};
 use crate::web::response;
 
 fn provider() -> Provider {
@@ -191,4 +194,72 @@ fn what_one_authorization_server_gave_is_shown_to_no_other() {
         assert!(!secrets.iter().any(|it| all.contains(it.as_str())), "{all}");
         assert_eq!(request.header("authorization"), None);
     }
+}
+
+/// `outlive serve` with a login: no page, metric or line of the log shows a token, also after a refresh, and neither does
+/// what `outlive status` and `outlive logins` say.
+#[test]
+fn no_page_shows_a_token() {
+    let provider = Provider::start(Duration::from_secs(3600));
+    let (_folder, store) = logged_in(&provider);
+    let setup = Setup::new();
+    let log = setup.path("log.jsonl");
+    let mut command = Command::new(Setup::outlive());
+    setup.dress(&mut command);
+    command
+        .args(["serve", "--listen", "127.0.0.1:0", "--token-store", &store])
+        .args(["--login", "link", "--log-format", "json"])
+        .args(["--log-level", "debug", "--log-file", &log, &provider.url()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut serve = command.spawn().expect("outlive is built");
+    let address = until("it listens", || {
+        let text = fs::read_to_string(&log).ok()?;
+        let mut events = text
+            .lines()
+            .filter_map(|it| serde_json::from_str::<Value>(it).ok());
+        let event = events.find(|it| it["event"] == "listening")?;
+        let url = event["url"].as_str()?.strip_prefix("http://")?.to_owned();
+        url.split('/').next()?.parse().ok()
+    });
+    let initialize = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18", "capabilities": {},
+            "clientInfo": {"name": "client", "version": "1"},
+        },
+    });
+    let headers = [
+        ("content-type", "application/json"),
+        ("accept", "application/json, text/event-stream"),
+    ];
+    for _ in 0..2 {
+        let reply = http_peer::send(address, "POST", "/mcp", &headers, &initialize.to_string());
+        assert_eq!(reply.expect("an answer").status, 200);
+        provider.withdraw_access();
+    }
+    assert!(provider.books().refreshes >= 1);
+    let mut said = fs::read_to_string(&log).unwrap();
+    for path in ["/", "/metrics", "/health", "/ready", "/status"] {
+        let reply = http_peer::send(address, "GET", path, &[("accept", "*/*")], "");
+        said.push_str(&reply.expect("a page").text());
+    }
+    for args in [
+        &["status"][..],
+        &["status", "--json"],
+        &["logins", "--json", "--token-store", &store],
+    ] {
+        let output = setup.outlive_says(args);
+        said.push_str(&String::from_utf8_lossy(&output.stdout));
+        said.push_str(&String::from_utf8_lossy(&output.stderr));
+    }
+    let _ = serve.kill();
+    let _ = serve.wait();
+    assert!(
+        said.contains(&provider.url()) && said.len() > 1000,
+        "{said}"
+    );
+    provider.check_hidden(&said);
+    provider.check();
 }

@@ -5,6 +5,7 @@
 #![cfg(target_os = "linux")]
 
 mod attacks;
+mod elicitation;
 mod expiry;
 mod flows;
 mod person;

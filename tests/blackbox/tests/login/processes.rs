@@ -1,5 +1,6 @@
 //! Several processes with one login.
 
+use std::sync::Barrier;
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
@@ -115,4 +116,49 @@ fn of_several_processes_one_asks() {
         );
         provider.check();
     }
+}
+
+/// How often the token expires in the tests that count.
+const EXPIRIES: usize = 1000;
+
+/// So many processes call at once, each time after all their tokens have been refused: one refresh each time, no login,
+/// no failed call, no token used twice.
+fn expire_a_thousand_times(processes: usize) {
+    let provider = Provider::start(Duration::from_secs(3600));
+    let (_folder, store) = logged_in(&provider);
+    let barrier = Barrier::new(processes);
+    thread::scope(|scope| {
+        for n in 0..processes {
+            let (provider, store, barrier) = (&provider, &store, &barrier);
+            scope.spawn(move || {
+                let mut host = Host::ready(setup(provider, store));
+                host.ask("echo", json!({})).result();
+                for _ in 0..EXPIRIES {
+                    // All have used the token there is.
+                    barrier.wait();
+                    if n == 0 {
+                        provider.withdraw_access();
+                    }
+                    barrier.wait();
+                    host.ask("echo", json!({})).result();
+                }
+                assert_eq!(asked(&host), 0);
+            });
+        }
+    });
+    provider.check();
+    let books = provider.books();
+    assert_eq!((books.logins, books.refreshes), (1, EXPIRIES));
+}
+
+/// FM-28: a thousand expiries, two processes.
+#[test]
+fn fm_28_two_processes_refresh_once_for_each_of_a_thousand_expiries() {
+    expire_a_thousand_times(2);
+}
+
+/// FM-28: a thousand expiries, eight processes.
+#[test]
+fn fm_28_eight_processes_refresh_once_for_each_of_a_thousand_expiries() {
+    expire_a_thousand_times(8);
 }

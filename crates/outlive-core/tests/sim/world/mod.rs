@@ -432,7 +432,7 @@ impl World {
         let mut all = self.server.iter_mut().chain(&mut self.old);
         let server = all.find(|s| s.generation == generation);
         match order {
-            LinkOrder::Inspect => return Ok(()),
+            LinkOrder::Inspect | LinkOrder::DeclineLogin => return Ok(()),
             LinkOrder::StopWriting | LinkOrder::Release => {
                 if let Some(server) = server {
                     server.cut_off |= order == LinkOrder::StopWriting;
