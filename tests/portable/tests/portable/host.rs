@@ -36,17 +36,16 @@ impl Host {
 
     /// `outlive run` with these arguments, which name the server.
     pub fn before(arguments: &[&str]) -> Host {
-        Host::before_named("portable", arguments)
+        Host::start(arguments).introduced("portable")
     }
 
-    /// `outlive run` with these arguments, which name a server that introduces itself with this name.
-    pub fn before_named(name: &str, arguments: &[&str]) -> Host {
-        let mut host = Host::start(arguments);
-        let answer = host.ask("initialize", introduction());
+    /// The handshake, with a server that has this name.
+    pub fn introduced(mut self, name: &str) -> Host {
+        let answer = self.ask("initialize", introduction());
         assert_eq!(answer["result"]["serverInfo"]["name"], name, "{answer}");
-        host.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
-        host.ask("tools/list", json!({}));
-        host
+        self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        self.ask("tools/list", json!({}));
+        self
     }
 
     /// The same without a handshake.
