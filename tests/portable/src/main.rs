@@ -3,10 +3,12 @@
 //! | argument | what it does |
 //! |---|---|
 //! | `--exit N` | exits with this code at once |
+//! | `--broken FILE` | exits with code 3 at once while there is such a file; else it is a server |
 //! | `--sleep` | is no server: does nothing until it is killed |
 //! | `--words …` | `words` tells what follows |
 
 use std::io::{BufRead, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -23,6 +25,10 @@ fn main() {
             std::process::exit(words[1].parse().unwrap_or(1));
         }
         Some("--sleep") => std::thread::sleep(FOREVER),
+        Some("--broken") if Path::new(&words[1]).exists() => {
+            eprintln!("broken again");
+            std::process::exit(3);
+        }
         _ => serve(&words),
     }
 }
@@ -38,7 +44,7 @@ fn serve(words: &[String]) {
         let result = match message["method"].as_str() {
             Some("initialize") => json!({
                 "protocolVersion": message["params"]["protocolVersion"],
-                "capabilities": { "tools": {} },
+                "capabilities": { "tools": {}, "logging": {} },
                 "serverInfo": { "name": "portable", "version": "1" },
             }),
             Some("ping") => json!({}),
@@ -78,7 +84,7 @@ fn tools() -> Vec<Value> {
         })
     };
     let names = [
-        "echo", "pid", "words", "exit", "crash", "hang", "junk", "child", "slow", "safe",
+        "echo", "pid", "words", "exit", "crash", "hang", "junk", "child", "slow", "safe", "flood",
     ];
     names.iter().map(tool).collect()
 }
@@ -113,6 +119,20 @@ fn call(name: &str, arguments: &Value, words: &[String]) -> String {
             let child = child.arg("--sleep").stdin(Stdio::null());
             let child = child.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
             child.expect("a child").id().to_string()
+        }
+        "flood" => {
+            let (count, size) = (&arguments["count"], &arguments["size"]);
+            let text = "f".repeat(size.as_u64().unwrap_or(0) as usize);
+            let told = arguments["told"].as_str().unwrap_or_default();
+            for nth in 1..=count.as_u64().unwrap_or(0) {
+                let params = json!({ "level": "info", "data": { "nth": nth, "text": text } });
+                say(
+                    &json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": params }),
+                );
+                // Whoever looks while it is written sees nothing, and looks again.
+                let _ = std::fs::write(told, nth.to_string());
+            }
+            "said it all".into()
         }
         _ => "no such tool".into(),
     }

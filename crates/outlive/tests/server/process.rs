@@ -29,7 +29,11 @@ fn everything() -> PathBuf {
 
 /// A server in a process of its own.
 pub struct Server {
-    /// What the kernel calls the pipes of the protocol.
+    /// What the kernel calls the pipes of the protocol, where it shows what a process has open.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "only Linux shows them")
+    )]
     pub pipes: [String; 2],
     child: Child,
     stdin: Option<ChildStdin>,

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
@@ -20,6 +21,8 @@ pub fn introduction() -> Value {
 /// The host, after the handshake.
 pub struct Host {
     pub outlive: Child,
+    /// Whoever holds it keeps this host from reading.
+    pub deaf: Arc<Mutex<()>>,
     input: Option<ChildStdin>,
     output: Receiver<Value>,
     next: u64,
@@ -31,17 +34,18 @@ impl Host {
         Host::before(&[flags, &["--", server()]].concat())
     }
 
-    /// `outlive run` with these arguments.
+    /// `outlive run` with these arguments, which name the server.
     pub fn before(arguments: &[&str]) -> Host {
-        let mut host = Host::start(arguments);
-        let answer = host.ask("initialize", introduction());
-        assert_eq!(
-            answer["result"]["serverInfo"]["name"], "portable",
-            "{answer}"
-        );
-        host.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
-        host.ask("tools/list", json!({}));
-        host
+        Host::start(arguments).introduced("portable")
+    }
+
+    /// The handshake, with a server that has this name.
+    pub fn introduced(mut self, name: &str) -> Host {
+        let answer = self.ask("initialize", introduction());
+        assert_eq!(answer["result"]["serverInfo"]["name"], name, "{answer}");
+        self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        self.ask("tools/list", json!({}));
+        self
     }
 
     /// The same without a handshake.
@@ -55,8 +59,11 @@ impl Host {
         let mut outlive = child.spawn().expect("outlive is built");
         let (sender, output) = channel();
         let lines = BufReader::new(outlive.stdout.take().expect("a pipe")).lines();
+        let deaf = Arc::new(Mutex::new(()));
+        let gate = Arc::clone(&deaf);
         std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
+                drop(gate.lock());
                 let message = serde_json::from_str(&line).expect("a message");
                 if sender.send(message).is_err() {
                     return;
@@ -66,6 +73,7 @@ impl Host {
         Host {
             input: outlive.stdin.take(),
             outlive,
+            deaf,
             output,
             next: 1,
         }
@@ -86,10 +94,15 @@ impl Host {
         id
     }
 
+    /// What comes next.
+    pub fn next(&mut self) -> Value {
+        self.output.recv_timeout(PATIENCE).expect("a message")
+    }
+
     /// The answer to a request.
     pub fn answer(&mut self, id: u64) -> Value {
         loop {
-            let message = self.output.recv_timeout(PATIENCE).expect("an answer");
+            let message = self.next();
             if message["id"] == id {
                 return message;
             }

@@ -2,6 +2,8 @@
 //! killed is killed as the system does it, and what is left is asked for by its number.
 
 mod host;
+#[cfg(windows)]
+mod node;
 mod processes;
 mod runs;
 mod serves;

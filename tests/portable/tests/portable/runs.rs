@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::host::{Host, introduction};
 use crate::processes::{SHOWN, kill, lives};
-use crate::{server, until};
+use crate::{server, state, until};
 
 #[test]
 fn a_server_that_is_killed_while_idle_is_replaced() {
@@ -107,6 +107,41 @@ fn a_server_that_never_starts_is_named() {
 }
 
 #[test]
+fn a_crash_loop_is_bounded_and_can_be_left() {
+    let broken = state().join("broken");
+    let flags = [
+        "--backoff-base",
+        "10ms",
+        "--breaker-failures",
+        "3",
+        "--breaker-retry",
+        "600s",
+        "--hold",
+        "600s",
+    ];
+    let file = broken.to_str().expect("a path in UTF-8");
+    let mut host = Host::before(&[&flags[..], &["--", server(), "--broken", file]].concat());
+    let pid = host.number("pid");
+    std::fs::write(&broken, "").expect("the fault");
+    kill(pid);
+    // Calls are not held for it: each tries once, and is told why.
+    for _ in 0..2 {
+        let call = host.call("echo", json!({ "text": "on" }));
+        let (kind, words) = host.error(call);
+        assert_eq!(kind, "unavailable", "{words}");
+        assert!(
+            words.contains("code 3") && words.contains("broken again"),
+            "{words}"
+        );
+    }
+    std::fs::remove_file(&broken).expect("the fault");
+    until("it is back", || {
+        let call = host.call("echo", json!({ "text": "on" }));
+        host.answer(call)["result"]["content"][0]["text"] == "on"
+    });
+}
+
+#[test]
 fn a_program_that_is_not_there_is_named() {
     let mut host = Host::start(&["--", "no-such-program-anywhere"]);
     let answer = host.ask("initialize", introduction());
@@ -163,6 +198,39 @@ fn a_host_that_does_not_read_for_a_while_gets_everything() {
         let answer = host.answer(call);
         assert!(answer["result"]["content"][0]["text"] == *text);
     }
+}
+
+#[test]
+fn a_host_that_does_not_read_stops_the_server_and_loses_nothing() {
+    const ALL: u64 = 1500;
+    let mut host = Host::new(&["--request-timeout", "off"]);
+    let told = state().join("flood");
+    let so_far = || {
+        let told = std::fs::read_to_string(&told).unwrap_or_default();
+        told.parse::<u64>().unwrap_or(0)
+    };
+    let deaf = host.deaf.clone();
+    let deaf = deaf.lock().expect("nobody holds it");
+    let flood = host.call(
+        "flood",
+        json!({ "count": ALL, "size": 60_000, "told": told }),
+    );
+    // It gets no further when all that may lie between it and the host is full.
+    let mut last = 0;
+    until("the server stands still", || {
+        std::thread::sleep(Duration::from_secs(2));
+        std::mem::replace(&mut last, so_far()) == last && last > 0
+    });
+    assert!(last < ALL, "all {last} messages are held in memory");
+    drop(deaf);
+    for nth in 1..=ALL {
+        let message = host.next();
+        assert_eq!(message["params"]["data"]["nth"], nth);
+    }
+    assert_eq!(
+        host.answer(flood)["result"]["content"][0]["text"],
+        "said it all"
+    );
 }
 
 #[test]

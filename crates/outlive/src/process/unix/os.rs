@@ -165,7 +165,6 @@ mod tests {
     use super::*;
     use crate::process::programs::obstacle;
     use std::fs;
-    use std::io::{BufRead, BufReader};
     use std::os::unix::fs::PermissionsExt;
     use std::time::{Duration, Instant};
 
@@ -188,7 +187,9 @@ mod tests {
         }
     }
 
+    #[cfg(target_os = "linux")]
     fn pid_from(child: &mut Child) -> Pid {
+        use std::io::{BufRead, BufReader};
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap())
             .read_line(&mut line)

@@ -63,7 +63,7 @@ pub(crate) fn launch(command: &Command, orphan_reaper: Option<OrphanReaper>) -> 
 }
 
 impl Server {
-    #[cfg(test)]
+    #[cfg(all(test, target_os = "linux"))]
     pub(crate) fn pid(&self) -> Pid {
         self.pid
     }
