@@ -221,7 +221,7 @@ impl World {
                 } else {
                     self.failed_fetches += 1;
                     // A set without keys is no set.
-                    let none = (self.failed_fetches % 2 == 0).then(Vec::new);
+                    let none = self.failed_fetches.is_multiple_of(2).then(Vec::new);
                     self.feed(Input::Fetched(none))
                 }
             }

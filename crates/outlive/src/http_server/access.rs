@@ -300,8 +300,10 @@ pub(super) fn is_local(name: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
 
     fn checked(access: &AccessRules, headers: &[(&'static str, &str)]) -> u16 {
         let mut map = HeaderMap::new();
@@ -424,6 +426,15 @@ mod tests {
         assert_eq!(checked(&access, &[("host", "localhost")]), 401);
     }
 
+    /// What comes of something that nobody else has to be asked about.
+    pub(in super::super) fn at_once<T>(answer: impl Future<Output = T>) -> T {
+        let mut context = Context::from_waker(Waker::noop());
+        match pin!(answer).poll(&mut context) {
+            Poll::Ready(it) => it,
+            Poll::Pending => panic!("it is not known yet"),
+        }
+    }
+
     #[test]
     fn a_person_shows_the_token_as_a_password() {
         let access = AccessRules {
@@ -433,8 +444,9 @@ mod tests {
         let shown = |value: &'static str| {
             let mut map = HeaderMap::new();
             map.insert("authorization", HeaderValue::from_static(value));
-            let basic = access.authenticate_browser(&map).is_ok();
-            (basic, access.authenticate(&map).is_ok())
+            let basic = at_once(access.authenticate_browser(&map)).is_ok();
+            let bearer = access.authenticate(&map, "/mcp").at_once();
+            (basic, bearer.is_some())
         };
         assert_eq!(shown("Bearer secret"), (true, true));
         // me:secret, me:wrong, secret

@@ -129,13 +129,14 @@ impl AccessRules {
 mod tests {
     use super::*;
     use crate::http_server::Tokens;
+    use crate::http_server::access::tests::at_once;
 
     fn checked(access: &AccessRules, headers: &[(&'static str, &'static str)]) -> u16 {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.insert(*name, value.parse().expect("a header value"));
         }
-        match access.check_action(&map, Action::Stop, false) {
+        match at_once(access.check_action(&map, Action::Stop, false)) {
             Ok(()) => 200,
             Err(reply) => reply.status().as_u16(),
         }

@@ -428,11 +428,11 @@ impl Inner {
     /// Tells the rules what has happened, and does what they say.
     fn turn(self: &Arc<Inner>, input: Input, token: Option<(TokenId, &str)>) {
         let mut state = self.lock();
-        if let Input::Forget(ticket) = &input {
-            if state.waiting.remove(ticket).is_none() {
-                // It was answered.
-                return;
-            }
+        if let Input::Forget(ticket) = &input
+            && state.waiting.remove(ticket).is_none()
+        {
+            // It was answered.
+            return;
         }
         // Together: the rules hand out places in the newest set.
         if let Input::Fetched(Some(keys)) = &input {

@@ -34,7 +34,7 @@ pub(crate) struct Server {
 /// Starts a command as the root of a tree; an orphan reaper guards it.
 pub(crate) fn launch(command: &Command, orphan_reaper: Option<OrphanReaper>) -> Started {
     let tree = Tree::new();
-    cleanup::ensure_thread().map_err(|error| StartFailure::Other(error.to_string().into()))?;
+    cleanup::ensure_thread().map_err(|error| StartFailure::Other(error.to_string()))?;
     cleanup::begin_start();
     let spawned = os::spawn(command, &tree);
     let pid = spawned.as_ref().ok().map(Pid::from_child);
