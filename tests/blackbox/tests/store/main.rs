@@ -5,6 +5,7 @@
 #![cfg(target_os = "linux")]
 
 mod bounds;
+mod fleet;
 mod in_flight;
 mod life;
 mod redis;
