@@ -117,7 +117,7 @@ impl HttpListener {
     }
 
     /// The other replicas, if there may be any.
-    fn replicas(&self) -> Option<&Arc<Replicas>> {
+    pub(super) fn replicas(&self) -> Option<&Arc<Replicas>> {
         self.durability.as_ref()?.replicas.as_ref()
     }
 
@@ -399,6 +399,12 @@ impl HttpListener {
             }
         };
         let _guard = ExchangeGuard::of(&session);
+        if session.is_leaving() {
+            return Err(match caller.is_forwarded {
+                true => elsewhere().into(),
+                false => shutting_down(),
+            });
+        }
         session.confirm();
         let exchange = HttpExchange {
             http_listener: self,

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::task::Poll;
 use std::time::Duration;
 
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -16,7 +17,7 @@ use outlive_core::server::Channel;
 use outlive_core::session_table::TableLimits;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -24,6 +25,7 @@ use super::body::{Bodies, Source};
 use super::deadline::{DeadlineTimer, HeadTimer};
 use super::durable::Durability;
 use super::files::Files;
+use super::peers::LINGER;
 use super::replay_buffer::ReplayBuffer;
 use super::session::Sessions;
 use super::socket::WriteTimeout;
@@ -231,6 +233,13 @@ impl HttpListener {
         let watching = tokio::spawn(Files::of(&self.access).watch(move |note| tell(note)));
         let leasing = tokio::spawn(keep_lease(self.clone()));
         let mut connections = JoinSet::new();
+        let talk = |stream: TcpStream, place: Option<OwnedSemaphorePermit>| {
+            let (http_listener, closing) = (self.clone(), closing.clone());
+            async move {
+                http_listener.connection(stream, &closing).await;
+                drop(place);
+            }
+        };
         loop {
             while connections.try_join_next().is_some() {}
             let accepting = async {
@@ -250,12 +259,15 @@ impl HttpListener {
                 break;
             };
             if let Some((stream, place)) = accepted {
-                let (http_listener, closing) = (self.clone(), closing.clone());
-                connections.spawn(async move {
-                    http_listener.connection(stream, &closing).await;
-                    drop(place);
-                });
+                connections.spawn(talk(stream, place));
             }
+        }
+        // Who is connected already has been promised an answer.
+        while let Ok(Ok((stream, _))) = timeout(SHUTDOWN_POLL, listener.accept()).await {
+            let Ok(place) = places.clone().try_acquire_owned() else {
+                break;
+            };
+            connections.spawn(talk(stream, Some(place)));
         }
         drop(listener);
         if hand_over.has_begun() {
@@ -298,6 +310,12 @@ impl HttpListener {
         }
     }
 
+    /// Whether the sessions that are kept are being left to others.
+    fn is_leaving(&self) -> bool {
+        let durability = self.durability.as_ref();
+        durability.is_some_and(|it| it.hands_over())
+    }
+
     /// Leaves the sessions that are kept to others: those that nobody waits for at once, the others when what is in
     /// flight is answered, or its time is over. Then everything ends.
     async fn hand_over(&self, drain: Duration) {
@@ -310,7 +328,7 @@ impl HttpListener {
             let mut waited_for = self.endpoints().all.iter().any(|it| it.route.is_busy());
             for session in self.sessions.all() {
                 match session.durable().filter(|it| !it.is_lost()) {
-                    Some(durable) if is_time || !session.has_calls() => {
+                    Some(durable) if session.leave(is_time) => {
                         durable.hand_over().await;
                         session.route.end();
                     }
@@ -322,6 +340,10 @@ impl HttpListener {
                 break;
             }
             sleep(SHUTDOWN_POLL).await;
+        }
+        if self.replicas().is_some() {
+            // Others may still send what was ours, on connections that they have.
+            sleep(LINGER).await;
         }
         self.shutdown();
         // What has had its time gets no more of it.
@@ -403,7 +425,12 @@ impl HttpListener {
             let (http_listener, deadline) = (self.clone(), deadline.clone());
             async move {
                 let request = request.map(Source::Connection);
-                Ok::<_, Infallible>(http_listener.answer(request, &deadline).await)
+                let mut reply = http_listener.answer(request, &deadline).await;
+                if http_listener.is_leaving() {
+                    let close = HeaderValue::from_static("close");
+                    reply.headers_mut().insert(CONNECTION, close);
+                }
+                Ok::<_, Infallible>(reply)
             }
         });
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));

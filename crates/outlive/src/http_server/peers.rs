@@ -22,8 +22,12 @@ use crate::io::peer;
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(3);
 
-/// How long an unused connection is kept: shorter than the other side does.
-const IDLE: Duration = Duration::from_secs(20);
+/// An unused connection is not used again after this time. Shorter than a replica that ends [waits](LINGER): else a
+/// request could meet the end of its connection, and nobody would know whether it has arrived.
+const IDLE: Duration = Duration::from_millis(500);
+
+/// How long a replica that has nothing left still says so to those that have not heard of it.
+pub(super) const LINGER: Duration = Duration::from_secs(1);
 
 /// How many unused connections to one replica are kept.
 const SPARE: usize = 64;

@@ -31,6 +31,8 @@ pub(crate) struct ClientSession {
     person: OnceLock<Arc<Person>>,
     /// Exchanges that are going on.
     exchanges: AtomicUsize,
+    /// It is being left to another process: nothing begins in it any more.
+    leaving: AtomicBool,
     /// When the last one ended, in nanoseconds on the clock of all sessions.
     used: AtomicU64,
     /// The client has used its id.
@@ -82,9 +84,28 @@ impl ClientSession {
         self.route.end();
     }
 
+    /// Lets nothing begin in it any more, if nobody waits for anything in it, or if that no longer counts.
+    pub(super) fn leave(&self, whatever: bool) -> bool {
+        if !whatever && self.has_calls() {
+            return false;
+        }
+        // In this order: an exchange says that it is there before it looks.
+        self.leaving.store(true, Ordering::SeqCst);
+        if !whatever && self.has_calls() {
+            self.leaving.store(false, Ordering::SeqCst);
+            return false;
+        }
+        true
+    }
+
+    /// Whether it is being left to another process.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::SeqCst)
+    }
+
     /// Whether its client waits for an answer, or reads one.
     pub(super) fn has_calls(&self) -> bool {
-        let exchanges = self.exchanges.load(Ordering::Acquire) > 0;
+        let exchanges = self.exchanges.load(Ordering::SeqCst) > 0;
         exchanges || self.route.is_busy() || self.replay.has_request_readers()
     }
 
@@ -115,7 +136,7 @@ pub(crate) struct ExchangeGuard(Arc<ClientSession>);
 
 impl ExchangeGuard {
     pub(crate) fn of(session: &Arc<ClientSession>) -> ExchangeGuard {
-        session.exchanges.fetch_add(1, Ordering::AcqRel);
+        session.exchanges.fetch_add(1, Ordering::SeqCst);
         ExchangeGuard(session.clone())
     }
 }
@@ -228,6 +249,7 @@ impl Sessions {
             durable: OnceLock::new(),
             person: OnceLock::new(),
             exchanges: AtomicUsize::new(0),
+            leaving: AtomicBool::new(false),
             used: AtomicU64::new(self.clock.nanos()),
             confirmed: AtomicBool::new(false),
             clock: self.clock,
