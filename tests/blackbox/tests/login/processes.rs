@@ -162,3 +162,45 @@ fn fm_28_two_processes_refresh_once_for_each_of_a_thousand_expiries() {
 fn fm_28_eight_processes_refresh_once_for_each_of_a_thousand_expiries() {
     expire_a_thousand_times(8);
 }
+
+/// How often the refreshing process is killed, each time a little later than before.
+const KILLS: u32 = 40;
+
+/// The refreshing process is killed at whatever it does: before it asks, while it waits, while it writes down what it
+/// got. Whoever comes next is answered, at the price of one login at most, and only if the token was exchanged and
+/// nobody had written down the new one.
+#[test]
+fn fm_28_a_process_killed_at_any_step_of_its_refresh_costs_one_login_at_most() {
+    let provider = Provider::start(Duration::from_secs(3600));
+    let (_folder, store) = logged_in(&provider);
+    let mut second = Host::ready(setup(&provider, &store));
+    for n in 0..KILLS {
+        let mut first = Host::ready(setup(&provider, &store));
+        first.ask("echo", json!({})).result();
+        let (logins, refreshes) = {
+            let books = provider.books();
+            (books.logins, books.refreshes)
+        };
+        provider.withdraw_access();
+        first.call("echo", json!({}));
+        sleep(Duration::from_micros(u64::from(n) * 250));
+        first.signal(Signal::KILL);
+        let links = asked(&second);
+        let id = second.call("echo", json!({}));
+        until("an answer, or a link", || {
+            let is_asked = asked(&second) > links;
+            (is_asked || second.answers(id) > 0).then_some(())
+        });
+        if second.answers(id) == 0 {
+            link_of(&second, links + 1).log_in(&provider);
+        }
+        second.answer(id).result();
+        let books = provider.books();
+        let (asked, exchanged) = (books.logins - logins, books.refreshes - refreshes);
+        assert!(asked <= 1, "{asked} logins after kill {n}");
+        assert!(
+            asked == 0 || exchanged > 0,
+            "kill {n}: a login, and no token was exchanged"
+        );
+    }
+}
