@@ -38,6 +38,8 @@ mod tls;
 pub use credentials::{Challenge, Credentials};
 pub use outlive_core::http_upstream::Transport;
 pub(crate) use remote::Sessions;
-pub use remote::{Remote, RemoteError};
 #[cfg(feature = "oauth")]
-pub(crate) use {remote::is_local, tls::config as tls_config};
+pub(crate) use remote::is_local;
+pub use remote::{Remote, RemoteError};
+#[cfg(any(feature = "oauth", feature = "tls"))]
+pub(crate) use tls::config as tls_config;

@@ -47,6 +47,10 @@ pub(crate) trait TokenVerifier: Send + Sync {
 }
 
 /// A resource, as clients know it.
+#[cfg_attr(
+    not(feature = "oauth"),
+    expect(dead_code, reason = "only identity providers need it")
+)]
 pub(crate) struct Resource {
     /// Its identifier.
     pub(crate) name: String,
@@ -55,6 +59,10 @@ pub(crate) struct Resource {
 }
 
 /// What comes of a token.
+#[cfg_attr(
+    not(feature = "oauth"),
+    expect(dead_code, reason = "only identity providers need it")
+)]
 pub(crate) enum Verifying {
     /// It is known.
     Known(Result<User, Unverified>),
@@ -64,6 +72,10 @@ pub(crate) enum Verifying {
 
 /// Why somebody does not come in.
 #[derive(Debug)]
+#[cfg_attr(
+    not(feature = "oauth"),
+    expect(dead_code, reason = "only identity providers need it")
+)]
 pub(crate) enum Unverified {
     /// The token is not good.
     Refused(Refusal),
