@@ -104,6 +104,17 @@ class Files(unittest.TestCase):
         done = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
+    @needs("haproxy")
+    def test_haproxy_can_read_its_file(self) -> None:
+        output(["haproxy", "-c", "-f", PACKAGING / "fleet/haproxy.cfg"])
+
+    @needs("nginx")
+    def test_nginx_can_read_its_file(self) -> None:
+        output(["nginx", "-t", "-e", "stderr", "-g", f"pid {FOLDER / 'nginx.pid'};", "-c", PACKAGING / "fleet/nginx.conf"])
+
+    def test_kubernetes_can_read_its_file(self) -> None:
+        output([TOOLS / "kubernetes-validate", "--strict", PACKAGING / "fleet/kubernetes.yaml"])
+
     def test_hadolint_has_nothing_to_say(self) -> None:
         output([TOOLS / "hadolint", PACKAGING / "docker/Dockerfile"])
 

@@ -13,6 +13,7 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,7 +23,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::replica::Replica;
-use crate::rig::{PATIENCE, Setup};
+use crate::rig::{PATIENCE, Setup, until};
 use crate::wire::{self, Reply};
 
 const REPLICAS: usize = 3;
@@ -86,10 +87,14 @@ impl Client {
             };
             stream.write_all((head + body).as_bytes())?;
             let reply = Reply::read(stream)?;
-            if reply.status != 503 {
-                return Ok(reply);
+            match reply.status {
+                // A load balancer that has lost a connection.
+                502 => return Err(io::ErrorKind::ConnectionReset.into()),
+                // One that has found nobody who would take it; else a replica.
+                503 if reply.header("content-type") == Some("text/html") => {}
+                503 => assert!(reply.header("retry-after").is_some(), "{}", reply.text()),
+                _ => return Ok(reply),
             }
-            assert!(reply.header("retry-after").is_some(), "{}", reply.text());
             thread::sleep(Duration::from_millis(100));
         }
     }
@@ -105,7 +110,7 @@ impl Client {
 
     fn call(&mut self, tool: &'static str, mut arguments: Value) -> Call {
         self.calls += 1;
-        let tag = format!("client-{}-call-{}-", self.name, self.calls);
+        let tag = format!("client-{}-{}-call-{}-", self.session, self.name, self.calls);
         arguments["text"] = tag.as_str().into();
         let message = wire::call(self.calls, tool, arguments).to_string();
         let seen = self.outcome(&message);
@@ -242,13 +247,13 @@ fn check(history: &[Call], executed: &HashMap<String, usize>) {
 fn under_load(
     count: usize,
     fleet: &mut [Replica],
+    places: &[SocketAddr],
     happens: impl FnOnce(&mut [Replica]),
 ) -> (Vec<Client>, Vec<Call>) {
-    let places: Vec<SocketAddr> = fleet.iter().map(|it| it.address).collect();
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let work = |name: usize| {
-            let (places, over) = (places.clone(), &over);
+            let (places, over) = (places.to_vec(), &over);
             scope.spawn(move || {
                 let mut client = Client {
                     name,
@@ -284,11 +289,32 @@ fn assert_sessions_live(clients: Vec<Client>) {
     }
 }
 
+/// Where clients find the replicas.
+fn places(fleet: &[Replica]) -> Vec<SocketAddr> {
+    fleet.iter().map(|it| it.address).collect()
+}
+
+/// A rolling restart.
+fn roll(fleet: &mut [Replica]) {
+    for replica in fleet {
+        replica.restart(Signal::TERM);
+        thread::sleep(CALM);
+    }
+}
+
+fn assert_none_failed(history: &[Call]) {
+    let failed =
+        |call: &&Call| !matches!(&call.seen, Seen::Answer(it) if it.get("result").is_some());
+    let failed: Vec<&Call> = history.iter().filter(failed).collect();
+    assert!(failed.is_empty(), "{failed:?}");
+}
+
 #[test]
 fn fm_53_a_fleet_under_load_loses_no_session_and_repeats_nothing_unsafe() {
     let mut redis = Redis::start();
     let mut fleet: Vec<Replica> = (0..REPLICAS).map(|_| replica(&redis)).collect();
-    let (clients, history) = under_load(CLIENTS, &mut fleet, |fleet| {
+    let places = places(&fleet);
+    let (clients, history) = under_load(CLIENTS, &mut fleet, &places, |fleet| {
         fleet[0].end(Signal::KILL);
         thread::sleep(CALM);
         fleet[0].start();
@@ -316,16 +342,69 @@ fn fm_53_a_fleet_under_load_loses_no_session_and_repeats_nothing_unsafe() {
 fn fm_53_a_rolling_restart_costs_no_session_and_no_call() {
     let redis = Redis::start();
     let mut fleet: Vec<Replica> = (0..REPLICAS).map(|_| replica(&redis)).collect();
-    let (clients, history) = under_load(ROLLING_CLIENTS, &mut fleet, |fleet| {
-        for replica in fleet {
-            replica.restart(Signal::TERM);
-            thread::sleep(CALM);
-        }
-    });
+    let places = places(&fleet);
+    let (clients, history) = under_load(ROLLING_CLIENTS, &mut fleet, &places, roll);
     check(&history, &executions(&fleet));
-    let failed =
-        |call: &&Call| !matches!(&call.seen, Seen::Answer(it) if it.get("result").is_some());
-    let failed: Vec<&Call> = history.iter().filter(failed).collect();
-    assert!(failed.is_empty(), "{failed:?}");
+    assert_none_failed(&history);
+    assert_sessions_live(clients);
+}
+
+/// HAProxy, as we tell people to set it up, before these replicas.
+struct Balancer {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Balancer {
+    fn start(fleet: &[Replica]) -> Balancer {
+        let ours = include_str!("../../../../packaging/fleet/haproxy.cfg");
+        let address = format!("127.0.0.1:{}", free_port());
+        let mut config = ours.replace("bind :8080", &format!("bind {address}"));
+        for (example, replica) in ["10.0.0.5", "10.0.0.6", "10.0.0.7"].iter().zip(fleet) {
+            let example = format!("{example}:8620");
+            assert!(config.contains(&example), "{example} is not in {config}");
+            config = config.replace(&example, &replica.address.to_string());
+        }
+        let file = fleet[0].setup.file("haproxy.cfg", &config);
+        // The kernel ends it with this thread.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "haproxy", "-db", "-f", &file]);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let balancer = Balancer {
+            child: child.expect("haproxy: tests/redis/setup installs it"),
+            address: address.parse().expect("an address"),
+        };
+        until("haproxy", || {
+            let reply = http_peer::send(balancer.address, "GET", "/ready", &[], "");
+            reply.is_ok_and(|it| it.status == 200).then_some(())
+        });
+        balancer
+    }
+}
+
+impl Drop for Balancer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn fm_53_a_fleet_behind_haproxy_without_affinity() {
+    let redis = Redis::start();
+    let mut fleet: Vec<Replica> = (0..REPLICAS).map(|_| replica(&redis)).collect();
+    let balancer = Balancer::start(&fleet);
+    let place = [balancer.address];
+    let (clients, mut history) = under_load(ROLLING_CLIENTS, &mut fleet, &place, roll);
+    assert_none_failed(&history);
+    assert_sessions_live(clients);
+    let (clients, more) = under_load(CLIENTS, &mut fleet, &place, |fleet| {
+        fleet[0].end(Signal::KILL);
+        thread::sleep(LEASE + CALM);
+        fleet[0].start();
+        thread::sleep(CALM);
+    });
+    history.extend(more);
+    check(&history, &executions(&fleet));
     assert_sessions_live(clients);
 }
