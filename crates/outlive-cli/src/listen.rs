@@ -246,8 +246,8 @@ pub struct ServeSettings {
     )]
     pub advertise: Option<String>,
 
-    /// Sign what is forwarded to other processes with the first secret in this file (one in a line), and accept what was
-    /// signed with any. The file is read again when it changes.
+    /// Sign what is forwarded to other processes with the first secret in this file (one in a line), and accept what
+    /// was signed with any. The file is read again when it changes.
     #[arg(
         long,
         env = "OUTLIVE_REPLICA_SECRET_FILE",

@@ -50,8 +50,8 @@ impl fmt::Display for Exit {
 /// What a process on Windows exits with that a Ctrl-C or Ctrl-Break has ended.
 const CONTROL_C: i32 = 0xC000_013A_u32.cast_signed();
 
-/// Codes of Windows are numbers without a sign, and those from the half of them up to this one say why a process was ended.
-/// The few above are what programs give as small negative numbers.
+/// Codes of Windows are numbers without a sign, and those from the half of them up to this one say why a process was
+/// ended. The few above are what programs give as small negative numbers.
 const LAST_STATUS: i32 = -0x1_0000;
 
 /// What such a code is called.

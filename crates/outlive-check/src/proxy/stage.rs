@@ -150,8 +150,8 @@ pub(super) async fn between(
     })
 }
 
-/// A port that was free a moment ago, and that no other scenario of this run has been given: scenarios run side by side,
-/// and the system may offer a port again before the proxy it was meant for listens there.
+/// A port that was free a moment ago, and that no other scenario of this run has been given: scenarios run side by
+/// side, and the system may offer a port again before the proxy it was meant for listens there.
 fn free_port() -> Result<u16, Finding> {
     static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
     let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -331,8 +331,8 @@ fn secrets_in(settings: &Settings) -> Secrets {
     secrets.fold(Secrets::default(), Secrets::and)
 }
 
-/// All texts in a setting, as arguments by which it can be told whether they are secrets: by their names, and all that is
-/// said about headers.
+/// All texts in a setting, as arguments by which it can be told whether they are secrets: by their names, and all that
+/// is said about headers.
 fn texts(key: &str, value: &Value) -> Vec<String> {
     match value {
         Value::String(text) => {

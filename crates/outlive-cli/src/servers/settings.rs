@@ -73,8 +73,8 @@ pub struct ServersSettings {
     )]
     pub start: Start,
 
-    /// Show clients only definitions of tools, prompts and resources that were accepted: those that a server offers first,
-    /// and what you accept later with `outlive accept`. Withhold what is new or changed.
+    /// Show clients only definitions of tools, prompts and resources that were accepted: those that a server offers
+    /// first, and what you accept later with `outlive accept`. Withhold what is new or changed.
     #[arg(long, env = "OUTLIVE_PIN", value_parser = BoolishValueParser::new(), help_heading = "Several servers")]
     pub pin: bool,
 

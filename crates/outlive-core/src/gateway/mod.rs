@@ -24,16 +24,16 @@
 //!   as there may be, to the one with the fewest requests in flight.
 //! - **Standby.** A client that is less patient than its server is slow leaves during the handshake, and comes again.
 //!   Its server is kept on standby, for a client that begins with the same words and the same credentials and for
-//!   nobody else: if each attempt started another server, none would ever be ready (FM-12). If the next attempt has come
-//!   before the last one was seen to leave, it gets the server at that moment, and waits no longer.
+//!   nobody else: if each attempt started another server, none would ever be ready (FM-12). If the next attempt has
+//!   come before the last one was seen to leave, it gets the server at that moment, and waits no longer.
 //! - **Idle stop.** A shared server, or one of a pool, that nobody has used for [`TargetLimits::idle_stop`] is stopped.
 //! - **Legacy memory.** That a pooled server speaks legacy revisions only is known as long as the server is there. It
 //!   is kept for a minute, so that not every request starts a server to learn the same, and no longer, because the
 //!   next one may be a new version.
 //! - **Readiness.** A target is [ready](Gateway::readiness) if a request would be answered, or a server started for it.
 //! - **Removal.** Targets come and go while the gateway runs. What is left of one that was
-//!   [removed](Gateway::remove_target) finishes what is in flight; nothing is started for it, and whoever asks for it is
-//!   told. The others are not touched. A target that comes is a new one: no number is given twice.
+//!   [removed](Gateway::remove_target) finishes what is in flight; nothing is started for it, and whoever asks for it
+//!   is told. The others are not touched. A target that comes is a new one: no number is given twice.
 //! - **Shutdown.** From its first moment on nothing is started and nobody is let in.
 //!
 //! The driver owns the sessions with servers and tells what they are doing ([`Used`]). After every call it calls
@@ -160,8 +160,8 @@ impl<S: Used> Gateway<S> {
         id
     }
 
-    /// A target goes. Its servers are stopped; what is in flight may finish. Whoever waits for one, or asks for one from
-    /// now on, is told that it was [removed](NoServer::Removed). Tells how many servers were stopped.
+    /// A target goes. Its servers are stopped; what is in flight may finish. Whoever waits for one, or asks for one
+    /// from now on, is told that it was [removed](NoServer::Removed). Tells how many servers were stopped.
     pub fn remove_target(&mut self, target: TargetId, now: Time) -> usize {
         let stopped = self.stop_target(target, now);
         self.targets.remove(&target);

@@ -1,8 +1,8 @@
 //! The login of one process at one server: who waits for a token, when it is refreshed, when a person is asked.
 //!
 //! A *grant* is what an authorization server gave: an access token, most often with a refresh token that is good for
-//! one exchange. All processes of a user share a *store* that holds the newest grant of each server, and a lock that the
-//! kernel gives back when its owner dies. This machine is one process's half of the agreement:
+//! one exchange. All processes of a user share a *store* that holds the newest grant of each server, and a lock that
+//! the kernel gives back when its owner dies. This machine is one process's half of the agreement:
 //!
 //! 1. **Reading needs no lock.** Whoever wants a token reads the store first: another process may have a newer one.
 //! 2. **Nothing is exchanged without the lock**, and what is exchanged was read under it. So there is one refresh and
@@ -203,8 +203,8 @@ pub struct Login {
     out: VecDeque<Output>,
 }
 
-/// Whether a server that answers with this status has accepted the token of the request. Any refusal may have come before
-/// the token was looked at.
+/// Whether a server that answers with this status has accepted the token of the request. Any refusal may have come
+/// before the token was looked at.
 pub fn is_accepted(status: u16) -> bool {
     (200..300).contains(&status)
 }

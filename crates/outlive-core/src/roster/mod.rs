@@ -283,8 +283,8 @@ impl Roster {
             .map(|(target, name, _)| (target, name))
     }
 
-    /// The servers of which something is known, but no tool although they have some to offer: they could not be read, or
-    /// the server was still starting. And those of which what is known is [doubtful](Roster::doubting).
+    /// The servers of which something is known, but no tool although they have some to offer: they could not be read,
+    /// or the server was still starting. And those of which what is known is [doubtful](Roster::doubting).
     pub fn incomplete(&self) -> impl Iterator<Item = TargetId> + '_ {
         let incomplete = self.servers.iter().filter(|server| {
             let live = server.live.as_deref().filter(|it| it.offers(List::Tools));

@@ -480,8 +480,8 @@ impl Router {
             && self.asks.values().all(|ask| ask.target != target)
     }
 
-    /// When a leg was last used, if nobody has a use for it now: no request or question is open, nothing is followed, no
-    /// task runs there, and what it offers has been read.
+    /// When a leg was last used, if nobody has a use for it now: no request or question is open, nothing is followed,
+    /// no task runs there, and what it offers has been read.
     pub fn spare(&self, target: TargetId) -> Option<Time> {
         let leg = self.legs.get(&target).filter(|leg| leg.is_opened())?;
         let has_task = self.tasks.iter().any(|task| task.target == target);
@@ -538,8 +538,8 @@ impl Router {
         }
     }
 
-    /// What the client wants of servers that were changed is wanted of their successors. Tells which of these are wanted
-    /// at once, because the client uses the server or follows a resource of it.
+    /// What the client wants of servers that were changed is wanted of their successors. Tells which of these are
+    /// wanted at once, because the client uses the server or follows a resource of it.
     pub(super) fn hand_over(&mut self, successors: &[(TargetId, TargetId)]) -> Vec<TargetId> {
         let mut wanted = Vec::new();
         for (old, new) in successors {

@@ -161,8 +161,8 @@ impl ServerRefusal {
         ServerRefusal::known(&Error::ShuttingDown { outcome }, outcome, sentence)
     }
 
-    /// The server that a request is for is no longer there for its client. With a successor, it was changed: another one
-    /// has its name.
+    /// The server that a request is for is no longer there for its client. With a successor, it was changed: another
+    /// one has its name.
     pub(crate) fn removed(what: &str, server: &str, sent: bool, succeeded: bool) -> ServerRefusal {
         let (what, server) = (short(what), short(server));
         let why = match succeeded {

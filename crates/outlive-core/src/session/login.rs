@@ -1,9 +1,9 @@
 //! Somebody has to log in at the server, and the host is told, if its client can show a link to a person.
 //!
-//! A client says so when it greets (`elicitation.url`, 2025-11-25). It is asked once for each login, as if the server had
-//! asked. Whatever it answers, calls wait as long as they would without it; but if the person declines, nothing is waited
-//! for. That the link was dismissed, or could not be shown, is no answer of a person: the link is also in the log, and in
-//! the error of a call that has waited long enough.
+//! A client says so when it greets (`elicitation.url`, 2025-11-25). It is asked once for each login, as if the server
+//! had asked. Whatever it answers, calls wait as long as they would without it; but if the person declines, nothing is
+//! waited for. That the link was dismissed, or could not be shown, is no answer of a person: the link is also in the
+//! log, and in the error of a call that has waited long enough.
 
 use bytes::Bytes;
 use serde_json::{Value, json};

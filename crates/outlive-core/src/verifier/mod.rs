@@ -3,12 +3,12 @@
 //! A *token* is signed, and then it can be checked with the provider's keys, or it is opaque, and then the provider is
 //! asked about it (introspection). Both need the provider now and then, and a provider is down now and then. The rules:
 //!
-//! 1. **A token whose key is known is checked at once**, whatever the provider does. Keys that were read stay good until
-//!    a later set does without them; a set without keys is no set.
+//! 1. **A token whose key is known is checked at once**, whatever the provider does. Keys that were read stay good
+//!    until a later set does without them; a set without keys is no set.
 //! 2. **A token whose key is not known makes us read the keys again**, once for all who wait, and no more often than
 //!    [`VerifierPolicy::refresh`]: tokens that anybody makes up must not become requests to the provider.
-//! 3. **No is only said on good grounds.** A key that is not in a set that was read after the token was shown is unknown,
-//!    and the token refused. If the set could not be read, or is older, nobody knows: that is
+//! 3. **No is only said on good grounds.** A key that is not in a set that was read after the token was shown is
+//!    unknown, and the token refused. If the set could not be read, or is older, nobody knows: that is
 //!    [`Verdict::Unavailable`], and the client comes again.
 //! 4. **What a provider says of an opaque token is remembered for a short time**, never beyond the token's end, and for
 //!    so many tokens only. One question for each token is on the way at a time.
@@ -16,8 +16,8 @@
 //!
 //! The machine knows neither tokens nor signatures: keys are known by their place in the newest set, opaque tokens by a
 //! digest. It is driven like all machines here: after each [`Verifier::handle`], [`Verifier::poll`] until there is
-//! nothing more, then wait for the next input, but no longer than [`Verifier::deadline`]. What a token says about itself
-//! is judged by [`Claims::check`] and [`Grants::decide`], which need no machine.
+//! nothing more, then wait for the next input, but no longer than [`Verifier::deadline`]. What a token says about
+//! itself is judged by [`Claims::check`] and [`Grants::decide`], which need no machine.
 
 mod claims;
 mod key;

@@ -202,7 +202,8 @@ impl Books {
         found.map(|(id, _)| *id)
     }
 
-    /// The first client that has no server yet and has shown that it begins like the one that this server was started for.
+    /// The first client that has no server yet and has shown that it begins like the one that this server was started
+    /// for.
     pub fn heir(&self, server: ServerId) -> Option<Client> {
         let it = self.servers.get(&server)?;
         let mut clients = self.clients.iter();

@@ -152,8 +152,8 @@ struct Seen {
     timed_out: u64,
 }
 
-/// One request, and all that can happen to it. Owners may get what was sent at any time, twice if the network wants, and
-/// the edge may hear of it or not.
+/// One request, and all that can happen to it. Owners may get what was sent at any time, twice if the network wants,
+/// and the edge may hear of it or not.
 fn schedule(seed: u64, seen: &mut Seen) -> Result<(), String> {
     let mut dice = Dice::new(seed);
     let repeatable = dice.below(2) == 0;

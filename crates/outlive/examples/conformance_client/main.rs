@@ -4,8 +4,9 @@
 //! $ conformance client --command target/debug/examples/conformance_client --scenario tools_call
 //! ```
 //!
-//! It finds out which era the server speaks, and logs in where that is asked for, without a person: module `oauth`. With
-//! `CONFORMANCE_THROUGH=outlive` it is a host of `outlive run URL` instead, which logs in by itself: module `through`.
+//! It finds out which era the server speaks, and logs in where that is asked for, without a person: module `oauth`.
+//! With `CONFORMANCE_THROUGH=outlive` it is a host of `outlive run URL` instead, which logs in by itself: module
+//! `through`.
 //!
 //! The suite names what it wants to see in `MCP_CONFORMANCE_SCENARIO`, the version of the specification in
 //! `MCP_CONFORMANCE_PROTOCOL_VERSION`, and gives the address as the last argument. What comes of it is in

@@ -392,9 +392,9 @@ impl Builder {
         self
     }
 
-    /// Shows clients of [several](Gateway::of) no other definitions of tools, prompts and resources than those that were
-    /// accepted. What it offers the first time is accepted; what is new or changed later is withheld until somebody
-    /// [accepts](Pins::accept) it.
+    /// Shows clients of [several](Gateway::of) no other definitions of tools, prompts and resources than those that
+    /// were accepted. What it offers the first time is accepted; what is new or changed later is withheld until
+    /// somebody [accepts](Pins::accept) it.
     #[must_use]
     pub fn pin(mut self, pin: bool) -> Builder {
         self.pin = pin;

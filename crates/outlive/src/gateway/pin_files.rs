@@ -13,9 +13,9 @@
 //! | `NAME.ORIGIN.pending` | what the server offers instead, as long as that is something else |
 //! | `lock` | held by whoever writes, so that no two overwrite each other |
 //!
-//! Each is written whole or not at all, has a version and a fingerprint, and can be read by its user only. A record that
-//! cannot be read counts as none that was ever accepted, and not as one that was never made. Records do not give way to
-//! each other: whoever has too many is told to remove some.
+//! Each is written whole or not at all, has a version and a fingerprint, and can be read by its user only. A record
+//! that cannot be read counts as none that was ever accepted, and not as one that was never made. Records do not give
+//! way to each other: whoever has too many is told to remove some.
 
 use std::collections::BTreeSet;
 use std::fmt;

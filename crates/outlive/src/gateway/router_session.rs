@@ -18,8 +18,8 @@
 //!   [strand](super::strand), and the work is done by whoever came first, with no lock held but that of the rules, and
 //!   that one not while their outputs are carried out.
 //! - **A leg has a number.** What an earlier leg of the same target still says is not heard.
-//! - **A leg for which there is no room yet waits**, with what it is to say, and nobody waits for it. The leg of another
-//!   router that nobody uses gives way to it.
+//! - **A leg for which there is no room yet waits**, with what it is to say, and nobody waits for it. The leg of
+//!   another router that nobody uses gives way to it.
 //! - **There is a timer only while the rules want to be told the time.**
 
 use std::collections::BTreeMap;

@@ -71,8 +71,8 @@ pub async fn run_stdio(gateway: &Gateway) -> io::Result<()> {
     Ok(())
 }
 
-/// The same for a host that is read from and written to at these descriptors (on Windows: handles), in a process that is not all ours:
-/// signals and orphans are left to it.
+/// The same for a host that is read from and written to at these descriptors (on Windows: handles), in a process that
+/// is not all ours: signals and orphans are left to it.
 ///
 /// # Errors
 ///

@@ -73,8 +73,8 @@ impl Reader {
         self
     }
 
-    /// Ends the stream when the token expires that it was opened with. For streams that only listen: they would last for
-    /// ever, and a client with a newer token opens another one and goes on where this one ended. What a call is
+    /// Ends the stream when the token expires that it was opened with. For streams that only listen: they would last
+    /// for ever, and a client with a newer token opens another one and goes on where this one ended. What a call is
     /// answered on lasts until the answer.
     pub(crate) fn expiring(mut self, identity: &Identity) -> Reader {
         self.expires = identity.expiry().map(|expires| Box::pin(expires) as _);

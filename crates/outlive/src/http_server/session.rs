@@ -267,7 +267,8 @@ impl Sessions {
         }
     }
 
-    /// Ends the sessions at endpoints that are no more. What is in flight may finish; to its client a session has ended.
+    /// Ends the sessions at endpoints that are no more. What is in flight may finish; to its client a session has
+    /// ended.
     pub(crate) fn retire(&self, is_there: impl Fn(usize) -> bool) {
         let gone: Vec<Arc<ClientSession>> = {
             let mut table = self.lock();

@@ -1,7 +1,7 @@
 //! Whom an identity provider has vouched for.
 //!
-//! Somebody is known by their issuer and subject, and not by their token: a token that was refreshed is another one, and
-//! its owner the same. Who is here has a number, which sessions and servers go by; it lasts for as long as somebody
+//! Somebody is known by their issuer and subject, and not by their token: a token that was refreshed is another one,
+//! and its owner the same. Who is here has a number, which sessions and servers go by; it lasts for as long as somebody
 //! uses it, and a while beyond that.
 
 use std::collections::HashMap;

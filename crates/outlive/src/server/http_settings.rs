@@ -48,8 +48,8 @@ impl Http {
         self
     }
 
-    /// Lets in whom this identity provider vouches for: every client has to show one of its access tokens, or one of the
-    /// [file](Http::token_file), if there is one.
+    /// Lets in whom this identity provider vouches for: every client has to show one of its access tokens, or one of
+    /// the [file](Http::token_file), if there is one.
     #[cfg(feature = "oauth")]
     #[must_use]
     pub fn identity_provider(mut self, provider: crate::oauth::IdentityProvider) -> Http {

@@ -10,8 +10,8 @@
 //! - [`MemoryStore`]: for tests, and for several listeners within one process.
 //! - `FileStore` (feature `store`): an embedded database in a directory, for one process at a time. Sessions survive
 //!   `SIGKILL`, a restart and an upgrade.
-//! - `RedisStore` (feature `redis`): Redis or Valkey, for any number of processes, each of which takes over what another
-//!   one leaves behind.
+//! - `RedisStore` (feature `redis`): Redis or Valkey, for any number of processes, each of which takes over what
+//!   another one leaves behind.
 //!
 //! ```no_run
 //! use std::sync::Arc;

@@ -196,8 +196,8 @@ fn what_one_authorization_server_gave_is_shown_to_no_other() {
     }
 }
 
-/// `outlive serve` with a login: no page, metric or line of the log shows a token, also after a refresh, and neither does
-/// what `outlive status` and `outlive logins` say.
+/// `outlive serve` with a login: no page, metric or line of the log shows a token, also after a refresh, and neither
+/// does what `outlive status` and `outlive logins` say.
 #[test]
 fn no_page_shows_a_token() {
     let provider = Provider::start(Duration::from_secs(3600));

@@ -106,7 +106,8 @@ fn a_person_who_declines_ends_the_waiting() {
     provider.check();
 }
 
-/// A dismissed question, an error and no answer at all are no answer of a person: the login goes on, whoever finishes it.
+/// A dismissed question, an error and no answer at all are no answer of a person: the login goes on, whoever finishes
+/// it.
 #[test]
 fn what_is_no_answer_of_a_person_ends_nothing() {
     for action in ["cancel", "error", "none"] {
@@ -133,8 +134,8 @@ fn what_is_no_answer_of_a_person_ends_nothing() {
     }
 }
 
-/// A client that never answers does not keep its calls waiting: they say where to log in. Then the login itself runs out,
-/// and the question is taken back.
+/// A client that never answers does not keep its calls waiting: they say where to log in. Then the login itself runs
+/// out, and the question is taken back.
 #[test]
 fn a_client_that_never_answers_is_not_waited_for() {
     let provider = provider();

@@ -60,8 +60,8 @@ fn a_process_killed_before_its_refresh_costs_nothing() {
     provider.check();
 }
 
-/// It is killed after the exchange, before it has read the answer: that token is gone for everybody. What is left of the
-/// access token is used up, and then there is one login.
+/// It is killed after the exchange, before it has read the answer: that token is gone for everybody. What is left of
+/// the access token is used up, and then there is one login.
 #[test]
 fn a_process_killed_after_its_refresh_costs_one_login() {
     let provider = Provider::start(Duration::from_secs(3600));

@@ -1,7 +1,7 @@
 //! `outlive serve` as a resource server: whom an identity provider vouches for, and who only says so.
 //!
-//! [`issuer`] is an identity provider made here, with keys of its own and whatever goes wrong with it; the program is the
-//! built one, its servers are fakes.
+//! [`issuer`] is an identity provider made here, with keys of its own and whatever goes wrong with it; the program is
+//! the built one, its servers are fakes.
 #![cfg(target_os = "linux")]
 
 mod attacks;

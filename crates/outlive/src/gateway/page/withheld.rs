@@ -1,7 +1,7 @@
 //! What is withheld of a server, and the button to accept it.
 //!
-//! The texts may be hostile, and are there to be judged by a person: lines come with escapes for what does not show, and
-//! are bounded. What does not fit is not accepted unseen: without all of it on the page there is no button.
+//! The texts may be hostile, and are there to be judged by a person: lines come with escapes for what does not show,
+//! and are bounded. What does not fit is not accepted unseen: without all of it on the page there is no button.
 
 use std::fmt::Write;
 

@@ -1,8 +1,8 @@
 //! Clients whose tokens come from somebody's identity provider: the side of the resource server.
 //!
 //! Which key checks a token, when the provider is asked and what is remembered is decided by
-//! [`outlive_core::verifier`]; `provider` carries it out, `signature` checks, `token` takes apart. What clients are told
-//! is in `http_server/bearer`.
+//! [`outlive_core::verifier`]; `provider` carries it out, `signature` checks, `token` takes apart. What clients are
+//! told is in `http_server/bearer`.
 
 mod provider;
 mod signature;
@@ -21,8 +21,9 @@ use provider::Provider;
 /// The identity provider whose access tokens clients show ([`Http::identity_provider`](crate::server::Http)).
 ///
 /// A token must be issued by it, be meant for this server (its audience), be valid now, and be signed with one of the
-/// keys that the provider publishes; with [`introspection`](IdentityProvider::introspection), opaque tokens are accepted
-/// that the provider says are good. Clients find the provider by the metadata that is served for them (RFC 9728).
+/// keys that the provider publishes; with [`introspection`](IdentityProvider::introspection), opaque tokens are
+/// accepted that the provider says are good. Clients find the provider by the metadata that is served for them (RFC
+/// 9728).
 ///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")]
@@ -118,9 +119,9 @@ impl IdentityProvider {
         self
     }
 
-    /// Whose token fulfils this sees that view: `SCOPE=VIEW` or `claim NAME=VALUE=VIEW`, where the view `*` is everything.
-    /// The first rule that holds decides. With rules, whoever fulfils none is refused; without, everybody sees
-    /// everything.
+    /// Whose token fulfils this sees that view: `SCOPE=VIEW` or `claim NAME=VALUE=VIEW`, where the view `*` is
+    /// everything. The first rule that holds decides. With rules, whoever fulfils none is refused; without, everybody
+    /// sees everything.
     pub fn view(mut self, rule: &str) -> Result<IdentityProvider, ProviderError> {
         let rule = ViewRule::read(rule).map_err(ProviderError)?;
         self.grants.rules.push(rule);

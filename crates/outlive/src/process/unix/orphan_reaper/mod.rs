@@ -1,10 +1,9 @@
 //! A small process that outlives us by a moment.
 //!
-//! When this process is ended with `SIGKILL`, nobody is left to end what a server started: the
-//! kernel ends the server itself (`PR_SET_PDEATHSIG`, Linux only), but not the program behind an
-//! `sh -c` or `npx`. The orphan reaper is told which groups there are. It learns of our end by the end of
-//! its [`line`] to us (macOS also tells it directly), ends the groups and whatever else shows that it is of a server of ours (see [`tree`]), and
-//! leaves.
+//! When this process is ended with `SIGKILL`, nobody is left to end what a server started: the kernel ends the server
+//! itself (`PR_SET_PDEATHSIG`, Linux only), but not the program behind an `sh -c` or `npx`. The orphan reaper is told
+//! which groups there are. It learns of our end by the end of its [`line`] to us (macOS also tells it directly), ends
+//! the groups and whatever else shows that it is of a server of ours (see [`tree`]), and leaves.
 //!
 //! It is a fork that never becomes another program: it has nothing to load, so that it takes a
 //! tenth of the memory, and nothing to find, so that it works where the program's own file is gone.
