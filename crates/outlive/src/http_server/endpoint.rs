@@ -437,7 +437,7 @@ impl HttpListener {
         opening: Option<&Message>,
         caller: &Caller<'_>,
     ) -> Refused<Arc<ClientSession>> {
-        if caller.endpoint.replay.is_sealed() {
+        if caller.endpoint.replay.is_sealed() || self.is_leaving() {
             return Err(shutting_down());
         }
         if !self.sessions.make_room() {

@@ -44,6 +44,9 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often the end looks whether it has come.
 const SHUTDOWN_POLL: Duration = Duration::from_millis(10);
 
+/// How long connections are accepted that were made before the end.
+const BACKLOG: Duration = Duration::from_millis(100);
+
 /// How often it is told that there is no room.
 const TELL_FULL: Duration = Duration::from_secs(60);
 
@@ -262,11 +265,13 @@ impl HttpListener {
                 connections.spawn(talk(stream, place));
             }
         }
-        // Who is connected already has been promised an answer.
-        while let Ok(Ok((stream, _))) = timeout(SHUTDOWN_POLL, listener.accept()).await {
-            let Ok(place) = places.clone().try_acquire_owned() else {
-                break;
-            };
+        // Who is connected already may have sent a request; if nobody read it, nobody would know what became of it.
+        let until = Instant::now() + BACKLOG;
+        while hand_over.has_begun()
+            && Instant::now() < until
+            && let Ok(Ok((stream, _))) = timeout(SHUTDOWN_POLL, listener.accept()).await
+            && let Ok(place) = places.clone().try_acquire_owned()
+        {
             connections.spawn(talk(stream, Some(place)));
         }
         drop(listener);
@@ -311,7 +316,7 @@ impl HttpListener {
     }
 
     /// Whether the sessions that are kept are being left to others.
-    fn is_leaving(&self) -> bool {
+    pub(super) fn is_leaving(&self) -> bool {
         let durability = self.durability.as_ref();
         durability.is_some_and(|it| it.hands_over())
     }
