@@ -28,7 +28,7 @@ struct Relay {
 }
 
 const PASS: u64 = 0;
-/// Whatever is said reaches the other side, and no answer comes back.
+/// What is said reaches the other side, and the next answer does not come back.
 const SWALLOW: u64 = 1;
 
 impl Relay {
@@ -74,6 +74,7 @@ impl Relay {
             }
             match self.mode.load(Ordering::SeqCst) {
                 SWALLOW if !asks => {
+                    self.set(PASS);
                     let _ = to.shutdown(std::net::Shutdown::Both);
                     return;
                 }
@@ -387,15 +388,7 @@ async fn what_may_have_reached_its_owner_is_not_sent_again_unless_it_is_safe() {
         "it ran, and ran once"
     );
     // What is safe is sent once more.
-    let relay = owner.relay.clone();
-    std::thread::spawn(move || {
-        let before = relay.connections.load(Ordering::SeqCst);
-        while relay.connections.load(Ordering::SeqCst) == before {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        std::thread::sleep(Duration::from_millis(50));
-        relay.set(PASS);
-    });
+    owner.relay.set(SWALLOW);
     let list = json!({"jsonrpc": "2.0", "id": 3, "method": "tools/list"});
     let listed = block_in_place(|| post(edge.address, &session, &list).answer());
     assert!(listed["result"]["tools"].is_array(), "{listed}");
