@@ -738,6 +738,12 @@ impl HttpExchange<'_> {
         let (mut reader, at_once) = self.hear(frame);
         let prompt = (!told).then_some((self.caller.deadline, PROMPT));
         match reader.beginning(prompt).await {
+            // Whoever has the session by now knows nothing of this; so it is settled here.
+            Beginning::Silence | Beginning::Answer(_)
+                if asked.is_some() && self.durable.is_some_and(|it| !it.may_act()) =>
+            {
+                self.settled(asked.as_ref())
+            }
             Beginning::Silence => match (&defect, &asked) {
                 (Some(defect), _) => malformed(defect),
                 (None, Some(asked)) if self.replay.is_sealed() || reader.is_withdrawn() => {

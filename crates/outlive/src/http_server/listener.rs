@@ -327,7 +327,13 @@ impl HttpListener {
         if let Some(durability) = &self.durability {
             durability.hands_over.store(true, Ordering::Release);
         }
-        let until = Instant::now() + drain;
+        // Others may still send what was ours, on connections that they have; and what was being taken over when this
+        // began is here only later.
+        let linger = match self.replicas() {
+            Some(_) => LINGER,
+            None => Duration::ZERO,
+        };
+        let (until, mut idle_since) = (Instant::now() + drain, None::<Instant>);
         loop {
             let is_time = until <= Instant::now();
             let mut waited_for = self.endpoints().all.iter().any(|it| it.route.is_busy());
@@ -341,14 +347,12 @@ impl HttpListener {
                     None => waited_for |= !session.replay.is_sealed() && session.has_calls(),
                 }
             }
-            if is_time || !waited_for {
-                break;
+            match is_time || !waited_for {
+                true if idle_since.get_or_insert_with(Instant::now).elapsed() >= linger => break,
+                true => {}
+                false => idle_since = None,
             }
             sleep(SHUTDOWN_POLL).await;
-        }
-        if self.replicas().is_some() {
-            // Others may still send what was ours, on connections that they have.
-            sleep(LINGER).await;
         }
         self.shutdown();
         // What has had its time gets no more of it.

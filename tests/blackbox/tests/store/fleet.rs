@@ -30,6 +30,8 @@ const REPLICAS: usize = 3;
 const CLIENTS: usize = 6;
 const ROLLING_CLIENTS: usize = 16;
 const LEASE: Duration = Duration::from_secs(3);
+/// Where no call may fail: only a machine that stands still misses it.
+const LONG_LEASE: Duration = Duration::from_secs(10);
 /// Between two accidents.
 const CALM: Duration = Duration::from_secs(2);
 /// Nobody can guess it.
@@ -185,14 +187,19 @@ fn free_port() -> u16 {
     listener.local_addr().expect("an address").port()
 }
 
-fn replica(redis: &Redis) -> Replica {
+/// Three of them.
+fn fleet(redis: &Redis, lease: Duration) -> Vec<Replica> {
+    (0..REPLICAS).map(|_| replica(redis, lease)).collect()
+}
+
+fn replica(redis: &Redis, lease: Duration) -> Replica {
     let setup = Setup::new();
     let (secret, address) = (
         setup.file("secret", SECRET),
         format!("127.0.0.1:{}", free_port()),
     );
-    let lease = format!("{}s", LEASE.as_secs());
-    let setup = setup.flags(&["--listen", &address, "--lease", &lease, "--drain", "5s"]);
+    let lease = format!("{}s", lease.as_secs());
+    let setup = setup.flags(&["--listen", &address, "--lease", &lease, "--drain", "30s"]);
     let advertised = format!("http://{address}");
     let flags = ["--advertise", &advertised, "--replica-secret-file", &secret];
     Replica::on(setup.flags(&flags), &redis.url())
@@ -312,7 +319,7 @@ fn assert_none_failed(history: &[Call]) {
 #[test]
 fn fm_53_a_fleet_under_load_loses_no_session_and_repeats_nothing_unsafe() {
     let mut redis = Redis::start();
-    let mut fleet: Vec<Replica> = (0..REPLICAS).map(|_| replica(&redis)).collect();
+    let mut fleet = fleet(&redis, LEASE);
     let places = places(&fleet);
     let (clients, history) = under_load(CLIENTS, &mut fleet, &places, |fleet| {
         fleet[0].end(Signal::KILL);
@@ -341,7 +348,7 @@ fn fm_53_a_fleet_under_load_loses_no_session_and_repeats_nothing_unsafe() {
 #[test]
 fn fm_53_a_rolling_restart_costs_no_session_and_no_call() {
     let redis = Redis::start();
-    let mut fleet: Vec<Replica> = (0..REPLICAS).map(|_| replica(&redis)).collect();
+    let mut fleet = fleet(&redis, LONG_LEASE);
     let places = places(&fleet);
     let (clients, history) = under_load(ROLLING_CLIENTS, &mut fleet, &places, roll);
     check(&history, &executions(&fleet));
@@ -392,7 +399,7 @@ impl Drop for Balancer {
 #[test]
 fn fm_53_a_fleet_behind_haproxy_without_affinity() {
     let redis = Redis::start();
-    let mut fleet: Vec<Replica> = (0..REPLICAS).map(|_| replica(&redis)).collect();
+    let mut fleet = fleet(&redis, LONG_LEASE);
     let balancer = Balancer::start(&fleet);
     let place = [balancer.address];
     let (clients, mut history) = under_load(ROLLING_CLIENTS, &mut fleet, &place, roll);
@@ -400,7 +407,7 @@ fn fm_53_a_fleet_behind_haproxy_without_affinity() {
     assert_sessions_live(clients);
     let (clients, more) = under_load(CLIENTS, &mut fleet, &place, |fleet| {
         fleet[0].end(Signal::KILL);
-        thread::sleep(LEASE + CALM);
+        thread::sleep(LONG_LEASE + CALM);
         fleet[0].start();
         thread::sleep(CALM);
     });
