@@ -91,34 +91,45 @@ pub fn settled() {
     ONCE.call_once(forget_start);
 }
 
-/// Gives back what the program's code and constants take so far: to be loaded and to read flags takes more of them
-/// than a session ever will. What is needed again comes back from the file.
+/// Gives back what code takes so far, the program's own and that of its libraries, and the program's constants: to be
+/// loaded and to read flags takes more of them than a session ever will. What is needed again comes back from the files.
 #[cfg(target_os = "linux")]
 fn forget_start() {
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
     // The first one is the program's own file.
-    let file = maps
+    let own = maps
         .lines()
         .next()
         .and_then(|line| line.split_whitespace().nth(4));
+    let mut range = None;
     for line in maps.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let [range, rights, offset, _, inode, ..] = words[..] else {
-            continue;
-        };
-        // Its code, and the constants at its beginning. Other pages that cannot be written to now may have been before.
-        let is_constant = rights == "r--p" && offset.bytes().all(|digit| digit == b'0');
-        if rights != "r-xp" && !is_constant {
-            continue;
+        match words[..] {
+            [ends, rights, offset, _, inode, ..] if ends.contains('-') => {
+                // Its code, and the constants at its beginning. Other pages that cannot be written to now may have been
+                // before.
+                let is_constant = rights == "r--p"
+                    && offset.bytes().all(|digit| digit == b'0')
+                    && Some(inode) == own;
+                range = (inode != "0" && (rights == "r-xp" || is_constant)).then_some(ends);
+            }
+            // Nobody has put anything else in its place.
+            ["Anonymous:", "0", ..] => forget(range.take()),
+            _ => {}
         }
-        let ends = range.split_once('-').and_then(|(start, end)| {
-            let start = usize::from_str_radix(start, 16).ok()?;
-            Some((start, usize::from_str_radix(end, 16).ok()?))
-        });
-        let Some((start, end)) = ends.filter(|_| inode != "0" && Some(inode) == file) else {
-            continue;
-        };
-        // SAFETY: these pages are of a file, and nobody can write to them: what is read next is what was there.
+    }
+}
+
+/// Gives back the pages between two addresses.
+#[cfg(target_os = "linux")]
+fn forget(range: Option<&str>) {
+    let ends = range.and_then(|range| range.split_once('-'));
+    let ends = ends.and_then(|(start, end)| {
+        let start = usize::from_str_radix(start, 16).ok()?;
+        Some((start, usize::from_str_radix(end, 16).ok()?))
+    });
+    if let Some((start, end)) = ends {
+        // SAFETY: these pages are of a file, and nobody has written to them: what is read next is what was there.
         unsafe {
             libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_DONTNEED);
         }
