@@ -42,8 +42,7 @@ const HTTP_MARGIN: f64 = 0.8;
 const ROUTER_MARGIN: servers::Margin = servers::Margin {
     call: 1.6,
     idle_server: 100.0,
-    // Asked by `bench servers` only: over standard streams 1.9 to 3.0 was seen.
-    stdio_call: f64::INFINITY,
+    // Asked by `bench servers` only.
     start: f64::INFINITY,
     start_of_peers: f64::INFINITY,
     growth: f64::INFINITY,

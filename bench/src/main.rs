@@ -6,6 +6,7 @@
 //! bench http [--quick] [--check] [--peers DIR] [--docs DIR]
 //! bench load [--quick] [--check] [--docs DIR]
 //! bench servers [--quick] [--check] [--peers DIR] [--docs DIR]
+//! bench cluster [--quick] [--check] [--docs DIR]
 //! bench start [--check]
 //! bench gate
 //! bench drive BYTES IN_FLIGHT SECONDS COMMAND...
@@ -20,9 +21,10 @@
 //! If `OUTLIVE_EARLIER` names the program of an earlier version, that takes part in the same run.
 //!
 //! The third compares over HTTP; see [`http`]. The fourth sends crowds; see [`load`]. The fifth puts many servers
-//! behind one address; see [`servers`]. The sixth starts the program again and again; see [`mod@start`]. The seventh
-//! is the short gate of the test suite; see [`gate`]. The last two keep one command busy, for a profiler to look at; a
-//! command that serves HTTP has the word `PORT` in place of its port.
+//! behind one address; see [`servers`]. The sixth puts replicas on one Redis; see [`cluster`]. The seventh starts the
+//! program again and again; see [`mod@start`]. The eighth is the short gate of the test suite; see [`gate`]. The last
+//! two keep one command busy, for a profiler to look at; a command that serves HTTP has the word `PORT` in place of its
+//! port.
 
 #![forbid(unsafe_code)]
 
@@ -34,6 +36,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use cluster::Cluster;
 use contender::{Contender, Programs};
 use host::Host;
 use http::Era;
@@ -45,6 +48,7 @@ use servers::Servers;
 use target::{Margin, Target};
 use traffic::Batch;
 
+mod cluster;
 mod contender;
 mod endurance;
 mod gate;
@@ -61,7 +65,7 @@ mod start;
 mod target;
 mod traffic;
 
-const USAGE: &str = "usage: bench [library|http|load|servers] [--quick] [--check] [--peers DIR] [--docs DIR]\n       \
+const USAGE: &str = "usage: bench [library|http|load|servers|cluster] [--quick] [--check] [--peers DIR] [--docs DIR]\n       \
     bench start [--check]\n       bench gate";
 
 /// What outlive promises against the bare relay.
@@ -99,9 +103,15 @@ const ROUTER_PROMISE: servers::Margin = servers::Margin {
     start: 3.0,
     start_of_peers: 0.05,
     call: 1.15,
-    stdio_call: 1.15,
     idle_server: 50.0,
     growth: 1.1,
+};
+
+/// What replicas on one Redis promise.
+const CLUSTER_PROMISE: cluster::Margin = cluster::Margin {
+    owner: 0.95,
+    forward: 0.45,
+    starts: 1.5,
 };
 
 fn main() -> ExitCode {
@@ -130,6 +140,7 @@ struct Order {
     http: bool,
     load: bool,
     servers: bool,
+    cluster: bool,
     quick: bool,
     check: bool,
     peers: Option<PathBuf>,
@@ -147,6 +158,7 @@ impl Order {
                 Some("http") => order.http = true,
                 Some("load") => order.load = true,
                 Some("servers") => order.servers = true,
+                Some("cluster") => order.cluster = true,
                 Some("--quick") => order.quick = true,
                 Some("--check") => order.check = true,
                 Some("--peers") => order.peers = Some(folder()?),
@@ -170,6 +182,9 @@ impl Order {
         }
         if self.servers {
             return Ok(self.many_servers()? || !self.check);
+        }
+        if self.cluster {
+            return Ok(self.replicas()? || !self.check);
         }
         let library = self.beside_rmcp()?;
         if self.library {
@@ -285,6 +300,23 @@ impl Order {
         println!("{measured}");
         if let Some(docs) = &self.docs {
             report::write_into(&docs.join("benchmarks-servers.md"), "servers", &measured)?;
+        }
+        Ok(judge(&targets))
+    }
+
+    /// Puts replicas on one Redis. True if all is as promised.
+    fn replicas(&self) -> Result<bool, Box<dyn Error>> {
+        let scope = match self.quick {
+            true => cluster::QUICK,
+            false => cluster::FULL,
+        };
+        let programs = Programs::locate()?;
+        let cluster = Cluster::measure(&programs, &scope, |what| eprintln!("{what}"))?;
+        let targets = cluster.targets(&CLUSTER_PROMISE);
+        let measured = cluster.markdown(&targets);
+        println!("{measured}");
+        if let Some(docs) = &self.docs {
+            report::write_into(&docs.join("benchmarks-cluster.md"), "cluster", &measured)?;
         }
         Ok(judge(&targets))
     }

@@ -295,22 +295,7 @@ impl Running {
 
     /// What a client says before its first call, if it says anything.
     pub fn shake_hands(&mut self) -> io::Result<()> {
-        if self.address.era == Era::Modern {
-            return Ok(());
-        }
-        let mut fleet = Fleet::connect(self.address.port, 1)?;
-        let request = self.address.initialize();
-        let outcome = fleet.ask(|_| request.clone())?.0.remove(0);
-        if outcome.status != 200 || !outcome.body.contains("\"result\"") {
-            return Err(io::Error::other(format!("no handshake: {outcome:?}")));
-        }
-        self.address.session = outcome.session;
-        let request = self.address.initialized();
-        let outcome = fleet.ask(|_| request.clone())?.0.remove(0);
-        match outcome.status {
-            202 => Ok(()),
-            _ => Err(io::Error::other(format!("no handshake: {outcome:?}"))),
-        }
+        shake_hands(&mut self.address)
     }
 
     /// Its process.
@@ -329,5 +314,25 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// What a client says before its first call, if it says anything.
+pub fn shake_hands(address: &mut Address) -> io::Result<()> {
+    if address.era == Era::Modern {
+        return Ok(());
+    }
+    let mut fleet = Fleet::connect(address.port, 1)?;
+    let request = address.initialize();
+    let outcome = fleet.ask(|_| request.clone())?.0.remove(0);
+    if outcome.status != 200 || !outcome.body.contains("\"result\"") {
+        return Err(io::Error::other(format!("no handshake: {outcome:?}")));
+    }
+    address.session = outcome.session;
+    let request = address.initialized();
+    let outcome = fleet.ask(|_| request.clone())?.0.remove(0);
+    match outcome.status {
+        202 => Ok(()),
+        _ => Err(io::Error::other(format!("no handshake: {outcome:?}"))),
     }
 }

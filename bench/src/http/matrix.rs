@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::contender::{Contender, Kind, Running, Side};
 use super::fleet::{Fleet, Flow};
+use super::wire::Address;
 use crate::matrix::{Cell, Effort, median};
 use crate::process::Process;
 
@@ -182,9 +183,22 @@ pub fn turn(
     time: Duration,
     least: u64,
 ) -> io::Result<Turn> {
-    let mut call = running.address.call(text);
-    let mut fleet = Fleet::connect(running.address.port, in_flight as usize)?;
-    Ok(fleet.stream(&mut call, time, least)?.into())
+    Ok(turn_at(&running.address, text, in_flight, time, least)?.0)
+}
+
+/// The same wherever this leads; also how many calls it were.
+pub fn turn_at(
+    address: &Address,
+    text: usize,
+    in_flight: u64,
+    time: Duration,
+    least: u64,
+) -> io::Result<(Turn, u64)> {
+    let mut call = address.call(text);
+    let mut fleet = Fleet::connect(address.port, in_flight as usize)?;
+    let flow = fleet.stream(&mut call, time, least)?;
+    let calls = flow.each.len() as u64;
+    Ok((flow.into(), calls))
 }
 
 fn memory(running: &Running) -> io::Result<f64> {

@@ -20,8 +20,8 @@ mod matrix;
 mod page;
 mod wire;
 
-pub use contender::{Contender, Kind, Running, Side, all, outlive, own, servers};
+pub use contender::{Contender, Kind, Running, Side, all, outlive, own, servers, shake_hands};
 pub use fleet::{Fleet, Outcome};
-pub use matrix::{Matrix, all_cells, turn};
+pub use matrix::{Matrix, all_cells, turn, turn_at};
 pub use page::{against, against_earlier, against_mark, markdown, panels};
 pub use wire::{Address, Era};

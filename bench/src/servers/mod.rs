@@ -47,8 +47,6 @@ pub struct Margin {
     pub start_of_peers: f64,
     /// Time of a call over HTTP, over that without a router.
     pub call: f64,
-    /// The same over standard streams.
-    pub stdio_call: f64,
     /// Kilobytes that a server costs that does not run.
     pub idle_server: f64,
     /// Time of a call with a hundred servers, over that with one.
@@ -151,7 +149,6 @@ impl Servers {
 pub fn gate(programs: &Programs, margin: &Margin, effort: Effort) -> io::Result<Vec<Target>> {
     let calls = Calls::measure(programs, &[cell(100, 64)], effort)?;
     let mut targets = calls.targets(margin);
-    targets.retain(|target| matches!(target.bound, Bound::AtMost(most) if most.is_finite()));
     targets.push(growth::idle_server(
         growth::idle_server_bytes(programs)?,
         margin,
