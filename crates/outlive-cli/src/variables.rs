@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::config::nearest;
 use crate::parent;
 use crate::places;
+use crate::servers;
 
 /// What the variables of this program begin with.
 const PREFIX: &str = "OUTLIVE_";
@@ -21,11 +22,12 @@ const PORTABLE: &str = "OUTLIVE_PORTABLE";
 
 /// Variables that this program gives to those it starts. It may find them in its own environment, where one
 /// `outlive` runs under another.
-const GIVEN: [&str; 4] = [
+const GIVEN: [&str; 5] = [
     "OUTLIVE_CHECK_COMMAND",
     "OUTLIVE_CHECK_MARK",
     "OUTLIVE_CHECK_URL",
     "OUTLIVE_TREE",
+    servers::WITHIN,
 ];
 
 /// A variable that is set and has no meaning.
@@ -56,10 +58,21 @@ impl Unknown {
     }
 }
 
-/// The variables in our environment that no command has as a setting.
-pub fn unknown(cli: &Command) -> Vec<Unknown> {
+/// The variables in our environment that no command has as a setting. The definition of the command line is only asked
+/// for if there is one that may be a setting: to put it together is a good part of what a start takes.
+pub fn unknown(cli: impl FnOnce() -> Command) -> Vec<Unknown> {
     let names = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
-    among(cli, names)
+    let names: Vec<String> = names.filter(|name| may_be_setting(name)).collect();
+    match names.is_empty() {
+        true => Vec::new(),
+        false => among(&cli(), names.into_iter()),
+    }
+}
+
+fn may_be_setting(name: &str) -> bool {
+    let others = [PORTABLE, parent::VARIABLE];
+    let no_setting = FOLDERS.contains(&name) || GIVEN.contains(&name) || others.contains(&name);
+    name.starts_with(PREFIX) && !no_setting
 }
 
 fn among(cli: &Command, names: impl Iterator<Item = String>) -> Vec<Unknown> {
@@ -71,10 +84,8 @@ fn among(cli: &Command, names: impl Iterator<Item = String>) -> Vec<Unknown> {
         .collect();
     known.extend(FOLDERS.map(String::from));
     known.push(parent::VARIABLE.into());
-    let given = |name: &str| GIVEN.contains(&name) || name == PORTABLE;
-    let is_known = |name: &String| known.contains(name) || given(name);
     let mut unknown: Vec<Unknown> = names
-        .filter(|name| name.starts_with(PREFIX) && !is_known(name))
+        .filter(|name| may_be_setting(name) && !known.contains(name))
         .map(|name| Unknown {
             nearest: nearest_of(&known, &name),
             name,

@@ -90,9 +90,25 @@ impl Reader<'_> {
             name: member.key.clone(),
             at: Position::of(self.text, member.key_span.start),
             enabled: enabled(&member.value),
-            launch: self.launch(member, form),
+            launch: self
+                .switches(member)
+                .and_then(|()| self.launch(member, form)),
             settings: self.settings(&member.value),
         }
+    }
+
+    /// A switch that is neither on nor off is not guessed at: somebody meant something by it.
+    fn switches(&self, member: &Member) -> Result<(), Error> {
+        for key in ["disabled", "enabled"] {
+            if let Some(node) = member.value.get(key)
+                && !matches!(node.kind, Kind::Bool(_) | Kind::Null)
+            {
+                let (name, noun) = (&member.key, node.noun());
+                let why = format!("{key} of {name:?} is {noun}, where true or false is wanted");
+                return Err(Error::at(self.text, node.span.start, why));
+            }
+        }
+        Ok(())
     }
 
     fn launch(&self, member: &Member, form: Form<'_>) -> Result<Launch, Error> {

@@ -5,12 +5,28 @@
 
 use crate::shape::Shape;
 
+/// How deep defaults may stand in each other.
+const DEEPEST: usize = 8;
+
 /// The text with its variables replaced, or why that cannot be done. The text itself is not in the error.
 pub fn expand(
     text: &str,
     shape: Shape,
     value: &dyn Fn(&str) -> Option<String>,
 ) -> Result<String, String> {
+    expand_within(text, shape, value, 0)
+}
+
+fn expand_within(
+    text: &str,
+    shape: Shape,
+    value: &dyn Fn(&str) -> Option<String>,
+    depth: usize,
+) -> Result<String, String> {
+    if depth > DEEPEST {
+        let why = "a variable is the default of a variable, and so on: write the value";
+        return Err(why.into());
+    }
     let opening = match shape {
         Shape::Mcp => "{",
         _ => "${",
@@ -18,26 +34,57 @@ pub fn expand(
     let mut expanded = String::new();
     let mut rest = text;
     while let Some((before, behind)) = rest.split_once(opening) {
-        let Some((name, after)) = behind.split_once('}') else {
+        let end = match shape {
+            Shape::Mcp => behind.find('}'),
+            _ => end(behind).or_else(|| behind.find('}')),
+        };
+        let Some(end) = end else {
             break;
         };
+        let name = &behind[..end];
         expanded.push_str(before);
         match shape {
             Shape::Mcp => expanded.push_str(&braced(name, value)?),
-            _ => expanded.push_str(&dollar(name, value)?),
+            _ => expanded.push_str(&dollar(name, shape, value, depth)?),
         }
-        rest = after;
+        rest = &behind[end + 1..];
     }
     expanded.push_str(rest);
     Ok(expanded)
 }
 
+/// Where the variable ends whose `${` has been read: its default may have variables, too.
+fn end(text: &str) -> Option<usize> {
+    let mut open = 0;
+    for (at, c) in text.char_indices() {
+        match c {
+            '}' if open == 0 => return Some(at),
+            '}' => open -= 1,
+            '{' if text[..at].ends_with('$') => open += 1,
+            _ => {}
+        }
+    }
+    None
+}
+
 /// What `${name}` stands for.
-fn dollar(name: &str, value: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
+fn dollar(
+    name: &str,
+    shape: Shape,
+    value: &dyn Fn(&str) -> Option<String>,
+    depth: usize,
+) -> Result<String, String> {
     if let Some((name, default)) = name.split_once(":-") {
-        return Ok(value(name)
-            .filter(|value| !value.is_empty())
-            .unwrap_or_else(|| default.to_owned()));
+        let name = name.strip_prefix("env:").unwrap_or(name);
+        return match value(name).filter(|value| !value.is_empty()) {
+            Some(value) => Ok(value),
+            None => expand_within(default, shape, value, depth + 1),
+        };
+    }
+    if name.is_empty() || name == "env:" {
+        return Err(format!(
+            "${{{name}}} names no variable: write ${{NAME}}, or the value"
+        ));
     }
     let unset = |name: &str| {
         format!("the environment variable {name} is not set: set it, or write ${{{name}:-default}}")
@@ -88,10 +135,25 @@ mod tests {
 
     #[test]
     fn each_spelling_is_replaced() {
-        let expanded = |text| expand(text, Shape::McpServers, &value).unwrap();
+        let expanded = |text: &str| expand(text, Shape::McpServers, &value).unwrap();
         assert_eq!(expanded("Bearer ${TOKEN}!"), "Bearer s3cret!");
         assert_eq!(expanded("${env:TOKEN}/${NONE:-x:y}"), "s3cret/x:y");
         assert_eq!(expanded("${EMPTY:-full}"), "full");
+        assert_eq!(
+            expanded("${env:TOKEN:-x}${env:NONE:-y}"),
+            "s3cret".to_owned() + "y"
+        );
+        let open = "${N:-".repeat(100_000);
+        assert_eq!(expanded(&open), open, "what has no end is no variable");
+        // A default may have variables, and ends as in a shell.
+        assert_eq!(expanded("${NONE:-${TOKEN}}!"), "s3cret!");
+        assert_eq!(expanded("${NONE:-a${EMPTY:-b${TOKEN}}c}}"), "abs3cretc}");
+        assert_eq!(expanded("${NONE:-a{b}c}"), "a{bc}");
+        assert_eq!(
+            expanded("${TOKEN:-${NONE}}"),
+            "s3cret",
+            "what is not needed is not looked for"
+        );
         assert_eq!(expanded("${userHome}${/}x"), "/home/ann/x");
         assert_eq!(expanded("$TOKEN {TOKEN} ${TOKEN"), "$TOKEN {TOKEN} ${TOKEN");
         let braced = |text| expand(text, Shape::Mcp, &value).unwrap();
@@ -116,6 +178,13 @@ mod tests {
             ),
             ("hunter2 ${workspaceFolder}/x", "write the path"),
             ("hunter2 ${command:x.y}", "known only to the host"),
+            ("hunter2 ${}", "names no variable"),
+            ("hunter2 ${env:}", "names no variable"),
+            ("hunter2 ${NONE:-${NONE}}", "NONE is not set"),
+            (
+                &format!("{}{}", "${N:-".repeat(20), "}".repeat(20)),
+                "write the value",
+            ),
         ] {
             let why = expand(text, Shape::Servers, &value).unwrap_err();
             assert!(why.contains(words), "{why}");

@@ -13,6 +13,7 @@ use crate::places;
 impl Servers {
     /// All of them behind one router, with what concerns all of them but the observer.
     pub fn gateway(&self, idle_stop: Option<Duration>) -> Result<Several, String> {
+        self.check_within()?;
         let several = self.several(idle_stop)?;
         // Without an orphan reaper we go on as well as we can: it is only needed if we are killed.
         Ok(match OrphanReaper::start() {

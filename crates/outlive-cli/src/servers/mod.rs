@@ -34,7 +34,9 @@ mod own;
 mod reload;
 mod settings;
 mod views;
+mod within;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -54,6 +56,7 @@ pub use filter::Filter;
 pub use reload::{Look, Reload};
 pub use settings::{Expose, Prefix, ServersSettings, Start};
 pub use views::View;
+pub use within::VARIABLE as WITHIN;
 
 use entry::Entry;
 use general::General;
@@ -202,19 +205,23 @@ impl Servers {
 
     /// The targets of a gateway, by their names in addresses.
     pub fn targets(&self) -> Result<Vec<(String, Builder)>, String> {
+        let within = self.within();
         let each = self.servers.iter();
-        each.map(|server| Ok((server.segment.clone(), server.target()?)))
+        each.map(|server| Ok((server.segment.clone(), server.target(within.as_deref())?)))
             .collect()
     }
 }
 
 impl ServerSpec {
-    /// The target of a gateway that it becomes.
-    fn target(&self) -> Result<Builder, String> {
+    /// The target of a gateway that it becomes. `within` names the files that are served around it.
+    fn target(&self, within: Option<&OsStr>) -> Result<Builder, String> {
         let mut policy = self.settings.run.policy()?;
         policy.name = Some(self.name.as_str().into());
         let builder = match &self.source {
-            Source::Command(command) => Gateway::command(command.clone()),
+            Source::Command(command) => Gateway::command(match within {
+                Some(within) => command.clone().env(within::VARIABLE, within),
+                None => command.clone(),
+            }),
             Source::Remote(remote) => {
                 policy.refuse_discover = self.settings.run.remote.era == EraSetting::Legacy;
                 Gateway::remote((**remote).clone())

@@ -1,4 +1,4 @@
-//! The names of servers in addresses: what cannot stand there becomes a dash.
+//! The names of servers in addresses: what cannot stand there becomes a dash, or a number if nothing else is left.
 
 use std::collections::HashMap;
 
@@ -51,18 +51,22 @@ pub fn segment(name: &str) -> Result<String, String> {
     if name.trim().is_empty() {
         return Err("a server has an empty name: give it one".into());
     }
-    if !segment.contains(|c: char| c.is_ascii_alphanumeric()) {
-        return Err(format!(
-            "the name {name:?} has no ASCII letter or digit, so it makes no address: rename the server"
-        ));
-    }
+    // Names in other scripts are names all the same: each character is told by its number.
+    let numbers = || {
+        let numbers = name.chars().map(|c| format!("u{:x}", u32::from(c)));
+        numbers.collect::<Vec<_>>().join("-")
+    };
+    let segment = match segment.contains(|c: char| c.is_ascii_alphanumeric()) {
+        true => segment.to_owned(),
+        false => numbers(),
+    };
     if segment.len() > LONGEST_NAME {
         let begin: String = name.chars().take(20).collect();
         return Err(format!(
             "the name that begins with {begin:?} is longer than {LONGEST_NAME} characters: shorten it"
         ));
     }
-    Ok(segment.to_owned())
+    Ok(segment)
 }
 
 /// What is wrong with the prefixes that servers were given, if something is.
@@ -103,12 +107,13 @@ mod tests {
             segment("@scope/server v1.2"),
             Ok("scope-server-v1.2".into())
         );
+        assert_eq!(segment("\u{65e5}\u{672c}"), Ok("u65e5-u672c".into()));
+        assert_eq!(segment(".."), Ok("u2e-u2e".into()));
         for (name, words) in [
             ("", "an empty name"),
             ("  ", "an empty name"),
-            ("..", "no ASCII letter"),
-            ("\u{65e5}\u{672c}", "no ASCII letter"),
             (&"x".repeat(200), "longer than 128"),
+            (&"\u{65e5}".repeat(30), "longer than 128"),
         ] {
             let why = segment(name).unwrap_err();
             assert!(why.contains(words), "{why}");

@@ -11,7 +11,7 @@
 //! to servers. What has changed about them is found out by the [gateway](Gateway::update).
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -49,6 +49,21 @@ impl Look {
     pub fn at(settings: &Settings) -> Look {
         let files = settings.several.servers.iter().chain(&settings.config);
         Look::of(files.cloned())
+    }
+
+    /// Where they are.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.files.iter().map(|(path, _)| path.as_path())
+    }
+
+    /// What keeps them from being read without waiting for somebody, if something does: a pipe that nobody writes to
+    /// would be waited for as long as we run, whatever is at its place later.
+    fn check(&self) -> Result<(), String> {
+        let is_other = |path: &&Path| fs::metadata(path).is_ok_and(|it| !it.is_file());
+        match self.paths().find(is_other) {
+            Some(path) => Err(format!("{} is not a file any more", path.display())),
+            None => Ok(()),
+        }
     }
 
     fn of(files: impl Iterator<Item = PathBuf>) -> Look {
@@ -163,7 +178,7 @@ impl Reload {
             if pace.look(look, Instant::now()) == Next::Nothing {
                 continue;
             }
-            match self.read() {
+            match pace.last.check().and_then(|()| self.read()) {
                 Ok((changes, files)) => {
                     pace.used();
                     // Another file may be named from now on; it has been read just now.

@@ -5,7 +5,9 @@
 //! - `target`: which file is meant, and what is written in front of its servers.
 //! - `replacement`: the backup beside a file, and the file written whole or not at all.
 //! - `report`: what is printed.
+//! - `difference`: what a dry run prints of a file.
 
+mod difference;
 mod replacement;
 mod report;
 mod target;

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use outlive::{Command, Remote, Secrets};
 use outlive_hosts::{Action, Error, Host, Launch, Touched, masked};
 use serde_json::{Value, json};
-use similar::TextDiff;
 
+use super::difference::unified;
 use super::target::Target;
 use crate::paint::{Paint, Tone};
 
@@ -37,8 +37,7 @@ pub fn diff(target: &Target, new: &str) -> Result<String, Error> {
     };
     let (old, new) = (shown(&target.text)?, shown(new)?);
     let name = target.path.display().to_string();
-    let diff = TextDiff::from_lines(old.as_str(), new.as_str());
-    Ok(diff.unified_diff().header(&name, &name).to_string())
+    Ok(unified(&name, &old, &new))
 }
 
 /// What must not be shown of the servers' command lines and addresses.

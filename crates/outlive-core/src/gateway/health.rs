@@ -40,6 +40,12 @@ impl Standing {
             losses: 0,
         }
     }
+
+    /// It cannot be used, for this cause; since now, if it could be used until now.
+    fn fail(&mut self, cause: &Cause, now: Time) {
+        let since = self.trouble.as_ref().map_or(now, |(_, since)| *since);
+        self.trouble = Some((cause.clone(), since));
+    }
 }
 
 /// A server was lost, once or several times in a row for the same reason: a server that cannot start must not push out
@@ -96,10 +102,9 @@ impl<S: Used> Gateway<S> {
             }
             Event::State(state) => {
                 server.standing.since = now;
-                let trouble = &mut server.standing.trouble;
                 match state {
                     State::Ready { .. } => {
-                        *trouble = None;
+                        server.standing.trouble = None;
                         if let Some(target) = self.targets.get_mut(&server.target) {
                             target.given_up = None;
                         }
@@ -108,12 +113,13 @@ impl<S: Used> Gateway<S> {
                     State::Down { cause, .. } | State::Failed { cause, .. }
                         if cause.reason != Reason::Closing =>
                     {
-                        let since = trouble.as_ref().map_or(now, |(_, since)| *since);
-                        *trouble = Some((cause.clone(), since));
+                        server.standing.fail(cause, now);
                     }
                     _ => {}
                 }
             }
+            // Its link lives, and nobody could use it: an address that answers every handshake with status 500.
+            Event::HandshakeFailed { cause } => server.standing.fail(cause, now),
             Event::Lost { cause, .. } if cause.reason != Reason::Closing => {
                 server.standing.losses += 1;
                 let Some(target) = self.targets.get_mut(&server.target) else {

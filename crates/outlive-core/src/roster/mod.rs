@@ -17,7 +17,7 @@
 //! |---|---|
 //! | `offer`, `encoding` | what one server offers; the same as bytes |
 //! | `naming` | names of tools and prompts that are never alike |
-//! | `view`, `glob` | what a client may see |
+//! | `view`, `glob`, `spelling` | what a client may see |
 //! | `listed`, `page` | the lists of all servers, and pages of them |
 //! | `resource`, `template` | whose a resource is |
 //! | `capabilities`, `instructions` | what all servers declare and say |
@@ -36,6 +36,7 @@ mod offer;
 mod page;
 mod pin;
 mod resource;
+mod spelling;
 mod template;
 #[cfg(feature = "search")]
 mod tool_search;

@@ -7,7 +7,8 @@
 //! ends with a short hash of the server's name and the original name.
 //!
 //! Prefixes are given to all servers of the configuration before any of their tools is known, so that none followed by
-//! the separator begins with another one followed by the separator. Names of two servers then never agree, whatever
+//! the separator begins with another one followed by the separator. A server whose name has no letter or digit of ASCII
+//! has a hash of its name for a prefix. Names of two servers then never agree, whatever
 //! their tools are called; and no prefix is ever cut. What can agree are names of one server, after characters were
 //! replaced. Then the tool whose name needed no change keeps it, else the first, and the others get the hash. So under
 //! [`Prefix::Always`] the names of a server depend on the configuration and on its own list alone: they do not change
@@ -94,7 +95,10 @@ impl Prefixes {
         let mut taken: Vec<String> = Vec::new();
         for (name, wanted) in servers {
             let text = reduced(wanted.unwrap_or(name));
+            // A name in another script leaves nothing to tell it by.
+            let is_blank = wanted.is_none() && !text.contains(|c: char| c.is_ascii_alphanumeric());
             let mut choice = match text.len() > room {
+                _ if is_blank => hash(name, "", 0),
                 true => cut(&text, room, &hash(name, "", 0)),
                 false => text.clone(),
             };

@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::{Found, Roster, Server, template};
+use super::{Found, Roster, Server, spelling, template};
 use crate::gateway::TargetId;
 use crate::protocol::List;
 
@@ -110,12 +110,8 @@ impl Roster {
     /// The server a resource is read from, and the URI it has there. In this order: the server that the explicit form
     /// names; the one that lists the URI; the one with the template that fits best; the only one that offers resources.
     pub fn resource<'a>(&self, uri: &'a str) -> Result<(TargetId, &'a str), ResourceError> {
-        let found = self.owner(uri).filter(|(server, original)| {
-            let server = &self.servers[*server];
-            self.view
-                .resources
-                .admits_any(&[original, &explicit(&server.name, original)])
-        });
+        let owner = self.owner(uri);
+        let found = owner.filter(|(server, original)| self.is_in_view(*server, original));
         match found {
             Some((server, original)) if self.is_accepted(server, original) => {
                 Ok((self.servers[server].target, original))
@@ -126,6 +122,14 @@ impl Roster {
             }),
             _ => Err(self.no_resource(uri)),
         }
+    }
+
+    /// Whether the view contains what this server has under this URI. Lists have nothing else; what they do not have is
+    /// judged by what it may lead to.
+    fn is_in_view(&self, server: usize, original: &str) -> bool {
+        let listed = &self.lists[List::Resources as usize];
+        listed.exposed_of(&self.servers, server, original).is_some()
+            || spelling::admits(&self.view.resources, &self.servers[server].name, original)
     }
 
     /// Whether a resource may be asked for. Where definitions are pinned, it is listed, or a template stands for it; it
@@ -169,10 +173,8 @@ impl Roster {
 
     /// Whether the view contains what this server has under that URI, and nobody needs to accept it first.
     pub fn shows_resource(&self, target: TargetId, original: &str) -> bool {
-        let long = self.explicit_uri(target, original);
         let place = self.place(target);
-        long.is_some_and(|long| self.view.resources.admits_any(&[original, &long]))
-            && place.is_some_and(|server| self.is_accepted(server, original))
+        place.is_some_and(|it| self.is_in_view(it, original) && self.is_accepted(it, original))
     }
 
     /// Whose a resource is, whether it is in the view or not.

@@ -55,7 +55,8 @@ pub struct View {
     pub prompts: Filter,
     /// Resources by URI, templates by URI template; each also by its explicit form, `outlive:SERVER:URI`.
     ///
-    /// URIs are compared as they are written. A server may take two of them for the same resource (`a/../b` and `b`),
-    /// so a deny list of URIs hides resources, but does not protect them from someone who tries.
+    /// What a server lists is compared as it is written. A URI that it does not list may be another spelling of one
+    /// that the view leaves out (`a/../b`, `%62` or `B` for `b`), and is judged by its plain spelling, too. What else a
+    /// server takes for the same, a link in its file system say, cannot be known here.
     pub resources: Filter,
 }

@@ -133,6 +133,7 @@ seen!(
     idle_stops,
     legacy_stops,
     given_up,
+    handshakes_failed,
     unstartable,
     in_trouble,
     ready,

@@ -644,6 +644,35 @@ fn servers_of_one_kind_stand_in_for_each_other() {
 }
 
 #[test]
+fn a_server_whose_handshake_fails_is_in_trouble_although_its_link_lives() {
+    let mut rig = Rig::new(TargetLimits::default());
+    let (client, server) = rig.client(T, at(0));
+    let cause = cause();
+    let failed = Event::HandshakeFailed {
+        cause: cause.clone(),
+    };
+    rig.gateway.observe(server, &failed, at(1));
+    rig.gateway.observe(server, &failed, at(2));
+    assert_eq!(rig.readiness(true, at(2)), Err("in_trouble"));
+    let trouble = |rig: &Rig| {
+        rig.gateway
+            .server(server)
+            .map(|it| it.standing().trouble.clone())
+    };
+    assert_eq!(trouble(&rig), Some(Some((cause.clone(), at(1)))));
+    assert_eq!(rig.gateway.losses(T).count(), 0, "nothing was lost");
+    // The next handshake does better, …
+    rig.gateway.observe(server, &ready(), at(3));
+    assert_eq!(rig.readiness(true, at(3)), Ok(()));
+    // … or its client leaves, and it tells about the next.
+    rig.gateway.observe(server, &failed, at(4));
+    rig.gateway.leave(client, at(5));
+    assert_eq!(rig.readiness(true, at(5)), Err("given_up"));
+    rig.gateway.ended(server, at(6));
+    assert_eq!(rig.gateway.given_up(T, at(6)), Some((&cause, at(6))));
+}
+
+#[test]
 fn a_server_that_was_given_up_tells_about_the_next_for_a_while() {
     let mut rig = Rig::new(TargetLimits::default());
     let (client, server) = rig.client(T, at(0));

@@ -45,12 +45,15 @@ impl World {
         let Some(server) = self.alive(n) else {
             return Ok(());
         };
+        let it = self.books.servers.get_mut(&server).expect("a server");
+        it.trouble = true;
+        if n == 3 {
+            // Nobody at its address has an answer to a handshake; its link lives.
+            self.say(format!("{server:?} cannot be shaken hands with"));
+            self.seen.handshakes_failed += 1;
+            return self.observe(server, &Event::HandshakeFailed { cause: cause() });
+        }
         self.say(format!("{server:?} is lost"));
-        self.books
-            .servers
-            .get_mut(&server)
-            .expect("a server")
-            .trouble = true;
         let generation = Generation::FIRST;
         let lost = Event::Lost {
             generation,

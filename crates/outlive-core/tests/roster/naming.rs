@@ -115,6 +115,21 @@ fn prefixes_of_two_servers_are_never_alike_whatever_the_servers_are_called() {
 }
 
 #[test]
+fn a_server_with_a_name_in_another_script_has_a_prefix_of_its_own_whoever_else_is_there() {
+    let (one, other) = ("\u{9ad8}\u{5fb7}", "\u{5730}\u{56fe}");
+    let both = [tools(0, one, &["x"]), tools(1, other, &["x"])];
+    let both = named(Prefix::Always, &both);
+    let alone = named(Prefix::Always, &[tools(0, other, &["x"])]);
+    assert_eq!(both[1..], alone);
+    assert_ne!(both[0], both[1]);
+    for name in &both {
+        let (prefix, rest) = name.split_once("__").expect("a prefix");
+        assert_eq!((prefix.len(), rest), (6, "x"), "{name}");
+        assert!(prefix.chars().all(|c| c.is_ascii_alphanumeric()), "{name}");
+    }
+}
+
+#[test]
 fn under_conflict_only_names_that_several_servers_have_get_a_prefix() {
     let servers = [
         tools(0, "a", &["x", "y"]),

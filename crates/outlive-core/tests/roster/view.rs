@@ -122,8 +122,20 @@ fn a_resource_that_is_denied_is_not_reached_by_any_way() {
         };
         let roster = seen(std::slice::from_ref(&entry), &view);
         assert_eq!(keys(&roster, List::Resources), ["x:open"]);
-        for uri in ["x:secret/1", "x:secret/2", "outlive:s:x:secret/1"] {
+        for uri in [
+            "x:secret/1",
+            "x:secret/2",
+            "outlive:s:x:secret/1",
+            // Other spellings, which the template fits, too.
+            "x:%73ecret/1",
+            "x:open/../secret/1",
+            "x:SECRET/1",
+            "X:secret/1",
+            "outlive:s:x:%2573ecret/1",
+        ] {
             assert!(roster.resource(uri).is_err(), "{uri}");
+            let own = uri.strip_prefix("outlive:s:").unwrap_or(uri);
+            assert!(!roster.shows_resource(TargetId(0), own), "{uri}");
         }
         for uri in ["x:open", "outlive:s:x:open", "x:other"] {
             assert!(roster.resource(uri).is_ok(), "{uri}");

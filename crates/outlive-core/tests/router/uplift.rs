@@ -507,6 +507,33 @@ fn a_stream_that_ends_is_opened_again_and_what_was_missed_is_read() {
     assert_eq!(rig.tools(1), ["a__x", "a__y"]);
 }
 
+/// Schedule 1,063,799 of the legacy clients: the stream was forgotten, and stayed open at its server.
+#[test]
+fn a_stream_is_not_ended_by_an_answer_to_something_else() {
+    let mut rig = Rig::refused();
+    let (channel, discover) = rig.one();
+    rig.modern_says(0, channel, success(&discover, about()));
+    let handed = rig.handed();
+    let (stream, listen) = handed
+        .iter()
+        .find(|it| it.1["method"] == "subscriptions/listen")
+        .cloned()
+        .expect("a stream");
+    rig.handed.insert(TargetId(0), handed);
+    rig.serve_modern(&["x"]);
+    assert_eq!(rig.tools(1), ["a__x"]);
+    let mut lie = success(&listen, json!({"resultType": "complete"}));
+    lie["id"] = json!("other");
+    rig.modern_says(0, stream, lie);
+    rig.pass(Duration::from_secs(600));
+    assert!(rig.handed().is_empty(), "there is one stream");
+    let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed",
+        "params": {"_meta": {"io.modelcontextprotocol/subscriptionId": listen["id"]}}});
+    rig.modern_says(0, stream, changed);
+    rig.serve_modern(&["x", "y"]);
+    assert_eq!(rig.tools(2), ["a__x", "a__y"]);
+}
+
 #[test]
 fn a_server_without_streams_is_not_asked_for_one_again() {
     let mut rig = Rig::refused();

@@ -168,6 +168,29 @@ fn a_server_that_is_this_very_gateway_is_left_out() {
 }
 
 #[test]
+fn a_server_that_starts_outlive_for_the_same_file_through_a_shell_is_refused_by_it() {
+    let place = Place::new();
+    let file = place.path("mcp.json");
+    let outlive = Setup::outlive();
+    let script = format!("exec '{}' run --servers '{file}'", outlive.display());
+    let again = json!({ "command": "sh", "args": ["-c", script], "outlive": { "hold": "100ms" } });
+    let servers = json!({ "again": again, "one": place.fake("one", &[]) });
+    let mut host = place.open(&servers, &["--list-wait", "45s"]);
+    let all = names(&host.list_tools());
+    assert!(has(&all, "one"), "{all:?}");
+    assert!(all.iter().all(|it| it.starts_with("one__")), "{all:?}");
+    pid(&mut host, "one__ping");
+    // Each that was started would have started the other server, too.
+    let mut pids: Vec<u64> = place
+        .tap("one")
+        .iter()
+        .filter_map(|it| it["pid"].as_u64())
+        .collect();
+    pids.dedup();
+    assert_eq!(pids.len(), 1, "{pids:?}");
+}
+
+#[test]
 fn nothing_is_left_when_the_host_leaves_and_when_outlive_is_killed() {
     for kill in [false, true] {
         let place = Place::new();

@@ -42,6 +42,31 @@ fn with_a_warm_catalogue_lists_are_answered_before_any_server_runs() {
 }
 
 #[test]
+fn servers_that_differ_in_the_values_of_variables_alone_are_not_taken_for_each_other() {
+    let place = Place::new();
+    let script = format!(
+        "exec '{}' --tools \"$TOOLS_FILE\"",
+        env!("CARGO_BIN_EXE_fake")
+    );
+    let with = |name: &str, set: &str| {
+        let file = place.path(&format!("{name}.tools"));
+        std::fs::write(&file, set).expect("a file");
+        json!({ "command": "sh", "args": ["-c", script], "env": { "TOOLS_FILE": file } })
+    };
+    let servers = json!({ "one": with("one", "v1"), "two": with("two", "v2") });
+    place.learn(&servers);
+    // From what was written down.
+    let mut host = place.open(&servers, &[]);
+    let all = names(&host.list_tools());
+    let odd = ["added", "removed"].map(|tool| {
+        let own = ["one", "two"].into_iter();
+        let mut own = own.filter(|it| all.contains(&format!("{it}__{tool}")));
+        (own.next(), own.next())
+    });
+    assert_eq!(odd, [(Some("two"), None), (Some("one"), None)], "{all:?}");
+}
+
+#[test]
 fn a_damaged_catalogue_is_ignored_and_written_anew() {
     let place = Place::new();
     let servers = json!({ "one": place.fake("one", &[]), "two": place.fake("two", &[]) });

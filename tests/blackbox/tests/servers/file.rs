@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::fleet::{fake, fake_with, refused};
+use crate::fleet::{Fleet, fake, fake_with, refused};
 use crate::rig::Setup;
 
 /// What is said to this file.
@@ -34,14 +34,13 @@ fn a_file_that_cannot_be_read_or_parsed_is_refused_with_line_and_column() {
 }
 
 #[test]
-fn names_that_make_no_address_or_the_same_one_are_refused() {
+fn names_that_are_none_or_make_the_same_address_are_refused() {
     for (servers, words) in [
         (
             json!({ "my server": fake(), "my-server": fake() }),
             "\"my server\" and \"my-server\" would both be at /my-server/mcp",
         ),
         (json!({ "": fake() }), "an empty name"),
-        (json!({ "\u{65e5}": fake() }), "makes no address"),
     ] {
         let file = json!({ "mcpServers": servers }).to_string();
         let said = said("mcp.json", &file);
@@ -50,6 +49,43 @@ fn names_that_make_no_address_or_the_same_one_are_refused() {
             "{said}"
         );
     }
+}
+
+#[test]
+fn a_server_with_a_name_in_another_script_works_as_any_other() {
+    let fleet = Fleet::of(json!({ "\u{65e5}\u{672c}": fake(), "one": fake() }));
+    let mut at = fleet.names();
+    at.sort();
+    assert_eq!(at, ["one", "u65e5-u672c"]);
+    let session = fleet.session("u65e5-u672c");
+    let answer = fleet.call("u65e5-u672c", &session, "ping", json!({}));
+    assert!(answer["result"].is_object(), "{answer}");
+    let session = fleet.all();
+    let tools = fleet.tools(&session);
+    let pings = tools.iter().filter(|it| it.ends_with("__ping"));
+    let pings: Vec<&String> = pings.collect();
+    assert_eq!(pings.len(), 2, "{tools:?}");
+    for tool in pings {
+        let answer = fleet.call_all(&session, tool, json!({}));
+        assert!(answer["result"].is_object(), "{tool}: {answer}");
+    }
+}
+
+#[test]
+fn a_server_that_is_neither_on_nor_off_is_not_started_and_its_call_says_why() {
+    let mut odd = fake();
+    odd["disabled"] = json!("yes");
+    let fleet = Fleet::of(json!({ "odd": odd, "one": fake() }));
+    let session = fleet.all();
+    assert!(
+        fleet
+            .tools(&session)
+            .iter()
+            .all(|it| it.starts_with("one__"))
+    );
+    let answer = fleet.initialize("odd").to_string();
+    let why = "disabled of \\\"odd\\\" is a string, where true or false is wanted";
+    assert!(answer.contains(why), "{answer}");
 }
 
 #[test]

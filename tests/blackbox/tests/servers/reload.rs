@@ -354,6 +354,28 @@ fn a_file_that_is_written_in_pieces_or_taken_away_for_a_moment_is_not_broken() {
 }
 
 #[test]
+fn a_pipe_at_the_place_of_the_file_is_told_and_holds_up_no_later_file() {
+    let place = Place::new();
+    let one = place.fake("one", &[]);
+    let fleet = serve(&place, &json!({ "one": one }), &[]);
+    let session = fleet.all();
+    let before = pid_of(&fleet.call_all(&session, "one__ping", json!({})));
+    let path = place.path("mcp.json");
+    std::fs::remove_file(&path).expect("a file");
+    let made = std::process::Command::new("mkfifo").arg(&path).status();
+    assert!(made.is_ok_and(|it| it.success()), "a pipe");
+    let told = fleet.event("servers_unusable");
+    let why = told["error"].as_str().unwrap_or_default();
+    assert!(why.ends_with("mcp.json is not a file any more"), "{told}");
+    let both = json!({ "one": one, "two": place.fake("two", &[]) });
+    replace(&path, &servers(&both));
+    assert_eq!(read(&fleet, 1)["added"], json!(["two"]));
+    assert!(has(&fleet.tools(&session), "two"));
+    let after = pid_of(&fleet.call_all(&session, "one__ping", json!({})));
+    assert_eq!(after, before);
+}
+
+#[test]
 fn the_secrets_of_servers_that_come_are_shown_to_nobody() {
     let place = Place::new();
     let one = place.fake("one", &[]);

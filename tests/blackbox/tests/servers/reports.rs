@@ -173,12 +173,49 @@ fn toolhive_4459_a_remote_server_that_answers_500_is_told_of_and_used_again() {
         "{refused}"
     );
     assert!(works(&fleet.call_all(&session, "one__ping", json!({}))));
+    // It is not called ready, the other is, and so is the gateway.
+    let standing = |ready: bool| {
+        let page = fleet.get("/ready");
+        assert_eq!(page.status, 200);
+        let targets = page.json()["targets"].as_array().cloned();
+        let targets = targets.expect("targets");
+        let is = |name: &str| targets.iter().find(|it| it["name"] == name).cloned();
+        assert_eq!(is("one").expect("one")["ready"], true);
+        let far = is("far").expect("far");
+        (far["ready"] == ready).then_some(far)
+    };
+    let far = until("the truth about it", || standing(false));
+    assert_eq!(far["last"]["cause"]["error"], "status 500", "{far}");
     over.store(true, Ordering::SeqCst);
     drop(std::net::TcpStream::connect(&address));
     failing.join().expect("it has ended");
     let _remote = remote(&address);
     until("its return", || {
         works(&fleet.call_all(&session, "far__ping", json!({}))).then_some(())
+    });
+    until("its return", || standing(true));
+}
+
+#[test]
+fn toolhive_3221_a_remote_server_that_cannot_be_reached_is_not_called_ready() {
+    let place = Place::new();
+    let address = address(2);
+    let far = json!({ "url": format!("http://{address}/mcp"), "outlive": { "hold": "100ms" } });
+    let servers = json!({ "far": far, "one": place.fake("one", &[]) });
+    let fleet = serve(&place, &servers, &["--list-wait", "500ms"]);
+    let session = fleet.all();
+    let refused = fleet.call_all(&session, "far__ping", json!({}));
+    assert!(refused["error"].is_object(), "{refused}");
+    until("the truth about it", || {
+        let page = fleet.get("/ready");
+        assert_eq!(page.status, 200);
+        let page = page.json();
+        let targets = page["targets"].as_array().expect("targets");
+        let states = targets.iter().map(|it| (&it["name"], &it["ready"]));
+        let told: Vec<String> = states
+            .map(|(name, ready)| format!("{name}: {ready}"))
+            .collect();
+        (told == ["\"far\": false", "\"one\": true"]).then_some(())
     });
 }
 

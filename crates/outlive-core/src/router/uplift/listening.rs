@@ -26,15 +26,23 @@ const MOST_DOUBLINGS: u32 = 8;
 /// Unless it was there for this long.
 const STEADY: Duration = Duration::from_secs(60);
 
+/// A request to be told of changes.
+#[derive(Debug)]
+struct Stream {
+    channel: Channel,
+    /// Its id as written: whatever has another one is no answer to it.
+    id_json: Bytes,
+}
+
 /// The stream that a server tells of changes on.
 #[derive(Debug, Default)]
 pub(super) struct Listening {
     /// The stream there is.
-    open: Option<Channel>,
+    open: Option<Stream>,
     /// Since when.
     opened: Time,
     /// The stream that the server has not acknowledged yet.
-    opening: Option<Channel>,
+    opening: Option<Stream>,
     /// The resources that the client follows.
     wanted: BTreeSet<Box<str>>,
     /// Those of them that the newest stream was opened with.
@@ -57,7 +65,16 @@ impl Listening {
     }
 
     pub(super) fn channels(&self) -> impl Iterator<Item = Channel> + use<> {
-        self.open.into_iter().chain(self.opening)
+        let channel = |it: &Option<Stream>| it.as_ref().map(|it| it.channel);
+        let (open, opening) = (channel(&self.open), channel(&self.opening));
+        open.into_iter().chain(opening)
+    }
+
+    /// Whether this is the answer to the request on this channel.
+    fn is_answer(&self, channel: Channel, answer: &Message) -> bool {
+        let streams = self.open.iter().chain(&self.opening);
+        let mut those = streams.filter(|it| it.channel == channel);
+        those.any(|it| *it.id_json == *answer.id_json())
     }
 
     /// When a stream is opened. One that is being opened is waited for.
@@ -161,13 +178,13 @@ impl Router {
             return;
         }
         listening.asked = listening.wanted.clone();
-        listening.opening = Some(channel);
+        let id_json = Bytes::from(id.to_json());
+        listening.opening = Some(Stream {
+            channel,
+            id_json: id_json.clone(),
+        });
         let params = json!({ "notifications": filter }).to_string();
-        let request = Message::request(
-            id.to_json().as_bytes(),
-            "subscriptions/listen",
-            params.as_bytes(),
-        );
+        let request = Message::request(&id_json, "subscriptions/listen", params.as_bytes());
         let request = self.lifted(target, &request, b"");
         self.out
             .push_back(Output::Request(target, channel, request));
@@ -176,7 +193,12 @@ impl Router {
     /// The server says something on a stream.
     pub(super) fn on_listened(&mut self, target: TargetId, channel: Channel, message: &Message) {
         match (message.kind(), message.method()) {
-            (Kind::Response, _) => self.on_stream_ended(target, channel, message),
+            (Kind::Response, _) => {
+                let is_answer = |it: &mut Listening| it.is_answer(channel, message);
+                if self.listening(target).is_some_and(is_answer) {
+                    self.on_stream_ended(target, channel, message);
+                }
+            }
             (Kind::Notification, "notifications/subscriptions/acknowledged") => {
                 self.on_acknowledged(target, channel, message);
             }
@@ -203,12 +225,11 @@ impl Router {
         let Some(listening) = self.listening(target) else {
             return;
         };
-        if listening.opening != Some(channel) {
+        let Some(opened) = listening.opening.take_if(|it| it.channel == channel) else {
             return;
-        }
-        listening.opening = None;
+        };
         listening.opened = now;
-        let before = listening.open.replace(channel);
+        let before = listening.open.replace(opened);
         let lapsed = std::mem::take(&mut listening.has_lapsed);
         let answered: Vec<_> = listening.take_answered();
         let is_agreed = |uri: &str| agreed.resources.iter().any(|it| it.as_str() == uri);
@@ -219,7 +240,7 @@ impl Router {
         }
         listening.due = (!listening.waiting.is_empty()).then_some(now);
         if let Some(before) = before {
-            self.out.push_back(Output::Leave(target, before));
+            self.out.push_back(Output::Leave(target, before.channel));
         }
         for (channel, id_json, uri) in answered {
             let answer = match is_agreed(&uri) {
@@ -241,8 +262,8 @@ impl Router {
         let Some(listening) = self.listening(target) else {
             return;
         };
-        if listening.open == Some(channel) {
-            listening.open = None;
+        let was_open = listening.open.take_if(|it| it.channel == channel);
+        if was_open.is_some() {
             listening.has_lapsed = true;
             if now >= listening.opened + STEADY {
                 listening.failures = 0;
@@ -251,7 +272,7 @@ impl Router {
             listening.opening = None;
         }
         listening.is_absent |= error["code"] == code::METHOD_NOT_FOUND;
-        let answered: Vec<_> = match (listening.opening, listening.is_absent) {
+        let answered: Vec<_> = match (&listening.opening, listening.is_absent) {
             // The next one is on its way.
             (Some(_), _) => Vec::new(),
             (None, true) => std::mem::take(&mut listening.waiting),

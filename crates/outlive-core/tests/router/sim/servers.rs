@@ -341,6 +341,10 @@ impl World {
         let (Some(token), true, false) = (token, there, self.gone) else {
             return Ok(());
         };
+        // Only of the tasks that are remembered is it known whose they are.
+        if self.tasks.len() > self.policy.limits.tasks {
+            return Ok(());
+        }
         let params = json!({"progressToken": token, "progress": 1});
         let progress =
             json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
