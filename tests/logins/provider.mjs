@@ -4,7 +4,7 @@ import { createServer } from "node:http";
 import { exportJWK, generateKeyPair } from "jose";
 import { Provider } from "oidc-provider";
 
-const LIFE = 4; // seconds that an access token lasts
+const LIFE = 4; // seconds that an access token lasts, unless it is said
 
 // What a provider keeps in its database: it survives its process.
 class Database {
@@ -35,9 +35,13 @@ export class World {
   // So many requests for a token are answered with status 500.
   failing = 0;
   books = { tokens: [], grants: [], secrets: new Set(), calls: 0, refused: 0 };
+  // Signing keys, the newest first.
+  keys = [];
 
-  static async start() {
+  // `format` of access tokens ("opaque" or "jwt"), `life` in seconds; how many signing keys are `published`.
+  static async start({ format = "opaque", life = LIFE, published = 1 } = {}) {
     const world = new World();
+    Object.assign(world, { format, life, published });
     world.server = createServer((request, response) => void world.#answer(request, response));
     world.server.listen(0, "127.0.0.1");
     await new Promise((done) => world.server.once("listening", done));
@@ -51,17 +55,21 @@ export class World {
   async restart() {
     const { privateKey } = await generateKeyPair("RS256", { extractable: true });
     const key = { ...(await exportJWK(privateKey)), alg: "RS256", use: "sig", kid: randomBytes(8).toString("hex") };
-    const resource = { scope: "mcp", audience: this.url, accessTokenTTL: LIFE, accessTokenFormat: "opaque" };
+    this.keys = [key, ...this.keys].slice(0, this.published);
+    // A token is for the resource that was asked for.
+    const resource = (audience) => ({
+      scope: "mcp", audience, accessTokenTTL: this.life, accessTokenFormat: this.format, jwt: { sign: { alg: "RS256" } },
+    });
     const provider = new Provider(this.origin, {
       adapter: this.database.adapter(),
-      jwks: { keys: [key] },
+      jwks: { keys: this.keys },
       cookies: { keys: ["the cookies of a test"] },
       clientDefaults: { grant_types: ["authorization_code", "refresh_token"], token_endpoint_auth_method: "none" },
       scopes: ["openid", "offline_access", "mcp"],
       pkce: { required: () => true },
       rotateRefreshToken: true,
       issueRefreshToken: async (_, client, code) => client.grantTypeAllowed("refresh_token") && code.scopes.size > 0,
-      ttl: { AccessToken: LIFE, RefreshToken: 3600, Grant: 3600, Session: 3600, Interaction: 600 },
+      ttl: { AccessToken: this.life, RefreshToken: 3600, Grant: 3600, Session: 3600, Interaction: 600 },
       features: {
         registration: { enabled: true },
         revocation: { enabled: true },
@@ -69,7 +77,7 @@ export class World {
           enabled: true,
           defaultResource: () => this.url,
           useGrantedResource: () => true,
-          getResourceServerInfo: () => resource,
+          getResourceServerInfo: (_, indicator) => resource(indicator),
         },
       },
     });

@@ -1,7 +1,7 @@
 //! Logins: `outlive login`, `outlive logout`, `outlive logins`, and what `run` and `serve` do when a server wants one.
 
 use std::io::{self, BufRead, IsTerminal};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
@@ -18,7 +18,10 @@ use crate::runtime::runtime;
 use crate::terminal::print;
 use crate::units::duration;
 
-/// The word for no store at all.
+/// What `--token-store` may say in place of a folder.
+const AUTO: &str = "auto";
+const KEYRING: &str = "keyring";
+const FILE: &str = "file";
 const NONE: &str = "none";
 
 /// What follows the help of `outlive login`.
@@ -57,14 +60,16 @@ pub struct LoginSettings {
     )]
     pub login_timeout: Duration,
 
-    /// Keep logins in this folder; `none` keeps them in memory only. Without it, a folder of the user is taken.
+    /// Keep logins so that only the system's keyring can open them (`keyring`), in a file that only you can read (`file`,
+    /// or a folder for such files), or in memory (`none`). `auto` is `keyring` where there is one, else `file`.
     #[arg(
         long,
         env = "OUTLIVE_TOKEN_STORE",
-        value_name = "FOLDER|none",
+        value_name = "auto|keyring|file|none|FOLDER",
+        default_value = AUTO,
         help_heading = "Servers over HTTP"
     )]
-    pub token_store: Option<PathBuf>,
+    pub token_store: PathBuf,
 
     /// Log in as this client: one that was registered beforehand, or the https address of its metadata document.
     #[arg(
@@ -157,18 +162,7 @@ impl LoginSettings {
     }
 
     fn store(&self) -> Result<TokenStore, String> {
-        let folder = match &self.token_store {
-            Some(word) if word.as_os_str() == NONE => return Ok(TokenStore::Memory),
-            Some(folder) => Some(folder.clone()),
-            None => places::login_folder(),
-        };
-        let Some(folder) = folder else {
-            return Ok(TokenStore::Memory);
-        };
-        if folder.symlink_metadata().is_ok() {
-            places::check_private(&folder)?;
-        }
-        Ok(TokenStore::Folder(folder))
+        store_of(&self.token_store)
     }
 
     /// These settings, for the server with these others.
@@ -212,6 +206,34 @@ impl RemoteSettings {
         let login = OAuth::new(url, options, move |notice| tell(&notice, browser))?;
         Ok(remote.credentials(login))
     }
+}
+
+fn sealed(folder: PathBuf, or_plain: bool) -> TokenStore {
+    TokenStore::Keyring { folder, or_plain }
+}
+
+/// The store that `--token-store` means.
+fn store_of(word: &Path) -> Result<TokenStore, String> {
+    let usual = |store: fn(PathBuf) -> TokenStore| match places::login_folder() {
+        Some(folder) => checked(store(folder.clone()), &folder),
+        None if word == Path::new(AUTO) => Ok(TokenStore::Memory),
+        None => Err("there is no folder for logins: name one with --token-store".into()),
+    };
+    match word.to_str() {
+        Some(AUTO) => usual(|folder| sealed(folder, true)),
+        Some(KEYRING) => usual(|folder| sealed(folder, false)),
+        Some(FILE) => usual(TokenStore::Folder),
+        Some(NONE) => Ok(TokenStore::Memory),
+        _ => checked(TokenStore::Folder(word.to_owned()), word),
+    }
+}
+
+/// This store, if nobody else can get at its folder.
+fn checked(store: TokenStore, folder: &Path) -> Result<TokenStore, String> {
+    if folder.symlink_metadata().is_ok() {
+        places::check_private(folder)?;
+    }
+    Ok(store)
 }
 
 /// Where a running `run` or `serve` writes what a login has to tell.
@@ -355,7 +377,7 @@ pub struct LogoutArgs {
 /// Forgets a login.
 pub fn log_out(args: &LogoutArgs) -> Result<ExitCode, String> {
     let options = args.remote.login.options(&args.remote)?;
-    let login = OAuth::new(&args.url, options, |_| ())?;
+    let login = OAuth::new(&args.url, options, |notice| tell(&notice, false))?;
     let runtime = runtime().map_err(|error| error.to_string())?;
     let there = runtime.block_on(login.log_out())?;
     eprintln!(
@@ -375,15 +397,19 @@ pub struct LoginsArgs {
     #[arg(long)]
     json: bool,
 
-    /// The folder that logins are kept in.
-    #[arg(long, env = "OUTLIVE_TOKEN_STORE", value_name = "FOLDER")]
-    token_store: Option<PathBuf>,
+    /// Where logins are kept, as other commands were told.
+    #[arg(
+        long,
+        env = "OUTLIVE_TOKEN_STORE",
+        value_name = "auto|keyring|file|none|FOLDER",
+        default_value = AUTO
+    )]
+    token_store: PathBuf,
 }
 
 /// Shows what is kept; never a secret.
 pub fn list(args: &LoginsArgs) -> Result<ExitCode, String> {
-    let folder = args.token_store.clone().or_else(places::login_folder);
-    let store = folder.map_or(TokenStore::Memory, TokenStore::Folder);
+    let store = store_of(&args.token_store)?;
     let logins = store.logins().map_err(|error| error.to_string())?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let now = now.unwrap_or_default();
@@ -396,14 +422,19 @@ pub fn list(args: &LoginsArgs) -> Result<ExitCode, String> {
                 "scopes": login.scopes,
                 "expires": login.expires.map(|at| at.as_secs()),
                 "renewable": login.renewable,
+                "keyring": login.sealed,
             });
             format!("{about}\n")
         }
         false => format!(
-            "{}  at {}, {}\n",
+            "{}  at {}, {}{}\n",
             login.server,
             login.issuer,
-            lasts(login, now)
+            lasts(login, now),
+            match login.sealed {
+                true => ", sealed by the system's keyring",
+                false => "",
+            }
         ),
     };
     if logins.is_empty() && !args.json {

@@ -12,7 +12,10 @@
 //!    then its refresh token is tried once more, because there is nothing left to lose.
 //! 4. **A refresh that was refused is not tried again**, by anybody: the grant is kept without its refresh token, and a
 //!    login begins if somebody waits for it. One that failed for a moment is tried again, after a pause that doubles.
-//! 5. **A login that did not help is not repeated at once.** A token that is refused right after its login means that
+//! 5. **What cannot be kept is not risked.** A grant of the store that cannot be marked is not exchanged: other processes
+//!    would not know that its token is spent. One that was given and could not be kept is this process's alone, until
+//!    the store can be written again, or holds another.
+//! 6. **A login that did not help is not repeated at once.** A token that is refused right after its login means that
 //!    another login would not help either.
 //!
 //! The machine holds no secret: a grant is known by its [`GrantId`]. It is driven like all machines here: after each
@@ -73,8 +76,10 @@ pub enum Input {
     Loaded(Option<Grant>),
     /// The lock is ours.
     Locked,
-    /// What was to be kept is in the store, or could not be.
+    /// What was to be kept is in the store.
     Saved,
+    /// What was to be kept could not be.
+    Unsaved,
     /// How the refresh ended.
     Refreshed(Refreshed),
     /// How the login ended: with a grant, or without one.
@@ -181,8 +186,12 @@ pub struct Login {
     rng: Rng,
     now: Moment,
     step: Step,
-    /// What the store held when it was last read or written.
+    /// The grant that is used: what the store held when it was last read or written, or what could not be kept.
     known: Option<Grant>,
+    /// Which grant the store holds.
+    stored: Option<GrantId>,
+    /// A grant that could not be kept, and which one the store held then.
+    unkept: Option<(Grant, Option<GrantId>)>,
     /// A server has accepted it.
     accepted: Option<GrantId>,
     waiting: BTreeMap<Ticket, Waiting>,
@@ -218,6 +227,8 @@ impl Login {
             now: Moment::default(),
             step: Step::Idle,
             known: None,
+            stored: None,
+            unkept: None,
             accepted: None,
             waiting: BTreeMap::new(),
             looked_for: None,
@@ -240,10 +251,14 @@ impl Login {
                 self.waiting.insert(ticket, Waiting { want, until });
             }
             Input::Forget(ticket) => drop(self.waiting.remove(&ticket)),
-            Input::Accepted(id) => self.accepted = Some(id),
+            Input::Accepted(id) => {
+                self.accepted = Some(id);
+                self.look_after();
+            }
             Input::Loaded(grant) => self.loaded(grant),
             Input::Locked => self.lock_is_ours(),
             Input::Saved => self.saved(),
+            Input::Unsaved => self.unsaved(),
             Input::Refreshed(how) => self.refreshed(how),
             Input::LoggedIn(grant) => self.logged_in(grant),
             Input::Declined => self.declined(),
@@ -276,6 +291,11 @@ impl Login {
     /// Whether nothing is under way and nobody waits.
     pub fn is_idle(&self) -> bool {
         self.step == Step::Idle && self.waiting.is_empty() && self.out.is_empty()
+    }
+
+    /// The grant that is used.
+    pub fn grant(&self) -> Option<GrantId> {
+        self.known.as_ref().map(|it| it.id)
     }
 
     /// Whether a person is asked right now.

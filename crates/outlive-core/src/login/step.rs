@@ -57,6 +57,14 @@ impl Login {
         self.step == Step::Idle && self.is_renewal_due()
     }
 
+    /// A token is in use that somebody else has read: from now on it is renewed in time.
+    pub(super) fn look_after(&mut self) {
+        if self.step == Step::Idle && self.known.is_none() {
+            self.step = Step::Reading;
+            self.out.push_back(Output::Load);
+        }
+    }
+
     /// Whether it is worth reading the store: somebody is new, or the pause after a failure is over.
     fn may_begin(&self) -> bool {
         self.retry_at <= self.now.time || self.fresh_ticket()
@@ -70,7 +78,18 @@ impl Login {
 
     /// The store was read.
     pub(super) fn loaded(&mut self, grant: Option<Grant>) {
-        self.known = grant;
+        self.stored = grant.as_ref().map(|it| it.id);
+        let stored = self.stored;
+        self.unkept.take_if(|(_, before)| *before != stored);
+        self.known = match (&self.unkept, grant) {
+            // That it was refused is known here; what others have done with it since, the store knows.
+            (Some((unkept, _)), Some(stored)) if unkept.id == stored.id => Some(Grant {
+                renewable: unkept.renewable && stored.renewable,
+                ..stored
+            }),
+            (Some((unkept, _)), _) => Some(unkept.clone()),
+            (None, grant) => grant,
+        };
         self.looked_for = self.waiting.keys().next_back().copied();
         match self.step {
             Step::Reading => {
@@ -133,6 +152,27 @@ impl Login {
     }
 
     pub(super) fn saved(&mut self) {
+        self.stored = self.grant();
+        self.unkept = None;
+        self.after_saving();
+    }
+
+    /// What was to be kept could not be. If the store holds it, other processes may use it and would not know.
+    pub(super) fn unsaved(&mut self) {
+        let shared = self.stored.is_some() && self.stored == self.grant();
+        if let (Step::Marking { doubted }, true) = (&self.step, shared) {
+            let doubted = *doubted;
+            if let Some(known) = &mut self.known {
+                known.in_doubt = doubted;
+            }
+            self.put_off();
+            return self.unlock();
+        }
+        self.unkept = self.known.clone().map(|known| (known, self.stored));
+        self.after_saving();
+    }
+
+    fn after_saving(&mut self) {
         match (&self.step, &self.known) {
             // Whoever would have risked it has left meanwhile.
             (Step::Marking { doubted: true }, _) if !self.someone(Need::Refresh) => self.decide(),
@@ -165,12 +205,17 @@ impl Login {
             Refreshed::Unsent => grant.in_doubt = doubted,
             Refreshed::Unknown => {}
         }
+        self.put_off();
+        self.keep(grant);
+    }
+
+    /// A refresh has failed for a moment: the next one begins after a pause.
+    fn put_off(&mut self) {
         let pause = self.policy.backoff * 2u32.saturating_pow(self.failures.min(16));
         let pause = pause.min(self.policy.backoff_cap);
         self.failures += 1;
         // At least half of it: a crowd is spread, and nobody asks again at once.
         self.retry_at = self.now.time + pause / 2 + self.rng.up_to(pause / 2);
-        self.keep(grant);
     }
 
     /// Somebody does not want to log in: it is stopped, and those who wait are told so.

@@ -3,7 +3,8 @@
 //! A client says so when it greets (`elicitation.url`, 2025-11-25). It is asked once for each login, as if the server
 //! had asked. Whatever it answers, calls wait as long as they would without it; but if the person declines, nothing is
 //! waited for. That the link was dismissed, or could not be shown, is no answer of a person: the link is also in the
-//! log, and in the error of a call that has waited long enough.
+//! log, and in the error of a call that has waited long enough. How a host is told that cannot be asked (2026-07-28),
+//! `login_round` says.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -14,9 +15,19 @@ use crate::message::{Id, Message};
 
 use super::link::Ask;
 use super::{Ending, Output, Session};
+use crate::time::Time;
 
 /// A link that is longer than this is not shown by the host.
-const LONGEST_LINK: usize = 16 << 10;
+pub(super) const LONGEST_LINK: usize = 16 << 10;
+
+/// A login that somebody has to make.
+#[derive(Clone, Debug)]
+pub(super) struct LoginWanted {
+    pub(super) number: u64,
+    pub(super) url: String,
+    /// What a person is told.
+    pub(super) words: String,
+}
 
 /// A login that the host was told of.
 #[derive(Clone, Debug)]
@@ -35,22 +46,43 @@ impl LoginAsk {
 
 impl Session {
     /// Somebody has to log in, or not any more.
-    pub(super) fn login_status(&mut self, status: LoginStatus) {
+    pub(super) fn login_status(&mut self, now: Time, status: LoginStatus) {
         match status {
             LoginStatus::Quiet => {}
-            LoginStatus::Wanted { number, link, code } => self.login_wanted(number, &link, code),
+            LoginStatus::Wanted { number, link, code } => {
+                let code = code.map(|it| format!(" Enter the code {it} there."));
+                let words = format!(
+                    "The server wants you to log in. What was called waits for it.{}",
+                    code.unwrap_or_default()
+                );
+                self.note_wanted(number, &link, &words);
+                self.login_wanted(number, &link, &words);
+                self.tell_by_answer(now);
+            }
             LoginStatus::Granted => self.login_over(true),
             LoginStatus::Failed => self.login_over(false),
         }
     }
 
-    fn login_wanted(&mut self, number: u64, url: &str, code: Option<String>) {
+    fn note_wanted(&mut self, number: u64, url: &str, words: &str) {
+        let Some(link) = &mut self.link else { return };
+        if link.login_wanted.as_ref().map(|it| it.number) == Some(number) {
+            return;
+        }
+        link.login_wanted = Some(LoginWanted {
+            number,
+            url: url.to_owned(),
+            words: words.to_owned(),
+        });
+    }
+
+    fn login_wanted(&mut self, number: u64, url: &str, words: &str) {
         let known = |ask: &LoginAsk| ask.number == number;
         let told = self.link.as_ref().and_then(|link| link.login.as_ref());
         if told.is_some_and(known) {
             return;
         }
-        self.login_over(false);
+        self.withdraw_login(false);
         let may_tell = self.ending == Ending::No && !self.host_gone && self.shows_links();
         let most = self.policy.limits.asks;
         let Some(link) = self.link.as_mut().filter(|link| link.is_alive()) else {
@@ -73,15 +105,11 @@ impl Session {
             number,
             id: id.clone(),
         };
-        let code = code.map(|it| format!(" Enter the code {it} there."));
         let params = json!({
             "mode": "url",
             "elicitationId": login.elicitation_id(),
             "url": url,
-            "message": format!(
-                "The server wants you to log in. What was called waits for it.{}",
-                code.unwrap_or_default()
-            ),
+            "message": words,
         });
         link.login = Some(login);
         let id = id.to_json();
@@ -90,8 +118,16 @@ impl Session {
         self.tell_host(ask);
     }
 
-    /// The login that the host was told of is over.
+    /// The login is over.
     fn login_over(&mut self, granted: bool) {
+        if let Some(link) = &mut self.link {
+            link.login_wanted = None;
+        }
+        self.withdraw_login(granted);
+    }
+
+    /// Tells a host that was asked that the login is over.
+    fn withdraw_login(&mut self, granted: bool) {
         let Some(link) = &mut self.link else { return };
         let Some(login) = link.login.take() else {
             return;

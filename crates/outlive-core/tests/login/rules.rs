@@ -14,6 +14,8 @@ struct Rig {
     login: Login,
     now: Moment,
     store: Option<Grant>,
+    /// The store cannot be written.
+    full: bool,
 }
 
 impl Rig {
@@ -25,6 +27,7 @@ impl Rig {
                 wall: WALL,
             },
             store,
+            full: false,
         }
     }
 
@@ -38,6 +41,7 @@ impl Rig {
                     .login
                     .handle(self.now, Input::Loaded(self.store.clone())),
                 Output::Lock => self.login.handle(self.now, Input::Locked),
+                Output::Save(_) if self.full => self.login.handle(self.now, Input::Unsaved),
                 Output::Save(grant) => {
                     self.store = Some(grant);
                     self.login.handle(self.now, Input::Saved);
@@ -296,4 +300,73 @@ fn clocks_that_jump_cost_no_login() {
     let mut ahead = Rig::new(Some(grant(1, 0)));
     ahead.now.wall += Duration::from_secs(1_000_000);
     assert_eq!(ahead.want(1, None), [Output::Refresh(GrantId(1))]);
+}
+
+/// A token of the store that cannot be marked is not sent: another process would send it again.
+#[test]
+fn what_cannot_be_marked_is_not_exchanged() {
+    let mut rig = Rig::new(Some(grant(1, 4000)));
+    rig.full = true;
+    assert_eq!(rig.want(1, None), []);
+    assert_eq!(
+        rig.pass(Duration::from_secs(31)),
+        [lacks(1, NoToken::Unavailable)]
+    );
+    rig.full = false;
+    rig.want(2, None);
+    let orders = rig.pass(Duration::from_secs(30));
+    assert_eq!(orders[0], Output::Refresh(GrantId(1)));
+}
+
+/// A login that cannot be kept is used by this process all the same, refreshed, and kept as soon as that is possible;
+/// unless somebody else has put another one there.
+#[test]
+fn what_cannot_be_kept_is_used_by_this_process() {
+    for another in [false, true] {
+        let mut rig = Rig::new(None);
+        rig.full = true;
+        assert_eq!(rig.want(1, None), [Output::LogIn(Vec::new())]);
+        assert_eq!(rig.feed(Input::LoggedIn(Some(grant(1, 0)))), [got(1, 1)]);
+        assert_eq!(rig.want(2, None), [got(2, 1)]);
+        rig.login.handle(rig.now, Input::Accepted(GrantId(1)));
+        assert_eq!(rig.want(3, Some(1)), [Output::Refresh(GrantId(1))]);
+        let granted = Refreshed::Granted(grant(2, 0));
+        assert_eq!(rig.feed(Input::Refreshed(granted)), [got(3, 2)]);
+        assert_eq!(rig.store, None);
+        rig.full = false;
+        if another {
+            rig.store = Some(grant(7, 0));
+            assert_eq!(rig.want(4, None), [got(4, 7)]);
+        } else {
+            rig.login.handle(rig.now, Input::Accepted(GrantId(2)));
+            assert_eq!(rig.want(4, Some(2)), [Output::Refresh(GrantId(2))]);
+            let granted = Refreshed::Granted(grant(3, 0));
+            assert_eq!(rig.feed(Input::Refreshed(granted)), [got(4, 3)]);
+            assert_eq!(rig.store.as_ref().unwrap().id, GrantId(3));
+        }
+    }
+}
+
+/// A process that has a good token from the start is never refused one: its token is renewed in time all the same.
+#[test]
+fn a_token_that_was_never_asked_for_is_renewed_too() {
+    let mut rig = Rig::new(Some(grant(1, 0)));
+    assert_eq!(rig.feed(Input::Accepted(GrantId(1))), []);
+    assert_eq!(rig.pass(Duration::from_secs(3299)), []);
+    let orders = rig.pass(Duration::from_secs(1));
+    assert_eq!(orders, [Output::Refresh(GrantId(1))]);
+}
+
+/// A token that was not sent after all, and whose mark could not be taken back: if another process has sent it since,
+/// that counts.
+#[test]
+fn what_another_process_has_marked_stays_marked() {
+    let mut rig = Rig::new(Some(grant(1, 3400)));
+    assert_eq!(rig.want(1, Some(1)), [Output::Refresh(GrantId(1))]);
+    rig.full = true;
+    assert_eq!(rig.feed(Input::Refreshed(Refreshed::Unsent)), []);
+    assert!(rig.store.as_ref().unwrap().in_doubt);
+    assert_eq!(rig.feed(Input::Forget(Ticket(1))), []);
+    rig.full = false;
+    assert_eq!(rig.pass(Duration::from_secs(100)), [], "nobody needs it");
 }

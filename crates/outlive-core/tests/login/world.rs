@@ -73,6 +73,9 @@ seen!(
     clock_jumps,
     corrupted,
     forgotten,
+    unmarked,
+    unkept,
+    unkept_refreshed,
 );
 
 /// One thing that happens.
@@ -149,6 +152,8 @@ struct Process {
     wants_lock: bool,
     /// What its callers use.
     has: Option<GrantId>,
+    /// A grant that it could not keep, and which one the store held then.
+    unkept: Option<(Grant, Option<GrantId>)>,
     open: BTreeMap<Ticket, (Want, Time)>,
 }
 
@@ -159,6 +164,7 @@ impl Process {
             tasks: VecDeque::new(),
             wants_lock: false,
             has: None,
+            unkept: None,
             open: BTreeMap::new(),
         }
     }
@@ -417,8 +423,7 @@ impl World {
         }
         self.seen.tried_in_doubt += 1;
         let expired = self
-            .store
-            .as_ref()
+            .seen_by(at)
             .is_some_and(|it| it.is_expired(self.now.wall));
         let wanted = |(want, _): &(Want, Time)| expired || want.refused == Some(id);
         match self.processes[at].open.values().any(wanted) {
@@ -429,7 +434,7 @@ impl World {
 
     /// Somebody is asked to log in: there must be no other way, for somebody who waits.
     fn check_reason(&mut self, at: usize) -> Result<(), Broken> {
-        let Some(grant) = &self.store else {
+        let Some(grant) = self.seen_by(at) else {
             return Ok(());
         };
         let wall = self.now.wall;
@@ -507,9 +512,19 @@ impl World {
             return Ok(());
         };
         let input = match task {
-            Task::Load => Input::Loaded(self.store.clone()),
+            Task::Load => {
+                let stored = self.store.as_ref().map(|it| it.id);
+                let unkept = &mut self.processes[at].unkept;
+                unkept.take_if(|(_, before)| *before != stored);
+                Input::Loaded(self.store.clone())
+            }
+            Task::Save(grant) if how >= 235 => {
+                self.cannot_keep(at, grant);
+                Input::Unsaved
+            }
             Task::Save(grant) => {
                 self.store = Some(grant);
+                self.processes[at].unkept = None;
                 Input::Saved
             }
             Task::Refresh(id) => Input::Refreshed(self.refresh(at, id, how)?),
@@ -532,14 +547,50 @@ impl World {
         self.feed(at, input)
     }
 
+    /// The disk is full, or may not be written.
+    fn cannot_keep(&mut self, at: usize, grant: Grant) {
+        let stored = self.store.as_ref().map(|it| it.id);
+        let same = stored == Some(grant.id);
+        if same && grant.in_doubt && grant.renewable {
+            self.seen.unmarked += 1;
+            return;
+        }
+        self.seen.unkept += 1;
+        if let Some(stored) = stored.filter(|_| !grant.by_login && !same) {
+            // Others have the token that was exchanged for it, and its mark.
+            self.lost.insert(stored);
+            self.spent.remove(&stored);
+        }
+        self.processes[at].unkept = Some((grant, stored));
+    }
+
+    /// What a process goes by: the store, unless it has something that it could not put there.
+    fn seen_by(&self, at: usize) -> Option<Grant> {
+        let stored = self.store.as_ref().map(|it| it.id);
+        let unkept = self.processes[at].unkept.as_ref();
+        let unkept = unkept.filter(|(_, before)| *before == stored);
+        match (unkept, self.store.clone()) {
+            (Some((grant, _)), Some(stored)) if grant.id == stored.id => Some(Grant {
+                renewable: grant.renewable && stored.renewable,
+                ..stored
+            }),
+            (Some((grant, _)), _) => Some(grant.clone()),
+            (None, stored) => stored,
+        }
+    }
+
     /// The authorization server is asked to exchange a refresh token.
     fn refresh(&mut self, at: usize, id: GrantId, how: u8) -> Result<Refreshed, Broken> {
-        let store = self.store.clone();
-        let Some(grant) = store.filter(|it| it.id == id) else {
+        let Some(grant) = self.seen_by(at).filter(|it| it.id == id) else {
             return broken(1, "a token is sent that is not in the store".to_string());
         };
-        if !grant.in_doubt {
-            return broken(1, "a token is sent that is not marked".to_string());
+        let stored = self.store.as_ref().filter(|it| it.id == id);
+        match stored {
+            Some(stored) if !stored.in_doubt => {
+                return broken(1, "a token is sent that is not marked".to_string());
+            }
+            Some(_) => {}
+            None => self.seen.unkept_refreshed += 1,
         }
         if self.processes[at].open.is_empty() {
             self.seen.early_refreshes += 1;

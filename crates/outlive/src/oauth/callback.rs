@@ -5,18 +5,21 @@
 
 use std::io;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::Url;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
 /// A browser sends its request at once.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest request that is read.
 const LONGEST: usize = 16 << 10;
+/// So many connections are read at a time; whoever scans ports keeps no others out for long.
+const MOST: usize = 32;
 /// The path of the page.
 const PATH: &str = "/callback";
 
@@ -77,6 +80,7 @@ impl Callback {
     /// Waits for the answer with this state.
     pub(super) async fn answer(&self, state: &str) -> Answer {
         let (found, mut answers) = mpsc::channel(1);
+        let room = Arc::new(Semaphore::new(MOST));
         loop {
             let stream = tokio::select! {
                 accepted = self.listener.accept() => accepted.map(|(stream, _)| stream),
@@ -87,8 +91,15 @@ impl Callback {
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             };
+            let Ok(place) = room.clone().acquire_owned().await else {
+                continue;
+            };
             // Each on its own: a connection that says nothing keeps nobody waiting.
-            tokio::spawn(serve(stream, state.to_owned(), found.clone()));
+            let serving = serve(stream, state.to_owned(), found.clone());
+            tokio::spawn(async move {
+                serving.await;
+                drop(place);
+            });
         }
     }
 }

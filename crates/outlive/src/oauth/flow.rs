@@ -162,6 +162,10 @@ impl Flow<'_> {
             page.query_pairs_mut()
                 .append_pair("scope", &scopes.join(" "));
         }
+        if scopes.iter().any(|it| it == "openid") {
+            // Some want one wherever there is an id token. We read none, so there is none that could be replayed.
+            page.query_pairs_mut().append_pair("nonce", &random_text()?);
+        }
         if scopes.iter().any(|it| it == "offline_access") {
             // OpenID Connect, 11: without it the scope is ignored.
             page.query_pairs_mut().append_pair("prompt", "consent");

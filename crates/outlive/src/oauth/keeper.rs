@@ -1,36 +1,35 @@
-//! Drives the rules of a login: reads and writes the store, waits for its lock, asks authorization servers and people.
-//!
-//! One task does all of it, and begins when somebody first wants a token. Whatever takes time (the lock, a refresh, a
-//! login) is a task of its own, and tells the first one how it ended.
+//! The login of this process at one server: what is sent, what a person is told, and how one logs in and out. When
+//! something is done about it, the rules say, which a task carries out (`driver`).
 
-use std::collections::{HashMap, VecDeque};
-use std::fs::File;
-use std::io;
+mod driver;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use outlive_core::Time;
-use outlive_core::login::{
-    Grant, GrantId, Input, Login, LoginPolicy, LoginStatus, Moment, NoToken, Output, Refreshed,
-    Ticket, Want,
-};
+use outlive_core::login::{GrantId, LoginStatus, NoToken, Want};
 use reqwest::Url;
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::{AbortHandle, spawn};
-use tokio::time::{sleep_until, timeout};
+use tokio::task::spawn;
+use tokio::time::timeout;
 
 use super::challenge::Bearer;
 use super::discovery::{Issuer, Resource, canonical};
 use super::fetch::Fetcher;
 use super::flow::{Flow, NOT_OFFERED};
+use super::keyring::Trouble;
 use super::reach::Guard;
-use super::store::{Kept, KeptGrant, Place};
-use super::token::{NoTokens, Tokens, ask};
+use super::store::{Kept, Place};
 use super::{Notice, OAuthOptions, Way, random_number, wall};
 use crate::http_client::{Challenge, is_local, tls_config};
+use driver::Driver;
 
 /// An authorization server that is told of a logout is not waited for longer.
 const FAREWELL: Duration = Duration::from_secs(5);
+
+const OUT_OF_REACH: &str = "the login that is kept cannot be read: it is sealed with a key in the system's keyring, \
+                            which --token-store file does not ask; --token-store auto reads it, and a login without \
+                            it takes its place";
 
 type Tell = Arc<dyn Fn(Notice) + Send + Sync>;
 
@@ -60,6 +59,8 @@ struct State {
     problem: Option<String>,
     obstacle: Option<String>,
     pasted: Option<mpsc::UnboundedSender<String>>,
+    /// A person was told that the login is out of reach.
+    told_out_of_reach: bool,
 }
 
 /// The way to the task that drives the rules, once it has begun. It ends when nobody has this any more.
@@ -69,13 +70,6 @@ pub(super) enum Command {
     Want(Want, oneshot::Sender<Result<GrantId, NoToken>>),
     Accepted(GrantId),
     Decline,
-}
-
-/// How something ended that took time.
-enum Event {
-    Locked(u64, io::Result<File>),
-    Refreshed(Result<Tokens, NoTokens>),
-    LoggedIn(Result<Box<Kept>, String>),
 }
 
 impl State {
@@ -88,8 +82,14 @@ impl State {
 
 impl Keeper {
     pub(super) fn new(server: Url, options: OAuthOptions, tell: Tell) -> Keeper {
+        let place = options.store.place(&server);
+        if let Some(place) = place.as_ref().filter(|it| it.is_locked())
+            && let Some(vault) = place.vault()
+        {
+            vault.look_ahead();
+        }
         Keeper {
-            place: options.store.place(&server),
+            place,
             server,
             options,
             tell,
@@ -105,8 +105,10 @@ impl Keeper {
     /// What is to be sent now. The store is read the first time, so that a login that is kept costs no refusal.
     pub(super) fn current(&self) -> Option<String> {
         let mut state = self.state();
-        if !std::mem::replace(&mut state.read, true) {
+        if !state.read {
             state.kept = self.place.as_ref().and_then(Place::load);
+            // The key may be on its way.
+            state.read = state.kept.is_some() || !self.place.as_ref().is_some_and(Place::is_locked);
         }
         let grant = state.kept.as_ref()?.grant.as_ref()?;
         Some(format!("Bearer {}", grant.access_token))
@@ -121,9 +123,30 @@ impl Keeper {
         self.options.tell_host.then(|| self.status.subscribe())
     }
 
-    pub(super) fn accepted(&self) {
-        let mut state = self.state();
-        state.accepted = state.grant_id();
+    /// A server has accepted the token in use. From now on that is renewed before it expires.
+    pub(super) fn accepted(self: &Arc<Self>, commands: &Commands) {
+        let accepted = {
+            let mut state = self.state();
+            state.accepted = state.grant_id();
+            state.accepted
+        };
+        if let Some(id) = accepted.filter(|_| Handle::try_current().is_ok()) {
+            self.order(commands, [Command::Accepted(id)]);
+        }
+    }
+
+    /// Tells the task that drives the rules, which begins with the first order.
+    fn order(self: &Arc<Self>, commands: &Commands, all: impl IntoIterator<Item = Command>) {
+        let mut commands = commands.lock().unwrap_or_else(PoisonError::into_inner);
+        let commands = commands.get_or_insert_with(|| {
+            let (sender, commands) = mpsc::unbounded_channel();
+            spawn(Driver::new(self.clone()).run(commands));
+            sender
+        });
+        for command in all {
+            // It does not end before we do.
+            let _ = commands.send(command);
+        }
     }
 
     pub(super) fn paste(&self, address: &str) {
@@ -162,16 +185,11 @@ impl Keeper {
             (want, state.accepted)
         };
         let (answer, answered) = oneshot::channel();
-        {
-            let mut commands = commands.lock().unwrap_or_else(PoisonError::into_inner);
-            let commands = commands.get_or_insert_with(|| {
-                let (sender, commands) = mpsc::unbounded_channel();
-                spawn(Driver::new(self.clone()).run(commands));
-                sender
-            });
-            let _ = accepted.map(|id| commands.send(Command::Accepted(id)));
-            let _ = commands.send(Command::Want(want, answer));
-        }
+        let accepted = accepted.map(Command::Accepted);
+        self.order(
+            commands,
+            accepted.into_iter().chain([Command::Want(want, answer)]),
+        );
         match answered.await.unwrap_or(Err(NoToken::Unavailable)) {
             Ok(_) => self.current(),
             Err(why) => {
@@ -287,6 +305,78 @@ impl Keeper {
         }
     }
 
+    /// Has the key ready that a login is sealed with, if it is to be; or why it cannot be kept.
+    async fn prepare_key(&self) -> Result<(), String> {
+        let Some(place) = &self.place else {
+            return Ok(());
+        };
+        let Some(vault) = place.vault() else {
+            return Ok(());
+        };
+        let trouble = match vault.may_be_filled() {
+            true => vault.make().await,
+            false => vault.trouble(),
+        };
+        if trouble.is_some() && vault.is_open() {
+            // Whoever can read the login that is kept can read one that is sealed in the same way.
+            if place.is_sealed() && !place.is_locked() {
+                return Ok(());
+            }
+            vault.close();
+        }
+        match trouble {
+            None => Ok(()),
+            Some(trouble) if !vault.or_plain() => Err(trouble.to_string()),
+            // Nobody misses what is not there.
+            Some(Trouble::Absent(_)) => Ok(()),
+            Some(trouble) => {
+                (self.tell)(Notice::Warning(format!(
+                    "{trouble}: the login is kept in a file that only you can read"
+                )));
+                Ok(())
+            }
+        }
+    }
+
+    /// Has the key ready that a login is sealed with when it is refreshed, where nothing is kept without one and what
+    /// is kept was not sealed so far: nobody had to ask for it to read that. Ours is the lock.
+    async fn prepare_sealing(&self) {
+        let Some(place) = &self.place else {
+            return;
+        };
+        let Some(vault) = place.vault() else {
+            return;
+        };
+        let plain = !place.is_sealed() && (self.state().kept.is_some() || place.load().is_some());
+        if plain && !vault.or_plain() && !vault.is_open() && vault.may_be_asked() {
+            // What is wrong with it is told when the login cannot be kept.
+            let _ = vault.make().await;
+        }
+    }
+
+    /// Asks the keyring for the key of the login that is kept, if that is sealed; whether it can be read now.
+    async fn unlock(&self) -> bool {
+        if self.place.as_ref().is_some_and(Place::is_out_of_reach) {
+            if !std::mem::replace(&mut self.state().told_out_of_reach, true) {
+                (self.tell)(Notice::Warning(OUT_OF_REACH.into()));
+            }
+            return false;
+        }
+        let Some(place) = self.place.as_ref().filter(|it| it.is_locked()) else {
+            return true;
+        };
+        let trouble = match place.vault() {
+            Some(vault) => vault.find().await,
+            None => None,
+        };
+        if let Some(trouble) = trouble {
+            (self.tell)(Notice::Warning(format!(
+                "the login that is kept cannot be read: {trouble}"
+            )));
+        }
+        !place.is_locked()
+    }
+
     pub(super) async fn log_in(&self) -> Result<(), String> {
         let fetcher = self.fetcher().await?;
         let (status, header) = fetcher.challenge(self.server.clone()).await?;
@@ -299,7 +389,10 @@ impl Keeper {
             Some(place) => Some(place.lock().await.map_err(|error| error.to_string())?),
             None => None,
         };
+        self.unlock().await;
         let before = self.place.as_ref().and_then(Place::load);
+        let kept = self.prepare_key().await;
+        kept.map_err(|why| format!("the login could not be kept: {why}"))?;
         let asked = timeout(self.options.login_timeout, self.ask(bearer.scopes, before)).await;
         let asked = asked.unwrap_or_else(|_| Err("nobody has logged in in time".into()));
         let kept = match asked {
@@ -310,7 +403,7 @@ impl Keeper {
             }
         };
         if let Some(place) = &self.place {
-            let saved = place.save(&kept);
+            let saved = place.save(&kept, true);
             saved.map_err(|error| format!("the login cannot be kept: {error}"))?;
         }
         self.state().kept = Some(kept);
@@ -323,8 +416,21 @@ impl Keeper {
             return Ok(self.state().kept.take().is_some());
         };
         let _lock = place.lock().await.map_err(|error| error.to_string())?;
+        let sealed = place.is_sealed();
+        if !self.unlock().await {
+            let key = match place.is_out_of_reach() {
+                true => ", and its key stays in the keyring",
+                false => "",
+            };
+            (self.tell)(Notice::Warning(format!(
+                "it is forgotten here, but its authorization server could not be told{key}"
+            )));
+        }
         let kept = place.load();
         let there = place.remove().map_err(|error| error.to_string())?;
+        if let Some(vault) = place.vault().filter(|_| sealed) {
+            vault.forget().await;
+        }
         if let Some(kept) = kept {
             // It is forgotten here, whatever comes of this.
             let _ = timeout(FAREWELL, self.revoke(kept)).await;
@@ -351,296 +457,4 @@ impl Keeper {
             .collect();
         fetcher.form(endpoint, headers, &form).await.ok().map(drop)
     }
-}
-
-/// The task that drives the rules.
-struct Driver {
-    keeper: Arc<Keeper>,
-    login: Login,
-    begun: Instant,
-    /// The login as it was last read or written.
-    kept: Option<Kept>,
-    /// A login or a refresh has brought this, and it is not kept yet.
-    fresh: Option<Kept>,
-    lock: Option<File>,
-    /// Counts locks, so that one that comes too late is known.
-    locks: u64,
-    locking: Option<AbortHandle>,
-    asking: Option<AbortHandle>,
-    /// Somebody does not want to log in.
-    declined: bool,
-    /// The authorization server does not know our registration any more.
-    unknown_client: bool,
-    next_ticket: u64,
-    waiting: HashMap<Ticket, oneshot::Sender<Result<GrantId, NoToken>>>,
-    events: mpsc::UnboundedSender<Event>,
-    happened: mpsc::UnboundedReceiver<Event>,
-}
-
-impl Driver {
-    fn new(keeper: Arc<Keeper>) -> Driver {
-        let policy = LoginPolicy {
-            login: keeper.options.login_timeout,
-            ..LoginPolicy::default()
-        };
-        let (events, happened) = mpsc::unbounded_channel();
-        Driver {
-            keeper,
-            login: Login::new(policy, random_number()),
-            begun: Instant::now(),
-            kept: None,
-            fresh: None,
-            lock: None,
-            locks: 0,
-            locking: None,
-            asking: None,
-            declined: false,
-            unknown_client: false,
-            next_ticket: 0,
-            waiting: HashMap::new(),
-            events,
-            happened,
-        }
-    }
-
-    async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
-        loop {
-            let deadline = self
-                .login
-                .deadline()
-                .map(|at| self.begun + at.since_start());
-            let tick = async {
-                match deadline {
-                    Some(at) => sleep_until(at.into()).await,
-                    None => std::future::pending().await,
-                }
-            };
-            let input = tokio::select! {
-                command = commands.recv() => match command {
-                    Some(command) => self.command(command),
-                    None => return,
-                },
-                Some(event) = self.happened.recv() => self.event(event),
-                () = tick => Some(Input::Tick),
-            };
-            if let Some(input) = input {
-                self.feed(input);
-            }
-        }
-    }
-
-    fn command(&mut self, command: Command) -> Option<Input> {
-        match command {
-            Command::Want(want, answer) => {
-                self.next_ticket += 1;
-                let ticket = Ticket(self.next_ticket);
-                self.waiting.insert(ticket, answer);
-                Some(Input::Want(ticket, want))
-            }
-            Command::Accepted(id) => Some(Input::Accepted(id)),
-            Command::Decline => {
-                self.declined = self.login.is_asking();
-                Some(Input::Declined)
-            }
-        }
-    }
-
-    fn event(&mut self, event: Event) -> Option<Input> {
-        match event {
-            Event::Locked(number, _) if number != self.locks => None,
-            Event::Locked(_, lock) => {
-                self.locking = None;
-                match lock {
-                    Ok(lock) => self.lock = Some(lock),
-                    // Better without other processes than not at all.
-                    Err(error) => self.warn(format!("logins cannot be locked: {error}")),
-                }
-                Some(Input::Locked)
-            }
-            Event::Refreshed(how) => Some(Input::Refreshed(self.refreshed(how))),
-            Event::LoggedIn(how) => {
-                self.asking = None;
-                let grant = match how {
-                    Ok(kept) => {
-                        self.unknown_client = false;
-                        self.keeper.asked(None);
-                        let grant = kept.grant.as_ref().map(KeptGrant::grant);
-                        self.fresh = Some(*kept);
-                        grant
-                    }
-                    Err(why) => {
-                        self.keeper.asked(Some(why));
-                        None
-                    }
-                };
-                Some(Input::LoggedIn(grant))
-            }
-        }
-    }
-
-    fn refreshed(&mut self, how: Result<Tokens, NoTokens>) -> Refreshed {
-        let (problem, how) = match how {
-            Ok(tokens) => {
-                let Some(mut kept) = self.kept.clone() else {
-                    return Refreshed::Unknown;
-                };
-                let before = kept.grant.take();
-                let scopes = before.iter().flat_map(|it| it.scopes.clone()).collect();
-                let grant = tokens.kept(before.as_ref(), scopes);
-                let granted = Refreshed::Granted(grant.grant());
-                kept.grant = Some(grant);
-                self.fresh = Some(kept);
-                (None, granted)
-            }
-            Err(NoTokens::Refused { error, why }) => {
-                self.unknown_client |=
-                    matches!(error.as_str(), "invalid_client" | "unauthorized_client");
-                (
-                    Some(NoTokens::Refused { error, why }.words()),
-                    Refreshed::Refused,
-                )
-            }
-            Err(NoTokens::Unsent(why)) => (Some(why), Refreshed::Unsent),
-            Err(NoTokens::Unknown(why)) => (Some(why), Refreshed::Unknown),
-        };
-        self.keeper.state().problem = problem;
-        how
-    }
-
-    fn feed(&mut self, input: Input) {
-        let mut inputs = VecDeque::from([input]);
-        while let Some(input) = inputs.pop_front() {
-            let now = Moment {
-                time: Time::after(self.begun.elapsed()),
-                wall: wall(),
-            };
-            self.login.handle(now, input);
-            while let Some(output) = self.login.poll() {
-                inputs.extend(self.carry_out(output));
-            }
-        }
-    }
-
-    /// Does what the rules say; what there is to tell them at once.
-    fn carry_out(&mut self, output: Output) -> Option<Input> {
-        match output {
-            Output::Load => {
-                if let Some(place) = &self.keeper.place {
-                    self.publish(place.load());
-                }
-                let grant = self.kept.as_ref().and_then(|it| it.grant.as_ref());
-                return Some(Input::Loaded(grant.map(KeptGrant::grant)));
-            }
-            Output::Lock => {
-                self.locks += 1;
-                let Some(place) = self.keeper.place.clone() else {
-                    return Some(Input::Locked);
-                };
-                let (number, events) = (self.locks, self.events.clone());
-                let locking = spawn(async move {
-                    let lock = place.lock().await;
-                    let _ = events.send(Event::Locked(number, lock));
-                });
-                self.locking = Some(locking.abort_handle());
-            }
-            Output::Unlock => {
-                self.locks += 1;
-                self.lock = None;
-                if let Some(locking) = self.locking.take() {
-                    locking.abort();
-                }
-            }
-            Output::Save(grant) => {
-                self.save(&grant);
-                return Some(Input::Saved);
-            }
-            Output::Refresh(_) => self.refresh(),
-            Output::LogIn(scopes) => {
-                let (keeper, events) = (self.keeper.clone(), self.events.clone());
-                let before = self.kept.clone().filter(|_| !self.unknown_client);
-                let asking = spawn(async move {
-                    let asked = keeper.ask(scopes, before).await;
-                    let _ = events.send(Event::LoggedIn(asked.map(Box::new)));
-                });
-                self.asking = Some(asking.abort_handle());
-            }
-            Output::StopLogin => {
-                if let Some(asking) = self.asking.take() {
-                    asking.abort();
-                }
-                let why = match std::mem::take(&mut self.declined) {
-                    true => "it was declined",
-                    false => "nobody has logged in in time",
-                };
-                self.keeper.asked(Some(why.into()));
-            }
-            Output::Answer(ticket, how) => {
-                if let Some(answer) = self.waiting.remove(&ticket) {
-                    // Whoever does not wait any more has dropped the other end.
-                    let _ = answer.send(how);
-                }
-            }
-        }
-        None
-    }
-
-    fn refresh(&mut self) {
-        let (keeper, events, kept) = (self.keeper.clone(), self.events.clone(), self.kept.clone());
-        spawn(async move {
-            let how = match kept {
-                Some(kept) => refresh(&keeper, &kept).await,
-                None => Err(NoTokens::Unsent("there is nothing to refresh".into())),
-            };
-            let _ = events.send(Event::Refreshed(how));
-        });
-    }
-
-    /// Keeps a grant: the fresh one, or the one there is with what has changed.
-    fn save(&mut self, grant: &Grant) {
-        let is_fresh = |kept: &Kept| kept.grant.as_ref().is_some_and(|it| it.id == grant.id.0);
-        let kept = match self.fresh.take() {
-            Some(fresh) if is_fresh(&fresh) => Some(fresh),
-            _ => self.kept.clone(),
-        };
-        let Some(mut kept) = kept else { return };
-        if let Some(inner) = &mut kept.grant {
-            inner.in_doubt = grant.in_doubt;
-            if !grant.renewable {
-                inner.refresh_token = None;
-            }
-        }
-        if let Some(place) = &self.keeper.place
-            && let Err(error) = place.save(&kept)
-        {
-            self.warn(format!(
-                "the login cannot be kept, and ends with this process: {error}"
-            ));
-        }
-        self.publish(Some(kept));
-    }
-
-    fn publish(&mut self, kept: Option<Kept>) {
-        self.kept.clone_from(&kept);
-        self.keeper.state().kept = kept;
-    }
-
-    fn warn(&self, words: String) {
-        (self.keeper.tell)(Notice::Warning(words));
-    }
-}
-
-/// Exchanges the refresh token.
-async fn refresh(keeper: &Keeper, kept: &Kept) -> Result<Tokens, NoTokens> {
-    let token = kept.grant.as_ref().and_then(|it| it.refresh_token.clone());
-    let token = token.ok_or_else(|| NoTokens::Unsent("there is no refresh token".into()))?;
-    let endpoint = Url::parse(&kept.token_endpoint);
-    let endpoint = endpoint.map_err(|error| NoTokens::Unsent(error.to_string()))?;
-    let fetcher = keeper.fetcher().await.map_err(NoTokens::Unsent)?;
-    let form = vec![
-        ("grant_type", "refresh_token".to_owned()),
-        ("refresh_token", token),
-        ("resource", kept.resource.clone()),
-    ];
-    let key = keeper.options.client_key.as_deref();
-    ask(&fetcher, endpoint, &kept.client, key, form).await
 }

@@ -8,7 +8,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `keeper` | drives the rules: reads, locks, refreshes, asks |
+//! | `keeper` | the login of this process; its `driver` carries out what the rules say: reads, locks, refreshes, asks |
 //! | `flow` | one login, from the challenge to the tokens |
 //! | `challenge` | what a server says that refuses |
 //! | `discovery` | which authorization server it is, and what that offers |
@@ -16,6 +16,7 @@
 //! | `callback` | the page on this machine that a login ends at |
 //! | `token` | the token endpoint |
 //! | `store` | where logins are kept |
+//! | `keyring`, `vault`, `seal` | the key they are sealed with: where it is, what is known of it, what is done with it |
 //! | `resource_server` | the other side: whose tokens clients of ours show |
 //! | `fetch`, `reach` | requests to authorization servers, and where they may lead |
 //!
@@ -28,11 +29,14 @@ mod discovery;
 mod fetch;
 mod flow;
 mod keeper;
+mod keyring;
 mod reach;
 #[cfg(feature = "http-server")]
 mod resource_server;
+mod seal;
 mod store;
 mod token;
+mod vault;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -229,7 +233,7 @@ impl Credentials for OAuth {
     }
 
     fn accepted(&self) {
-        self.keeper.accepted();
+        self.keeper.accepted(&self.commands);
     }
 
     fn login(&self) -> Option<watch::Receiver<LoginStatus>> {

@@ -3,10 +3,12 @@
 //! A server names its authorization server, and that names its endpoints; we fetch what they name. A server somewhere
 //! else could so make us ask services that only this machine or this network can reach. Such an address is refused,
 //! unless the server itself is as near, or the user has allowed it. A name is judged by the addresses it stands for, at
-//! the moment of the connection.
+//! the moment of the connection; and a server whose name stands for another kind of address than at first (DNS
+//! rebinding) is from then on as far away as can be. One whose name has always stood for several kinds may be asked at
+//! all of them, and leads us where everybody can be.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::Arc;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -35,10 +37,12 @@ impl Reach {
 
     fn of_v4(it: Ipv4Addr) -> Reach {
         let shared = it.octets()[0] == 100 && it.octets()[1] & 0xc0 == 64;
+        // For protocols (RFC 6890) and for measurements (RFC 2544): nobody on the Internet has these.
+        let own_use = matches!(it.octets(), [192, 0, 0, _] | [198, 18 | 19, ..]);
         match it {
             _ if it.is_loopback() || it.octets()[0] == 0 => Reach::Loopback,
-            _ if it.is_link_local() || it.is_multicast() || it.is_broadcast() => Reach::Link,
-            _ if it.is_private() || shared => Reach::Private,
+            _ if it.is_link_local() || it.is_multicast() || it.octets()[0] >= 240 => Reach::Link,
+            _ if it.is_private() || shared || own_use => Reach::Private,
             _ => Reach::Public,
         }
     }
@@ -52,12 +56,16 @@ impl Reach {
         };
         match parts {
             _ if it.is_loopback() || it.is_unspecified() => Reach::Loopback,
-            // An IPv4 address in another dress: mapped, NAT64, 6to4.
+            // An IPv4 address in another dress: mapped, compatible, translated, NAT64, 6to4.
             [0, 0, 0, 0, 0, 0xffff, high, low] => inner(high, low),
+            [0, 0, 0, 0, 0, 0, high, low] => inner(high, low),
+            [0, 0, 0, 0, 0xffff, 0, high, low] => inner(high, low),
             [0x64, 0xff9b, 0, 0, 0, 0, high, low] => inner(high, low),
+            [0x64, 0xff9b, 1, .., high, low] => inner(high, low),
             [0x2002, high, low, ..] => inner(high, low),
             [first, ..] if first & 0xffc0 == 0xfe80 || first & 0xff00 == 0xff00 => Reach::Link,
-            [first, ..] if first & 0xfe00 == 0xfc00 => Reach::Private,
+            // For a site, by the newer rule and by the older one.
+            [first, ..] if first & 0xfe00 == 0xfc00 || first & 0xffc0 == 0xfec0 => Reach::Private,
             _ => Reach::Public,
         }
     }
@@ -66,6 +74,7 @@ impl Reach {
     pub(super) fn of_host(url: &Url) -> Option<Reach> {
         let host = url.host_str()?;
         let host = host.trim_start_matches('[').trim_end_matches(']');
+        let host = host.trim_end_matches('.');
         if host == "localhost" || host.ends_with(".localhost") {
             return Some(Reach::Loopback);
         }
@@ -84,37 +93,67 @@ impl Reach {
 }
 
 /// Decides where a server may lead us.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Guard {
     server: Url,
-    /// How near the server is.
-    near: Reach,
+    seen: Mutex<Seen>,
     /// The user lets it lead anywhere.
     open: bool,
+}
+
+/// What the name of a server has stood for.
+#[derive(Debug)]
+struct Seen {
+    /// Every kind of address there was at first. Once there was another: none but those that everybody can reach.
+    kinds: Vec<Reach>,
+    /// How near the server is.
+    near: Reach,
+}
+
+impl Seen {
+    fn at_first(kinds: Vec<Reach>) -> Seen {
+        let near = together(&kinds);
+        Seen { kinds, near }
+    }
 }
 
 impl Guard {
     /// The guard of this server; a name is looked up.
     pub(super) async fn of(server: &Url, open: bool) -> Guard {
-        let near = match Reach::of_host(server) {
-            Some(near) => near,
+        let kinds = match Reach::of_host(server) {
+            Some(near) => vec![near],
             None => {
                 let host = server.host_str().unwrap_or_default().to_owned();
                 let found = lookup_host((host, 443)).await;
                 let found = found.map(|all| all.map(|it| Reach::of(it.ip())).collect::<Vec<_>>());
-                match found.unwrap_or_default().as_slice() {
-                    [] => Reach::Public,
-                    [first, rest @ ..] if rest.iter().all(|it| it == first) => *first,
-                    // What is here and there is nowhere in particular.
-                    _ => Reach::Public,
-                }
+                found.unwrap_or_default()
             }
         };
         Guard {
             server: server.clone(),
-            near,
+            seen: Mutex::new(Seen::at_first(kinds)),
             open,
         }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Which of the addresses that a name stands for now may be asked.
+    fn allowed(&self, name: &str, found: &[SocketAddr]) -> Vec<SocketAddr> {
+        let mut seen = self.seen();
+        let own = self.server.host_str() == Some(name);
+        let mut kinds = found.iter().map(|it| Reach::of(it.ip()));
+        let unchanged = own && kinds.all(|it| seen.kinds.contains(&it));
+        if own && !unchanged {
+            // Whoever gives their name another meaning leads us nowhere but away, also when it has the first one again.
+            *seen = Seen::at_first(vec![Reach::Public]);
+        }
+        let near = seen.near;
+        let fits = |there: Reach| self.open || unchanged || near.may_lead_to(there);
+        let found = found.iter().copied();
+        found.filter(|it| fits(Reach::of(it.ip()))).collect()
     }
 
     /// Why an address is not asked, if it is not: by how it is written. Names are judged when they are looked up.
@@ -133,7 +172,7 @@ impl Guard {
             ));
         }
         match Reach::of_host(url) {
-            Some(there) if !own && !self.open && !self.near.may_lead_to(there) => {
+            Some(there) if !own && !self.open && !self.seen().near.may_lead_to(there) => {
                 Err(self.refusal(&shown))
             }
             _ => Ok(()),
@@ -148,6 +187,14 @@ impl Guard {
     }
 }
 
+/// How near somebody is who has all these addresses. What is here and there is nowhere in particular.
+fn together(all: &[Reach]) -> Reach {
+    match all {
+        [first, rest @ ..] if rest.iter().all(|it| it == first) => *first,
+        _ => Reach::Public,
+    }
+}
+
 /// Looks up names, and leaves out the addresses we are not to be led to.
 pub(super) struct Resolver(pub(super) Arc<Guard>);
 
@@ -155,13 +202,8 @@ impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {
         let guard = self.0.clone();
         Box::pin(async move {
-            let own = guard.server.host_str() == Some(name.as_str());
             let found: Vec<_> = lookup_host((name.as_str(), 0)).await?.collect();
-            let allowed: Vec<_> = found
-                .iter()
-                .copied()
-                .filter(|it| own || guard.open || guard.near.may_lead_to(Reach::of(it.ip())))
-                .collect();
+            let allowed = guard.allowed(name.as_str(), &found);
             if allowed.is_empty() && !found.is_empty() {
                 return Err(guard.refusal(name.as_str()).into());
             }
@@ -193,6 +235,16 @@ mod tests {
             ("::ffff:169.254.169.254", Reach::Link),
             ("64:ff9b::a00:1", Reach::Private),
             ("2002:7f00:1::", Reach::Loopback),
+            ("::127.0.0.1", Reach::Loopback),
+            ("::ffff:0:10.0.0.1", Reach::Private),
+            ("64:ff9b:1::7f00:1", Reach::Loopback),
+            ("fec0::1", Reach::Private),
+            ("192.0.0.192", Reach::Private),
+            ("198.19.0.1", Reach::Private),
+            ("255.255.255.255", Reach::Link),
+            ("240.0.0.1", Reach::Link),
+            ("100.100.100.200", Reach::Private),
+            ("fd00:ec2::254", Reach::Private),
             ("2606:4700::1111", Reach::Public),
         ] {
             assert_eq!(Reach::of(address.parse().unwrap()), reach, "{address}");
@@ -210,6 +262,24 @@ mod tests {
             (
                 "https://8.8.8.8/mcp",
                 "https://169.254.169.254/latest",
+                false,
+            ),
+            ("https://8.8.8.8/mcp", "https://localhost./token", false),
+            ("https://8.8.8.8/mcp", "https://a.localhost/token", false),
+            // 127.0.0.1 and 169.254.169.254, in other letters.
+            ("https://8.8.8.8/mcp", "https://2130706433/token", false),
+            ("https://8.8.8.8/mcp", "https://0x7f.1/token", false),
+            ("https://8.8.8.8/mcp", "https://0177.0.0.1/token", false),
+            ("https://8.8.8.8/mcp", "https://127.1/token", false),
+            ("https://8.8.8.8/mcp", "https://2852039166/latest", false),
+            (
+                "https://8.8.8.8/mcp",
+                "https://[::ffff:7f00:1]/token",
+                false,
+            ),
+            (
+                "https://8.8.8.8/mcp",
+                "https://[::ffff:169.254.169.254]/",
                 false,
             ),
             ("https://8.8.8.8/mcp", "http://1.1.1.1/token", false),
@@ -231,5 +301,64 @@ mod tests {
             open.check(&"https://10.0.0.1/token".parse().unwrap())
                 .is_ok()
         );
+    }
+
+    /// DNS rebinding: a name that stands for this machine while it is judged, and for somebody else when it is asked;
+    /// and the other way round.
+    #[tokio::test]
+    async fn a_name_that_changes_its_meaning_leads_nowhere_near() {
+        let address = |text: &str| SocketAddr::new(text.parse().unwrap(), 0);
+        let (here, wire, there) = (
+            address("127.0.0.1"),
+            address("169.254.169.254"),
+            address("8.8.8.8"),
+        );
+        let guard = |kinds: &[Reach]| Guard {
+            server: "https://evil.example/mcp".parse().unwrap(),
+            seen: Mutex::new(Seen::at_first(kinds.to_vec())),
+            open: false,
+        };
+        let local = "http://127.0.0.1:8080/token".parse().unwrap();
+        let it = guard(&[Reach::Loopback]);
+        assert!(it.check(&local).is_ok(), "who is here may lead here");
+        assert_eq!(it.allowed("evil.example", &[here]), [here]);
+        assert_eq!(it.allowed("evil.example", &[there]), [there]);
+        assert!(it.check(&local).is_err(), "it is not here after all");
+        assert_eq!(it.allowed("evil.example", &[here, there]), [there]);
+        assert_eq!(it.allowed("evil.example", &[here]), [], "nor here again");
+        assert_eq!(it.allowed("other.example", &[here, wire]), []);
+        let it = guard(&[Reach::Public]);
+        assert_eq!(it.allowed("evil.example", &[here, wire]), []);
+        assert_eq!(it.allowed("evil.example", &[there]), [there]);
+        // One that has always been in two places, and is now in a third.
+        let near = address("10.0.0.1");
+        let it = guard(&[Reach::Private, Reach::Public]);
+        assert_eq!(it.allowed("evil.example", &[there, near, here]), [there]);
+        assert_eq!(it.allowed("evil.example", &[there, near]), [there]);
+        // One that was nowhere at first.
+        let it = guard(&[]);
+        assert_eq!(it.allowed("evil.example", &[near, there]), [there]);
+    }
+
+    /// A server in the local network has an address of the wire beside its own, or one that everybody can reach.
+    #[tokio::test]
+    async fn a_server_in_two_places_may_be_asked_at_both() {
+        for (one, other) in [
+            ("192.168.1.5", "fe80::1234"),
+            ("192.168.1.5", "2606:4700::1111"),
+        ] {
+            let both = [one, other].map(|it| SocketAddr::new(it.parse().unwrap(), 0));
+            let kinds = both.iter().map(|it| Reach::of(it.ip())).collect();
+            let it = Guard {
+                server: "https://nas.local/mcp".parse().unwrap(),
+                seen: Mutex::new(Seen::at_first(kinds)),
+                open: false,
+            };
+            assert_eq!(it.allowed("nas.local", &both), both);
+            assert_eq!(it.allowed("nas.local", &both[..1]), both[..1]);
+            assert_eq!(it.allowed("nas.local", &both), both, "as at first");
+            let led = it.allowed("other.example", &both[..1]);
+            assert_eq!(led, [], "it is nowhere in particular");
+        }
     }
 }

@@ -90,7 +90,9 @@ fn read(status: u16, answer: &Value) -> Result<Tokens, NoTokens> {
     }
     let seconds = answer["expires_in"]
         .as_u64()
-        .or_else(|| answer["expires_in"].as_str()?.parse().ok());
+        .or_else(|| answer["expires_in"].as_str()?.parse().ok())
+        // Some write 3600.0; what is negative becomes 0.
+        .or_else(|| answer["expires_in"].as_f64().map(|it| it as u64));
     Ok(Tokens {
         access,
         refresh: text("refresh_token").filter(|it| !it.is_empty()),
@@ -171,6 +173,30 @@ mod tests {
             life(json!({"access_token": "a", "expires_in": "5"})),
             Some(5)
         );
-        assert_eq!(life(json!({"access_token": "a", "expires_in": 0})), None);
+        for odd in [
+            json!(0),
+            json!(-5),
+            json!(-5.5),
+            json!("soon"),
+            json!([]),
+            json!(null),
+        ] {
+            let answer = json!({"access_token": "a", "expires_in": odd});
+            assert_eq!(life(answer), None, "{odd}");
+        }
+        let life_of = |odd: Value| {
+            let answer = read(200, &json!({"access_token": "a", "expires_in": odd}));
+            answer.ok().unwrap().kept(None, Vec::new()).grant()
+        };
+        assert_eq!(
+            life(json!({"access_token": "a", "expires_in": 60.0})),
+            Some(60)
+        );
+        // What lasts longer than time can be told is not refreshed at once, and breaks nothing.
+        for odd in [json!(u64::MAX), json!(u64::MAX / 1000), json!(1e300)] {
+            let grant = life_of(odd.clone());
+            assert!(!grant.is_expired(wall()), "{odd}");
+            assert!(grant.renew_at().is_none_or(|at| at > wall()), "{odd}");
+        }
     }
 }

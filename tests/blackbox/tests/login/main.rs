@@ -8,12 +8,15 @@ mod attacks;
 mod elicitation;
 mod expiry;
 mod flows;
+mod hostile;
+mod keyring;
 mod person;
 mod processes;
 mod provider;
 #[path = "../rig/mod.rs"]
 #[allow(dead_code, unused_imports)] // The rig serves other tests too.
 mod rig;
+mod rounds;
 #[path = "../http/web.rs"]
 #[allow(dead_code)] // It serves other tests too.
 mod web;

@@ -106,7 +106,11 @@ pub struct Login {
 
 impl Login {
     pub fn start(provider: &Provider, store: &str, flags: &[&str]) -> Login {
-        let setup = Setup::new();
+        Login::start_in(Setup::new(), provider, store, flags)
+    }
+
+    /// The same, with the variables of this setup.
+    pub fn start_in(setup: Setup, provider: &Provider, store: &str, flags: &[&str]) -> Login {
         let mut command = Command::new(Setup::outlive());
         setup.dress(&mut command);
         command.args(["login", "--token-store", store]);

@@ -1,0 +1,219 @@
+//! Secret Service (freedesktop.org): GNOME Keyring, KWallet, KeePassXC.
+//!
+//! Keys go over the user's own bus in the clear (a session of the kind `plain`): whoever can listen there can ask the
+//! keyring itself.
+
+use std::time::{Duration, Instant};
+
+use super::bus::{Bus, Reply, Target};
+use super::marshal::Body;
+use super::{Entry, Trouble};
+
+const SERVICE: &str = "org.freedesktop.secrets";
+const ROOT: &str = "/org/freedesktop/secrets";
+const INTERFACE: &str = "org.freedesktop.Secret.Service";
+const COLLECTION: &str = "org.freedesktop.Secret.Collection";
+const ITEM: &str = "org.freedesktop.Secret.Item";
+const PROMPT: &str = "org.freedesktop.Secret.Prompt";
+/// No object: there is nothing, or nothing to ask.
+const NOTHING: &str = "/";
+
+/// A keyring answers at once.
+const ANSWER: Duration = Duration::from_secs(5);
+/// A person has this long to unlock it.
+const PERSON: Duration = Duration::from_secs(30);
+
+pub(super) fn get(entry: &Entry) -> Result<Option<Vec<u8>>, Trouble> {
+    Keyring::open()?.get(entry)
+}
+
+pub(super) fn set(entry: &Entry, secret: &[u8]) -> Result<(), Trouble> {
+    Keyring::open()?.set(entry, secret)
+}
+
+pub(super) fn delete(entry: &Entry) -> Result<(), Trouble> {
+    Keyring::open()?.delete(entry)
+}
+
+/// The keyring, and our session there.
+struct Keyring {
+    bus: Bus,
+    session: String,
+}
+
+fn put_attributes(body: &mut Body, entry: &Entry) {
+    let attributes = [("application", "outlive"), ("login", &entry.name)];
+    body.array(8, |body| {
+        for (name, value) in attributes {
+            body.align(8);
+            body.text(name);
+            body.text(value);
+        }
+    });
+}
+
+impl Keyring {
+    fn open() -> Result<Keyring, Trouble> {
+        Keyring::at(Bus::open(Instant::now() + ANSWER)?)
+    }
+
+    fn at(bus: Bus) -> Result<Keyring, Trouble> {
+        let session = String::new();
+        let mut keyring = Keyring { bus, session };
+        let mut body = Body::default();
+        body.text("plain");
+        body.variant(|body| body.text(""), "s");
+        let reply = keyring.call(ROOT, INTERFACE, "OpenSession", "sv", &body)?;
+        keyring.session = reply.read("vo", |it| {
+            it.skip_text_variant()?;
+            it.text()
+        })?;
+        Ok(keyring)
+    }
+
+    fn call(
+        &mut self,
+        path: &str,
+        interface: &str,
+        member: &str,
+        signature: &str,
+        body: &Body,
+    ) -> Result<Reply, Trouble> {
+        let service = SERVICE;
+        let target = Target {
+            service,
+            path,
+            interface,
+            member,
+        };
+        self.bus.call(&target, signature, body)
+    }
+
+    fn get(&mut self, entry: &Entry) -> Result<Option<Vec<u8>>, Trouble> {
+        let Some(item) = self.find(entry)? else {
+            return Ok(None);
+        };
+        let mut body = Body::default();
+        body.text(&self.session);
+        let reply = self.call(&item, ITEM, "GetSecret", "o", &body)?;
+        reply.read("(oayays)", |it| {
+            it.align(8)?;
+            it.text()?;
+            it.bytes()?;
+            Some(Some(it.bytes()?.to_vec()))
+        })
+    }
+
+    fn set(&mut self, entry: &Entry, secret: &[u8]) -> Result<(), Trouble> {
+        let collection = self.collection()?;
+        self.unlock(&collection)?;
+        let mut body = Body::default();
+        body.array(8, |body| {
+            body.align(8);
+            body.text("org.freedesktop.Secret.Item.Label");
+            body.variant(
+                |body| body.text(&format!("outlive: login at {}", entry.server)),
+                "s",
+            );
+            body.align(8);
+            body.text("org.freedesktop.Secret.Item.Attributes");
+            body.variant(|body| put_attributes(body, entry), "a{ss}");
+        });
+        body.align(8);
+        body.text(&self.session);
+        body.bytes(b"");
+        body.bytes(secret);
+        body.text("text/plain");
+        body.flag(true);
+        let reply = self.call(
+            &collection,
+            COLLECTION,
+            "CreateItem",
+            "a{sv}(oayays)b",
+            &body,
+        )?;
+        let prompt = reply.read("oo", |it| {
+            it.text()?;
+            it.text()
+        })?;
+        self.ask(&prompt)
+    }
+
+    fn delete(&mut self, entry: &Entry) -> Result<(), Trouble> {
+        let Some(item) = self.find(entry)? else {
+            return Ok(());
+        };
+        let reply = self.call(&item, ITEM, "Delete", "", &Body::default())?;
+        let prompt = reply.read("o", |it| it.text())?;
+        self.ask(&prompt)
+    }
+
+    /// The entry, unlocked, if there is one.
+    fn find(&mut self, entry: &Entry) -> Result<Option<String>, Trouble> {
+        let mut body = Body::default();
+        put_attributes(&mut body, entry);
+        let reply = self.call(ROOT, INTERFACE, "SearchItems", "a{ss}", &body)?;
+        let (unlocked, locked) = reply.read("aoao", |it| Some((it.texts()?, it.texts()?)))?;
+        match (unlocked.first(), locked.first()) {
+            (Some(item), _) => Ok(Some(item.clone())),
+            (None, Some(item)) => self.unlock(item).map(|()| Some(item.clone())),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// The collection that a user's entries go to.
+    fn collection(&mut self) -> Result<String, Trouble> {
+        for alias in ["default", "login"] {
+            let mut body = Body::default();
+            body.text(alias);
+            let reply = self.call(ROOT, INTERFACE, "ReadAlias", "s", &body)?;
+            let found = reply.read("o", |it| it.text())?;
+            if found != NOTHING {
+                return Ok(found);
+            }
+        }
+        Err(Trouble::Absent("there is no collection in it yet".into()))
+    }
+
+    fn unlock(&mut self, object: &str) -> Result<(), Trouble> {
+        let mut body = Body::default();
+        body.array(4, |body| body.text(object));
+        let reply = self.call(ROOT, INTERFACE, "Unlock", "ao", &body)?;
+        let (unlocked, prompt) = reply.read("aoo", |it| Some((it.texts()?, it.text()?)))?;
+        match prompt.as_str() {
+            NOTHING if unlocked.iter().any(|it| it == object) => Ok(()),
+            NOTHING => Err(Trouble::Locked),
+            _ => self.ask(&prompt),
+        }
+    }
+
+    /// Lets the keyring ask a person, if it wants to.
+    fn ask(&mut self, prompt: &str) -> Result<(), Trouble> {
+        if prompt == NOTHING {
+            return Ok(());
+        }
+        let path = prompt.replace('\'', "");
+        let rule = format!("type='signal',interface='{PROMPT}',member='Completed',path='{path}'");
+        self.bus.listen(&rule)?;
+        let mut body = Body::default();
+        body.text("");
+        self.call(prompt, PROMPT, "Prompt", "s", &body)?;
+        let completed = self
+            .bus
+            .signal(prompt, "Completed", Instant::now() + PERSON);
+        let completed = match completed {
+            // Somebody who does not unlock it has it locked.
+            Err(Trouble::Silent) => return Err(Trouble::Locked),
+            completed => completed?,
+        };
+        self.bus.until(Instant::now() + ANSWER);
+        match completed.read_first("b", |it| it.flag())? {
+            true => Err(Trouble::Locked),
+            false => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "secret_service_tests.rs"]
+mod tests;
