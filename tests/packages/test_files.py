@@ -4,12 +4,14 @@ import re
 import shutil
 import subprocess
 import tarfile
+import tomllib
 import unittest
 from pathlib import Path
 
 from packed import FOLDER, HERE, PACK, ROOT, TARGET, TOOLS, one, output, version
 
 PACKAGING = ROOT / "packaging"
+CRATES = "outlive-core outlive-macros outlive outlive-check outlive-hosts outlive-cli".split()
 
 # The linter is older than these.
 NEWER_THAN_THE_LINTER = r'label "(ubuntu-24\.04|macos-15)" is unknown|unknown permission scope "attestations"'
@@ -74,15 +76,27 @@ class Files(unittest.TestCase):
         self.assertFalse(to.exists())
 
     def test_every_crate_can_be_packed_without_a_warning(self) -> None:
-        crates = "outlive-core outlive-macros outlive outlive-check outlive-hosts outlive-cli".split()
-        named = [word for crate in crates for word in ("--package", crate)]
+        named = [word for crate in CRATES for word in ("--package", crate)]
         command = ["cargo", "package", "--no-verify", "--allow-dirty", "--quiet", *named]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        for crate in crates:
+        for crate in CRATES:
             with tarfile.open(ROOT / f"target/package/{crate}-{version().split()[1]}.crate") as archive:
                 names = {Path(name).name for name in archive.getnames()}
             self.assertLessEqual({"LICENSE-MIT", "LICENSE-APACHE", "README.md", "Cargo.toml"}, names)
+
+    def test_every_crate_could_be_published_in_the_order_of_their_dependencies(self) -> None:
+        """All but the upload, and but compiling what was packed, which takes minutes: docs/packages.md."""
+        command = ["cargo", "publish", "--dry-run", "--no-verify", "--allow-dirty", "--workspace", "--color", "never"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        warnings = {line for line in done.stderr.splitlines() if line.startswith("warning")}
+        self.assertEqual(warnings, {"warning: aborting upload due to dry run"}, done.stderr)
+        order = re.findall(r"Uploading (\S+) v", done.stderr)
+        self.assertEqual(set(order), set(CRATES), done.stderr)
+        for crate in CRATES:
+            dependencies = tomllib.loads((ROOT / f"crates/{crate}/Cargo.toml").read_text())["dependencies"]
+            self.assertLessEqual(set(dependencies) & set(CRATES), set(order[: order.index(crate)]), order)
 
     @needs("shellcheck")
     def test_shellcheck_has_nothing_to_say(self) -> None:

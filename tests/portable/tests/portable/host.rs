@@ -1,7 +1,7 @@
 //! A host on the standard streams of `outlive run`.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 
@@ -52,6 +52,11 @@ impl Host {
     pub fn start(arguments: &[&str]) -> Host {
         let mut command = outlive();
         command.arg("run").args(arguments);
+        Host::with(command)
+    }
+
+    /// The same, with a command of its own.
+    pub fn with(mut command: Command) -> Host {
         let child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

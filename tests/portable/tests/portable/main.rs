@@ -2,6 +2,7 @@
 //! killed is killed as the system does it, and what is left is asked for by its number.
 
 mod host;
+mod logins;
 #[cfg(windows)]
 mod node;
 mod processes;

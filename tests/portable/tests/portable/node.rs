@@ -47,7 +47,7 @@ fn a_host_on_node_keeps_its_server_on_node_through_its_deaths() {
     until("all are gone", || !pids.iter().any(|pid| lives(*pid)));
 }
 
-/// As npm lays one out beside what it installs; what npm writes into it, and `npx.cmd`, Wine's `cmd.exe` cannot read.
+/// As npm lays one out beside what it installs; what npm writes into it Wine's `cmd.exe` cannot read.
 #[test]
 fn a_server_from_npm_is_started_by_a_batch_file() {
     let server = script("node_modules/@modelcontextprotocol/server-everything/dist/index.js");
@@ -59,5 +59,25 @@ fn a_server_from_npm_is_started_by_a_batch_file() {
     let mut host = Host::start(&arguments).introduced("mcp-servers/everything");
     let echo = host.says("echo", json!({ "message": "through cmd" }));
     assert!(echo.contains("through cmd"), "{echo}");
+    assert_eq!(host.leave(), Some(0));
+}
+
+/// As people write it: `npx.cmd` is found in `PATH`, asks Node in a loop where npm is, and npm starts what is in `.bin`.
+#[test]
+fn npx_starts_a_server_from_npm() {
+    let wrapper = folder().join("node_modules/.bin/mcp-server-everything.cmd");
+    // On Windows npm has written it. It ends with `goto` to a label that does not exist, which ends Wine's `cmd.exe`.
+    if !wrapper.exists() {
+        let server = r"%~dp0\..\@modelcontextprotocol\server-everything\dist\index.js";
+        let words = format!("@echo off\r\nnode \"{server}\" %*\r\n");
+        std::fs::write(&wrapper, words).expect("a file");
+    }
+    let mut command = outlive();
+    let package = "@modelcontextprotocol/server-everything";
+    command.current_dir(folder());
+    command.args(["run", "--", "npx", "--offline", "-y", package, "stdio"]);
+    let mut host = Host::with(command).introduced("mcp-servers/everything");
+    let echo = host.says("echo", json!({ "message": "through npx" }));
+    assert!(echo.contains("through npx"), "{echo}");
     assert_eq!(host.leave(), Some(0));
 }
