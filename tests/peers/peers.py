@@ -13,6 +13,7 @@ OUTLIVE = os.environ.get("OUTLIVE_BIN", str(TARGET / "outlive"))
 RMCP_HOST = os.environ.get("RMCP_HOST_BIN", str(TARGET / "rmcp-host"))
 OUTLIVE_CLIENT, OUTLIVE_SERVER = str(TARGET / "outlive-client"), str(TARGET / "outlive-server")
 HTTP_SERVER = str(TARGET / "examples/conformance")
+DRIVE_RMCP, FAKE = str(TARGET / "drive-rmcp"), str(TARGET / "fake")
 RMCP_CLIENT, RMCP_SERVER = str(TARGET / "rmcp-client"), str(TARGET / "rmcp-server")
 
 EVERYTHING = ["node", str(HERE / "node_modules/@modelcontextprotocol/server-everything/dist/index.js")]

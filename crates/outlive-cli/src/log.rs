@@ -350,6 +350,10 @@ fn kind(event: &Event) -> Option<Kind> {
             let why = told(cause);
             (why.clone(), why, 1, 60)
         }
+        Event::HandshakeFailed { cause } => {
+            let why = told(cause);
+            (why.clone(), why, 1, 60)
+        }
         Event::State(State::Failed { cause, .. }) => {
             let why = told(cause);
             let sentence = format!("failed, {why}");
@@ -385,7 +389,10 @@ impl Observer for Log {
     fn event(&self, session: Option<u64>, now: Time, event: &Event) {
         self.write(session, now, event);
         if matches!(event, Event::State(State::Ready { .. })) {
-            runtime::settled();
+            match session {
+                Some(_) => runtime::settled(),
+                None => runtime::settled_but_for_the_answer(),
+            }
         }
     }
 
@@ -395,6 +402,7 @@ impl Observer for Log {
 
     fn load(&self, load: Load, failed: u64) {
         self.lines.instance.note_load(load, failed);
+        runtime::turned();
     }
 
     fn request(&self, session: Option<u64>, _now: Time, request: Request<'_>, step: Step<'_>) {

@@ -39,6 +39,7 @@ mod variables;
 mod watch;
 mod wrap;
 
+use std::io::{self, Write as _};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -138,6 +139,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    if is_version_asked() {
+        // Whoever does not read it has not asked.
+        let _ = io::stdout().write_all(version().as_bytes());
+        return ExitCode::SUCCESS;
+    }
     let (cli, matches) = match parse() {
         Ok(parsed) => parsed,
         Err(error) => return refuse(&error),
@@ -167,6 +173,21 @@ fn main() -> ExitCode {
         Command::DemoServer => demo::server::main(),
         Command::CheckPuppet { address } => outlive_check::puppet::main(&address),
     }
+}
+
+/// Whether that is all that is asked. Launchers and package managers do, time and again: so it is answered before all
+/// flags of all commands are put together.
+fn is_version_asked() -> bool {
+    let mut words = std::env::args_os().skip(1);
+    let asked = words
+        .next()
+        .is_some_and(|it| it == "--version" || it == "-V");
+    asked && words.next().is_none()
+}
+
+/// The line that clap would print.
+fn version() -> String {
+    format!("outlive {}\n", env!("CARGO_PKG_VERSION"))
 }
 
 /// How it ended, or that it could not even begin.
@@ -243,4 +264,14 @@ fn variable_behind(error: &clap::Error) -> Option<String> {
     let given = |arg: String| arg == flag || arg.starts_with(&format!("{flag}="));
     let on_the_line = std::env::args().any(given);
     (!on_the_line && std::env::var(&name).is_ok_and(|set| set == *value)).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_what_the_command_line_says() {
+        assert_eq!(version(), cli().render_version());
+    }
 }

@@ -62,6 +62,10 @@ pub fn login_folder() -> Option<PathBuf> {
     if let Some(folder) = variable(STATE_DIR) {
         return Some(folder.join("logins"));
     }
+    if cfg!(windows) {
+        let folders = system::state_folders();
+        return folders.first().map(|folder| folder.join("logins"));
+    }
     let bases = [
         variable("XDG_STATE_HOME"),
         variable("HOME").map(|home| home.join(".local").join("state")),

@@ -131,7 +131,7 @@ fn driven(
 
 /// Names the variables that look like settings and are none.
 pub fn tell_unknown_variables(log: &Log) {
-    for variable in variables::unknown(&crate::cli()) {
+    for variable in variables::unknown(crate::cli) {
         log.note(&variable.sentence(), "unknown_variable", variable.data());
     }
 }

@@ -6,6 +6,7 @@
 //! themselves.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -34,6 +35,8 @@ pub fn runtime() -> io::Result<Runtime> {
 /// A runtime for many clients. On two processors or fewer one thread does as much as several, for less: the other one
 /// is busy with the server, and nobody has to be woken.
 pub fn gateway_runtime() -> io::Result<Runtime> {
+    // It may be long before the first client comes.
+    forget_start();
     let processors = thread::available_parallelism().map_or(1, usize::from);
     if processors <= 2 {
         return runtime();
@@ -45,7 +48,6 @@ pub fn gateway_runtime() -> io::Result<Runtime> {
 
 fn build(mut builder: Builder) -> io::Result<Runtime> {
     keep();
-    forget_start();
     let sleeps = Mutex::new(Sleeps {
         since: Instant::now(),
         count: 0,
@@ -85,10 +87,30 @@ fn keep() {
     }
 }
 
+/// What the start took has been given back.
+static SETTLED: Once = Once::new();
+/// It is to be given back at the next turn.
+static DUE: AtomicBool = AtomicBool::new(false);
+
 /// The first server is in service: all that was only needed to get there is given back.
 pub fn settled() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(forget_start);
+    SETTLED.call_once(forget_start);
+}
+
+/// The same, while a host still waits for its first answer: so that it does not wait for this, too, it is left to the
+/// [next turn](turned).
+pub fn settled_but_for_the_answer() {
+    if !SETTLED.is_completed() {
+        DUE.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The session has done all there was to do, and said it.
+pub fn turned() {
+    if DUE.load(Ordering::Relaxed) {
+        DUE.store(false, Ordering::Relaxed);
+        settled();
+    }
 }
 
 /// Gives back what code takes so far, the program's own and that of its libraries, and the program's constants: to be
@@ -136,6 +158,7 @@ fn forget(range: Option<&str>) {
     }
 }
 
+/// Other systems do not count what a program shares with its file as its own, or take it back by themselves.
 #[cfg(not(target_os = "linux"))]
 fn forget_start() {}
 

@@ -326,6 +326,9 @@ impl Cause {
                 format!("refused the credentials it was given (status {status})")
             }
             Reason::SessionExpired => "forgot the session".into(),
+            Reason::Unanswered(why) if self.phase == Phase::Handshake => {
+                format!("left the handshake without an answer ({why})")
+            }
             Reason::Unanswered(why) => format!("left it without an answer ({why})"),
             Reason::SlowHandshake(after) => {
                 let after = seconds(*after);

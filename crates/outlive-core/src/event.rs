@@ -176,6 +176,11 @@ pub enum Event {
         /// Requests that were in flight on it.
         in_flight: usize,
     },
+    /// The host's handshake failed by itself: whoever is at the server's address has no answer to it. The link lives.
+    HandshakeFailed {
+        /// Why.
+        cause: Cause,
+    },
     /// The server has not finished starting; we go on waiting.
     SlowStart {
         /// How long it has taken so far, in milliseconds.
@@ -258,6 +263,7 @@ impl Event {
             Event::State(_) => "state",
             Event::Connected { .. } => "connected",
             Event::Lost { .. } => "lost",
+            Event::HandshakeFailed { .. } => "handshake_failed",
             Event::SlowStart { .. } => "slow_start",
             Event::Retried { .. } => "retried",
             Event::Resent { .. } => "resent",
@@ -318,6 +324,7 @@ impl Event {
                 line["cause"] = cause.to_json();
                 line["in_flight"] = json!(in_flight);
             }
+            Event::HandshakeFailed { cause } => line["cause"] = cause.to_json(),
             Event::SlowStart { after_ms } => line["after_ms"] = json!(after_ms),
             Event::Retried {
                 id,
@@ -436,6 +443,7 @@ impl fmt::Display for Event {
                 }
                 Ok(())
             }
+            Event::HandshakeFailed { cause } => f.write_str(&sentence(cause)),
             Event::SlowStart { after_ms } => write!(
                 f,
                 "the server is still starting after {} s; waiting (a first start may download packages)",

@@ -58,6 +58,8 @@ pub(crate) struct Entry {
     pub(crate) refusals: u32,
     /// How often it was sent again on its link, because the server would take it in another way.
     pub(crate) resends: u32,
+    /// Its link has it, refused unexecuted, until there are other credentials.
+    pub(crate) challenged: bool,
     /// A session has refused it as if that session were forgotten.
     pub(crate) disowned: bool,
     /// It was sent before and certainly not executed, for this reason.
@@ -93,6 +95,14 @@ impl Entry {
     /// A `subscriptions/listen`: it stays open by design, so it is not waited for.
     pub(crate) fn is_listen(&self) -> bool {
         self.message.is("subscriptions/listen")
+    }
+
+    /// Its id on its link, if that is not the host's.
+    pub(crate) fn wire_id(&self) -> Option<&Id> {
+        match &self.place {
+            Place::InFlight { alias, .. } => alias.as_ref(),
+            Place::Held { .. } => None,
+        }
     }
 
     pub(crate) fn is_held(&self) -> bool {
@@ -157,8 +167,27 @@ pub(crate) struct Ledger {
     held: usize,
     held_bytes: usize,
     next_key: u64,
+    /// Entries that were settled, to be used again: with many requests in flight, asking the allocator for each costs
+    /// more than all that is done to it here.
+    spare: Spare,
     /// No entry is due earlier. (Some may have left since; then it is early, which is harmless.)
     earliest: Option<Time>,
+}
+
+/// Entries without a request.
+#[derive(Debug, Default)]
+#[expect(clippy::vec_box, reason = "it is the boxes that are kept")]
+struct Spare(Vec<Box<Entry>>);
+
+impl Spare {
+    /// How many there are at most.
+    const MOST: usize = 64;
+}
+
+impl Clone for Spare {
+    fn clone(&self) -> Spare {
+        Spare::default()
+    }
 }
 
 impl Ledger {
@@ -237,7 +266,7 @@ impl Ledger {
     pub(crate) fn accept(&mut self, message: Message, terms: Terms, now: Time) -> Id {
         let key = RequestKey(self.next_key);
         self.next_key += 1;
-        let entry = Box::new(Entry {
+        let entry = Entry {
             message,
             key,
             place: Place::Held { since: now },
@@ -249,6 +278,7 @@ impl Ledger {
             refusals: 0,
             resends: 0,
             refused: None,
+            challenged: false,
             disowned: false,
             unexecuted: None,
             verify: false,
@@ -259,8 +289,23 @@ impl Ledger {
             due: None,
             frozen: None,
             stood: Duration::ZERO,
-        });
+        };
+        let entry = match self.spare.0.pop() {
+            Some(mut spare) => {
+                *spare = entry;
+                spare
+            }
+            None => Box::new(entry),
+        };
         self.reinstate(entry)
+    }
+
+    /// Nobody needs an entry any more that was settled.
+    pub(crate) fn reuse(&mut self, mut entry: Box<Entry>) {
+        if self.spare.0.len() < Spare::MOST {
+            entry.message = Message::nothing();
+            self.spare.0.push(entry);
+        }
     }
 
     /// Takes in a request that was accepted before, by us or by a predecessor. Its id must not be in the table.
@@ -313,6 +358,7 @@ impl Ledger {
             entry.waited = Some(since);
         }
         entry.place = place;
+        entry.challenged = false;
         entry.placed = now;
         entry.due = due;
         match (was_held, entry.is_held()) {
@@ -366,6 +412,14 @@ impl Ledger {
     pub(crate) fn resent(&mut self, id: &Id) {
         if let Some(entry) = self.entries.get_mut(id) {
             entry.resends += 1;
+            entry.challenged = false;
+        }
+    }
+
+    /// Notes that a link has a request that waits for other credentials: the server has not executed it.
+    pub(crate) fn challenge(&mut self, id: &Id) {
+        if let Some(entry) = self.entries.get_mut(id) {
+            entry.challenged = true;
         }
     }
 

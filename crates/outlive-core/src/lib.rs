@@ -79,6 +79,7 @@ pub mod policy;
 pub mod principal;
 pub mod protocol;
 pub mod reconnect;
+mod replacement;
 pub mod replay_buffer;
 pub mod request;
 pub mod revival;

@@ -151,6 +151,12 @@ pub enum LinkInput {
         /// How it would be taken.
         why: Resend,
     },
+    /// The server has refused this request unexecuted for its credentials, and it waits here for others. What comes of
+    /// it is told by [`LinkInput::Unexecuted`] or [`LinkInput::Unanswered`].
+    Challenged {
+        /// Which request.
+        id: Id,
+    },
     /// The server refused a message unexecuted, and its status says that it has forgotten the session.
     Expired {
         /// Which request, if it was one.

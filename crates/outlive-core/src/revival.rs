@@ -37,6 +37,7 @@ use crate::link::Generation;
 use crate::message::{Kind, Message};
 use crate::policy::Retry;
 use crate::protocol::{List, method};
+use crate::replacement::wants_warnings;
 use crate::server::Channel;
 use crate::session::POISON;
 use crate::session_record::{KeptSession, OpenRequests, Part, Record, Write, version_of};
@@ -322,13 +323,4 @@ fn lists_of(result: &[u8]) -> Vec<List> {
     let welcome: Welcome = serde_json::from_slice(result).unwrap_or_default();
     let offers = |list: &List| welcome.capabilities.contains_key(list.capability());
     List::ALL.into_iter().filter(offers).collect()
-}
-
-/// Whether a client that has sent this `logging/setLevel` wants to hear warnings.
-fn wants_warnings(set_level: &Message) -> bool {
-    let level = set_level.level();
-    matches!(
-        level.as_deref(),
-        Some("debug" | "info" | "notice" | "warning")
-    )
 }

@@ -32,6 +32,9 @@ const MOST_SUBSCRIPTIONS: usize = 1024;
 /// A longer request to subscribe is not kept.
 const LONGEST_SUBSCRIPTION: usize = 16 << 10;
 
+/// Channels and events have lower numbers: whoever goes on counts from the highest there is.
+const MOST_NUMBERED: u64 = 1 << 53;
+
 /// The name of a part of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
@@ -59,6 +62,18 @@ impl Part {
             _ => return None,
         };
         words.next().is_none().then_some(part)
+    }
+}
+
+impl Part {
+    /// Whether somebody can have given its numbers.
+    fn is_sensible(self) -> bool {
+        let is_number = |n: u64| n < MOST_NUMBERED;
+        match self {
+            Part::Head => true,
+            Part::Open(channel) | Part::End(channel) => is_number(channel.0),
+            Part::Event(channel, number) => is_number(channel.0) && is_number(number),
+        }
     }
 }
 
@@ -255,6 +270,9 @@ impl KeptSession {
         let mut events: BTreeMap<Channel, BTreeMap<u64, Message>> = BTreeMap::new();
         let mut ended = Vec::new();
         for (part, bytes) in parts {
+            if !part.is_sensible() {
+                return Err(ResumeError::Malformed("the number of a channel or event"));
+            }
             match part {
                 Part::Head => head = Some(Record::decode(&bytes)?),
                 Part::Open(channel) => {
@@ -376,6 +394,45 @@ mod tests {
     }
 
     #[test]
+    fn subscriptions_are_bounded_in_number_and_size() {
+        let subscribe = |uri: &str| {
+            let params = format!(r#"{{"uri":"{uri}"}}"#);
+            request(2, "resources/subscribe", &params)
+        };
+        let mut record = record();
+        let short = subscribe("").bytes().len();
+        let longest = "x".repeat(LONGEST_SUBSCRIPTION - short);
+        assert!(record.note(&subscribe(&longest)));
+        assert!(!record.note(&subscribe(&format!("{longest}x"))));
+        for n in 1..MOST_SUBSCRIPTIONS {
+            assert!(record.note(&subscribe(&n.to_string())), "{n}");
+        }
+        assert!(!record.note(&subscribe("one more")));
+        assert_eq!(record.subscriptions.len(), MOST_SUBSCRIPTIONS);
+    }
+
+    #[test]
+    fn what_follows_a_gap_is_not_kept_and_a_question_is_no_answer() {
+        let event = |n: u64| Message::notification("x", format!(r#"{{"n":{n}}}"#).as_bytes());
+        let open = OpenRequests {
+            requests: vec![request(1, "tools/call", "{}")],
+            deaths: 0,
+        };
+        let part = |n: u64, message: Message| (Part::Event(Channel(4), n), message.into_bytes());
+        let kept = KeptSession::read([
+            (Part::Head, record().encode()),
+            (Part::Open(Channel(4)), open.encode()),
+            part(2, event(2)),
+            part(3, request(1, "roots/list", "{}")),
+            part(5, event(5)),
+        ]);
+        let kept = kept.expect("a session");
+        let channel = &kept.channels[0];
+        assert_eq!((channel.first, channel.events.len()), (2, 2));
+        assert_eq!(kept.open[&Channel(4)].requests.len(), 1);
+    }
+
+    #[test]
     fn a_later_version_is_refused_and_damage_is_found() {
         let mut bytes = record().encode().to_vec();
         bytes[HEAD.len()] = 9;
@@ -384,6 +441,37 @@ mod tests {
         bytes[HEAD.len() + 9] ^= 1;
         assert_eq!(Record::decode(&bytes), Err(ResumeError::Damaged));
         assert_eq!(Record::decode(b"other"), Err(ResumeError::NotASnapshot));
+    }
+
+    #[test]
+    fn numbers_that_nobody_can_have_given_are_refused() {
+        let read = |part: Part, bytes: Bytes| {
+            let head = (Part::Head, record().encode());
+            KeptSession::read([head, (part, bytes)]).map(|it| it.highest_channel())
+        };
+        let event = || Message::notification("x", b"").into_bytes();
+        let open = || {
+            let requests = vec![request(1, "tools/call", "{}")];
+            OpenRequests {
+                requests,
+                deaths: 0,
+            }
+            .encode()
+        };
+        let last = MOST_NUMBERED - 1;
+        assert_eq!(read(Part::Event(Channel(last), last), event()), Ok(last));
+        assert_eq!(read(Part::Open(Channel(last)), open()), Ok(last));
+        for number in [MOST_NUMBERED, u64::MAX] {
+            for (part, bytes) in [
+                (Part::Event(Channel(number), 1), event()),
+                (Part::Event(Channel(1), number), event()),
+                (Part::Open(Channel(number)), open()),
+                (Part::End(Channel(number)), Bytes::new()),
+            ] {
+                let refused = read(part, bytes).expect_err("refused");
+                assert!(matches!(refused, ResumeError::Malformed(_)), "{part}");
+            }
+        }
     }
 
     #[test]

@@ -58,16 +58,18 @@ const fn nanoseconds(time: Duration) -> u64 {
 }
 
 /// A clock that runs this late was not running at all: the machine slept, or we were stopped.
-const JUMP: Duration = Duration::from_secs(5);
+const JUMP: u64 = nanoseconds(Duration::from_secs(5));
 
 /// Our own time: the driver's, without what passed while nobody looked (FM-55).
+///
+/// It is read for each message, so it counts in nanoseconds, too.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clock {
     now: Time,
     /// Time that passed without us and is not counted.
-    skipped: Duration,
+    skipped: u64,
     /// Time that was counted before the driver's clock began, for another owner.
-    before: Duration,
+    before: u64,
 }
 
 impl Clock {
@@ -75,19 +77,19 @@ impl Clock {
     pub(crate) fn going_on(from: Time, now: Time) -> Clock {
         Clock {
             now: from,
-            skipped: now.since_start(),
-            before: from.since_start(),
+            skipped: now.0,
+            before: from.0,
         }
     }
 
     /// What `now` is on our own clock, on which something is `due`.
     pub(crate) fn read(&mut self, now: Time, due: Option<Time>) -> Time {
-        let passed = self.before + now.since_start();
-        let mut own = Time::after(passed.saturating_sub(self.skipped));
+        let passed = self.before.saturating_add(now.0);
+        let mut own = Time(passed.saturating_sub(self.skipped));
         if let Some(due) = due
-            && own - due > JUMP
+            && own.0.saturating_sub(due.0) > JUMP
         {
-            self.skipped += own - due;
+            self.skipped += own.0 - due.0;
             own = due;
         }
         self.now = self.now.max(own);
@@ -96,7 +98,7 @@ impl Clock {
 
     /// Whether so much time has passed since the last moment read that a jump may hide in it.
     pub(crate) fn may_jump(&self, now: Time) -> bool {
-        now - self.outside(self.now) > JUMP
+        now.0.saturating_sub(self.outside(self.now).0) > JUMP
     }
 
     /// The last moment read.
@@ -106,7 +108,10 @@ impl Clock {
 
     /// What a moment on our own clock is on the driver's.
     pub(crate) fn outside(&self, at: Time) -> Time {
-        at + self.skipped - self.before
+        Time(
+            at.0.saturating_add(self.skipped)
+                .saturating_sub(self.before),
+        )
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
 
 use outlive_core::Policy;
 
@@ -72,11 +74,11 @@ pub async fn run<O: Observer>(run: Run<O>) -> io::Result<Ended> {
     let mut policy = run.policy;
     policy.label = run.command.label(&secrets).into();
     let limit = policy.limits.message;
-    let host = Stdio::new(run.observer, run.exit_on_failed, limit)?;
+    let host = Stdio::new(Arc::new(run.observer), run.exit_on_failed, limit)?;
     let servers = Children::beside_others(run.command, secrets, limit)?
         .alone()
         .guarded(run.orphan_reaper);
-    Ok(between(host, servers, policy, run.seed).await)
+    Ok(with_children(host, servers, policy, run.seed).await)
 }
 
 /// Runs a session between the standard streams of this process and a server over HTTP. The label of the
@@ -96,9 +98,9 @@ pub async fn run_remote<O: Observer>(
     server.check_words().map_err(misconfigured)?;
     policy.label = server.label().into();
     let limit = policy.limits.message;
-    let host = Stdio::new(observer, exit_on_failed, limit)?;
+    let host = Stdio::new(Arc::new(observer), exit_on_failed, limit)?;
     let servers = Sessions::new(server, limit);
-    Ok(between(host, servers, policy, seed()).await)
+    Ok(with_remote(host, servers, policy, seed()).await)
 }
 
 /// A setting makes no sense.
@@ -113,12 +115,22 @@ pub(crate) fn seed() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-async fn between<O: Observer, U: Upstream>(
-    host: Stdio<O>,
-    servers: U,
-    policy: Policy,
-    seed: u64,
-) -> Ended {
+/// A session on its way. It is boxed once, so that it is compiled with this crate, as it wants to be, and not anew with
+/// each program and its observer.
+type Running = Pin<Box<dyn Future<Output = Ended> + Send>>;
+
+#[inline(never)]
+fn with_children(host: Stdio, servers: Children, policy: Policy, seed: u64) -> Running {
+    Box::pin(between(host, servers, policy, seed))
+}
+
+#[cfg(feature = "http")]
+#[inline(never)]
+fn with_remote(host: Stdio, servers: Sessions, policy: Policy, seed: u64) -> Running {
+    Box::pin(between(host, servers, policy, seed))
+}
+
+async fn between<U: Upstream>(host: Stdio, servers: U, policy: Policy, seed: u64) -> Ended {
     let host = driver::drive(host, servers, policy, seed).await;
     let ended = match host.failed {
         true => Ended::Failed,

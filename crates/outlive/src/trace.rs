@@ -20,6 +20,7 @@ pub(crate) fn event(event: &Event) {
         Event::Lost {
             cause, generation, ..
         } => (Some(cause), Some(generation)),
+        Event::HandshakeFailed { cause } => (Some(cause), None),
         Event::State(State::Down { cause, .. } | State::Failed { cause, .. }) => {
             (Some(cause), None)
         }

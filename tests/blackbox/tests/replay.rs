@@ -315,3 +315,32 @@ fn ids_pass_through_unchanged() {
         assert!(seen, "{id} did not reach the server as it was");
     }
 }
+
+/// FM-74: a server is replaced under a session. A host that reads log messages is told, once for each server that it
+/// had asked for something; a host that does not is not.
+#[test]
+fn fm_74_a_host_that_reads_logs_is_told_that_its_server_was_replaced() {
+    for reads in [true, false] {
+        let mut host = Host::ready(Setup::new());
+        if reads {
+            let id = host.request("logging/setLevel", json!({"level": "info"}));
+            host.answer(id).result();
+        }
+        assert_eq!(host.ask("echo", json!({"text": "hi"})).text(), "hi");
+        let told = |host: &Host| {
+            let ours = |it: &Value| it["params"]["data"]["event"] == "server_replaced";
+            let logs = host.notified("notifications/message");
+            logs.iter().filter(|it| ours(it)).count()
+        };
+        let mut replace = |server: usize| {
+            tree::kill(host.server(server), Signal::KILL);
+            host.ready_event(server as u64 + 1);
+            // Whatever was on its way before this answer has come. A list is nothing that a server remembers.
+            host.list_tools();
+            told(&host)
+        };
+        assert_eq!(replace(1), usize::from(reads));
+        assert_eq!(replace(2), usize::from(reads), "that one had done nothing");
+        assert_eq!(host.ask("echo", json!({"text": "hi"})).text(), "hi");
+    }
+}

@@ -143,7 +143,7 @@ impl Common {
 
 /// Runs the command.
 pub fn run(args: Args) -> ExitCode {
-    for variable in crate::variables::unknown(&crate::cli()) {
+    for variable in crate::variables::unknown(crate::cli) {
         eprintln!("outlive check: {}", variable.sentence());
     }
     match args.subject {

@@ -6,7 +6,7 @@
 
 use super::exchange::State;
 use super::{Head, HttpUpstream, Output, Slot};
-use crate::link::{RequestFailure, Resend};
+use crate::link::{LinkInput, RequestFailure, Resend};
 use crate::time::Time;
 
 /// Who waits for other credentials.
@@ -42,6 +42,18 @@ impl HttpUpstream {
                 status: head.status,
                 authenticate: head.authenticate.clone(),
             });
+        }
+    }
+
+    /// Tells the session that a request waits here, unless it is on its way again already.
+    pub(super) fn tell_challenged(&mut self, slot: Slot) {
+        if let Slot::Message(_) = slot
+            && let Some(it) = self.exchanges.get(&slot)
+            && it.is_request()
+            && matches!(it.state, State::Challenged(_))
+        {
+            let id = it.id.clone();
+            self.tell(LinkInput::Challenged { id });
         }
     }
 

@@ -372,6 +372,7 @@ impl HttpUpstream {
                 self.keep(slot, it, None);
                 self.call_home(now, slot);
                 self.challenged(now, slot, &head);
+                self.tell_challenged(slot);
             }
             NextStep::Here if head.is_success() => self.accepted(now, slot, it, &head),
             NextStep::Here => {

@@ -120,6 +120,7 @@ impl Entry {
                     false => Unexecuted::Unread,
                 })
             })?,
+            challenged: false,
             disowned: from.flag(WHAT)?,
             verify: from.flag(WHAT)?,
             acknowledged: from.flag(WHAT)?,

@@ -115,6 +115,15 @@ impl Message {
         }
     }
 
+    /// No message: what stands where one has been.
+    pub(crate) fn nothing() -> Message {
+        Message {
+            bytes: Bytes::new(),
+            id: Id::Null,
+            head: Head::default(),
+        }
+    }
+
     /// The message as it was written, without white space around it.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
@@ -135,6 +144,17 @@ impl Message {
     /// The id as it was written, `null` if there is none.
     pub fn id_json(&self) -> &[u8] {
         self.head.id.get(&self.bytes).unwrap_or(b"null")
+    }
+
+    /// The same, sharing the bytes of the message.
+    pub(crate) fn id_bytes(&self) -> Bytes {
+        match self.head.id.is_some() {
+            true => {
+                let Span { start, end } = self.head.id;
+                self.bytes.slice(start as usize..end as usize)
+            }
+            false => Bytes::from_static(b"null"),
+        }
     }
 
     /// The method, empty for responses.

@@ -1,8 +1,8 @@
 //! One channel of a replay buffer: its events, its reader, and its end.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::events::Events;
 use super::{Payload, ReaderId, ReplayLimits};
 use crate::time::Time;
 
@@ -18,8 +18,8 @@ pub(super) enum End {
 /// What is sent on one channel.
 #[derive(Clone, Debug)]
 pub(super) struct ChannelBuffer<M> {
-    /// What is kept, oldest first, with the place of each event among all of the buffer.
-    events: VecDeque<(u64, M)>,
+    /// What is kept, with the place of each event among all of the buffer.
+    events: Events<M>,
     /// The number of the first of them.
     first: u64,
     /// The number the reader reads next.
@@ -49,7 +49,7 @@ pub(super) struct ChannelBuffer<M> {
 impl<M> Default for ChannelBuffer<M> {
     fn default() -> ChannelBuffer<M> {
         ChannelBuffer {
-            events: VecDeque::new(),
+            events: Events::default(),
             first: 1,
             next: 1,
             backlog: 0,

@@ -49,6 +49,7 @@
 //! [released](ReplayBuffer::is_released).
 
 mod channel;
+mod events;
 mod journal;
 
 use std::time::Duration;
@@ -468,9 +469,9 @@ impl<M: Payload> ReplayBuffer<M> {
         match (channel.ended(), channel.len()) {
             (Some(_), 0) => Some(Beginning::Silence),
             (Some(End::Complete), 1) => {
-                let answer = channel.take();
-                self.remove(lease.channel);
-                answer.map(|(_, message)| Beginning::Answer(message))
+                let removed = self.remove(lease.channel);
+                let answer = removed.and_then(|mut channel| channel.forget_first());
+                answer.map(Beginning::Answer)
             }
             (None, 0) => {
                 channel.waits = true;
@@ -867,17 +868,17 @@ impl<M: Payload> ReplayBuffer<M> {
         }
     }
 
-    fn remove(&mut self, at: Channel) {
-        if let Some(channel) = self.channels.remove(&at) {
-            self.discount(&channel);
-            if let Some(journal) = &mut self.journal
-                && channel.is_recorded()
-                && !self.sealed
-            {
-                let kept = channel.first_number()..channel.end_number();
-                journal.note(Change::Dropped(at, kept));
-            }
+    fn remove(&mut self, at: Channel) -> Option<ChannelBuffer<M>> {
+        let channel = self.channels.remove(&at)?;
+        self.discount(&channel);
+        if let Some(journal) = &mut self.journal
+            && channel.is_recorded()
+            && !self.sealed
+        {
+            let kept = channel.first_number()..channel.end_number();
+            journal.note(Change::Dropped(at, kept));
         }
+        Some(channel)
     }
 
     fn discount(&mut self, channel: &ChannelBuffer<M>) {

@@ -25,6 +25,7 @@
 //! | `request`, `answer` | what a handler is given, and what it gives back |
 //! | `result`, `refusal` | results and errors as the client reads them |
 //! | `ask`, `round` | handlers ask the client something: as a request, or in round trips |
+//! | `state` | what clients carry between them, and who can open it |
 //! | `subscriptions`, `notice`, `level` | the client is told things: changes, progress, log messages from a level on |
 //! | `close` | the end |
 //! | `policy`, `event` | the settings; what people who watch the server are told |
@@ -44,6 +45,7 @@ pub(crate) mod refusal;
 mod request;
 pub(crate) mod result;
 mod round;
+mod state;
 mod subscriptions;
 mod table;
 mod timers;
@@ -60,6 +62,7 @@ use crate::event::DropReason;
 use crate::frame::Frame;
 use crate::ledger::sooner;
 use crate::message::Message;
+use crate::principal::Principal;
 use crate::protocol::List;
 use crate::time::{Clock, Time};
 
@@ -70,12 +73,13 @@ pub use self::event::{CloseKind, ServerEvent};
 pub use self::level::Level;
 pub use self::policy::ServerPolicy;
 pub use self::request::{CancelReason, Peer, Request, Ticket};
+pub use self::state::StateKeys;
 
 use self::ask::Asks;
 use self::close::Ending;
 use self::handshake::{Features, Introduction};
 use self::refusal::ServerRefusal;
-use self::round::States;
+use self::state::States;
 use self::subscriptions::Subscriptions;
 use self::table::Table;
 use self::timers::{Due, Timers};
@@ -232,6 +236,16 @@ impl Server {
             ending: Ending::No,
             policy,
         }
+    }
+
+    /// Has states sealed with keys that several processes have in common, in the name of this one, which no other has.
+    pub fn share_states(&mut self, keys: StateKeys, process: u64) {
+        self.states.share(keys, process);
+    }
+
+    /// Says who sends the next frames. A state is good only for the principal that it was given to.
+    pub fn hear_from(&mut self, caller: Principal) {
+        self.table.caller = Some(caller);
     }
 
     /// Takes note of what happened at `now`.

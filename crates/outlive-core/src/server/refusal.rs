@@ -296,6 +296,16 @@ impl ServerRefusal {
         )
     }
 
+    /// What a client carried for another replica, which has the call.
+    pub(crate) fn state_of_another() -> ServerRefusal {
+        ServerRefusal::invalid_params(
+            "The request was not executed: its `requestState` was made by another replica of this server, and the call \
+             waits there, if it still does. Call again without it. Whoever runs the replicas can have a load balancer \
+             send each client to the same one."
+                .into(),
+        )
+    }
+
     /// The fault is ours; what exactly happened is for our log and not for the client's.
     pub(crate) fn fault(what: &str, how: &str) -> ServerRefusal {
         ServerRefusal {

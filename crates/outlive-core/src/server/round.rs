@@ -3,15 +3,9 @@
 //! The client's request is answered with what is asked for and a state, and its handler is
 //! parked. The client sends the request again under another id, with the input and the state, and
 //! the handler goes on: its answer goes to the new id. The state is a number nobody can guess; it is
-//! used once, and only for a request of the same method and target.
+//! used once, and only for a request of the same method and target that comes from the same principal.
 
 use std::collections::BTreeMap;
-use std::hash::Hasher;
-#[expect(
-    deprecated,
-    reason = "it is the one keyed hash in the standard library"
-)]
-use std::hash::SipHasher;
 
 use bytes::Bytes;
 use memchr::memmem;
@@ -31,34 +25,6 @@ use super::request::Ticket;
 use super::result::{self, Marks};
 use super::table::Place;
 use super::{Output, Server};
-
-/// Makes states: one for each number, which nobody can guess without the key.
-#[derive(Clone, Debug)]
-pub(super) struct States {
-    key: [u8; 16],
-    next: u64,
-}
-
-impl States {
-    pub(super) fn new(key: [u8; 16]) -> States {
-        States { key, next: 0 }
-    }
-
-    fn draw(&mut self) -> String {
-        let n = self.next;
-        self.next += 1;
-        format!("{n:x}-{:016x}{:016x}", self.hash(n, 0), self.hash(n, 1))
-    }
-
-    #[expect(deprecated, reason = "as above")]
-    fn hash(&self, n: u64, half: u8) -> u64 {
-        let key = u128::from_le_bytes(self.key);
-        let mut hasher = SipHasher::new_with_keys(key as u64, (key >> 64) as u64);
-        hasher.write_u64(n);
-        hasher.write_u8(half);
-        hasher.finish()
-    }
-}
 
 /// What a request that is sent again brings along.
 #[derive(Deserialize)]
@@ -195,15 +161,17 @@ impl Server {
         let Some(back) = Return::read(message) else {
             return false;
         };
-        let waiting = back
-            .state()
-            .and_then(|state| self.table.waiting_for(&state));
-        let ticket = waiting.filter(|ticket| {
+        let state = back.state().unwrap_or_default();
+        let caller = self.table.caller;
+        let ticket = self.table.waiting_for(&state).filter(|ticket| {
             let entry = self.table.get(*ticket);
-            entry.is_some_and(|entry| target(&entry.message) == target(message))
+            entry.is_some_and(|it| it.caller == caller && target(&it.message) == target(message))
         });
         match ticket {
             Some(ticket) => self.resume(now, ticket, message, introduction, &back),
+            None if self.states.is_anothers(&state) => {
+                self.refuse(message, &ServerRefusal::state_of_another());
+            }
             None => self.refuse(message, &ServerRefusal::unknown_state()),
         }
         true

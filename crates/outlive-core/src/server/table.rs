@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 
 use crate::ledger::in_words;
 use crate::message::{Id, Message};
+use crate::principal::Principal;
 use crate::protocol::Era;
 use crate::time::Time;
 
@@ -35,6 +36,8 @@ pub(super) enum Place {
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) message: Message,
+    /// Who has sent it, as far as somebody has said so.
+    pub(super) caller: Option<Principal>,
     /// Where it came from, and its answer goes.
     pub(super) channel: Channel,
     pub(super) era: Era,
@@ -71,6 +74,8 @@ impl Entry {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Table {
+    /// Who sends the next requests.
+    pub(super) caller: Option<Principal>,
     entries: BTreeMap<Ticket, Entry>,
     /// The ids the client waits for. The one who chooses them can slow down nobody but themselves.
     live: FxHashMap<(Channel, Id), Ticket>,
@@ -149,6 +154,7 @@ impl Table {
         self.queue_bytes += message.bytes().len();
         let entry = Entry {
             message,
+            caller: self.caller,
             channel,
             era,
             peer,

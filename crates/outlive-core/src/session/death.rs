@@ -74,6 +74,7 @@ impl Session {
         let Some(link) = self.link.take() else { return };
         self.end_pause(now);
         let generation = link.generation;
+        self.state_lost |= link.worked;
         self.last_cause = Some(cause.clone());
         self.memory.catalog.link_lost();
         let in_flight = self.ledger.in_order(|e| is_on(e, generation));

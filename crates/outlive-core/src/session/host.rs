@@ -15,7 +15,7 @@ use crate::request::{Again, Request, Settled, Step};
 use crate::time::Time;
 
 use crate::event::Event;
-use crate::protocol::Era;
+use crate::protocol::{Era, method};
 
 use super::link::{Link, Own};
 use super::{AbandonReason, Doubt, Ending, Output, Session, Waiting};
@@ -116,6 +116,10 @@ impl Session {
             self.refuse_at_once(Request::new(None, &message), what, error);
             return;
         }
+        let message = match self.login_told {
+            Some(_) => self.login_round(message),
+            None => message,
+        };
         self.memory.note_meta(&message);
         let id = self.ledger.accept(message, terms, now);
         if self.tally.watches_requests()
@@ -289,6 +293,7 @@ impl Session {
         };
         let generation = link.generation;
         let frame = link.frames;
+        link.worked = link.worked || !method::is_read_only(entry.message.method());
         // The host's id serves on the link too, unless the server may still answer an earlier
         // request of that id.
         let (alias, message) = if link.is_busy(id) {

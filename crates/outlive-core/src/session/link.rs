@@ -13,7 +13,7 @@ use crate::policy::Limits;
 use crate::protocol::List;
 use crate::time::Time;
 
-use super::login::LoginAsk;
+use super::login::{LoginAsk, LoginWanted};
 
 /// What a server wrote in this time before it ended may tell why.
 const SHORTLY_BEFORE: Duration = Duration::from_secs(5);
@@ -166,6 +166,8 @@ pub(super) struct Link {
     pub(super) asks: FxHashMap<Id, Ask>,
     /// The host was told that somebody has to log in.
     pub(super) login: Option<LoginAsk>,
+    /// Somebody has to log in; which login it is.
+    pub(super) login_wanted: Option<LoginWanted>,
     /// Listen requests that were sent again; their acknowledgement is not news to the host.
     pub(super) reissued: FxHashSet<Id>,
     /// Notifications of ours that the host has already been sent about this link.
@@ -187,6 +189,8 @@ pub(super) struct Link {
     pub(super) liveness: Liveness,
     pub(super) stderr: Tail,
     pub(super) slow_start_told: bool,
+    /// It was asked something that may have changed its state.
+    pub(super) worked: bool,
 }
 
 impl Link {
@@ -206,6 +210,7 @@ impl Link {
             tombstones: RecentSet::new(limits.tombstones),
             asks: FxHashMap::default(),
             login: None,
+            login_wanted: None,
             reissued: FxHashSet::default(),
             told: FxHashSet::default(),
             rejected: FxHashSet::default(),
@@ -222,6 +227,7 @@ impl Link {
             },
             stderr: Tail::new(limits.stderr_lines, limits.stderr_bytes),
             slow_start_told: false,
+            worked: false,
         }
     }
 

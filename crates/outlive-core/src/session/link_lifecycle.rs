@@ -90,9 +90,10 @@ impl Session {
             }
             LinkInput::Unanswered { id, failure } => self.unanswered(now, &id, failure),
             LinkInput::Unexecuted { id, why } => self.unexecuted(id, why),
+            LinkInput::Challenged { id } => self.challenged(now, &id),
             LinkInput::Expired { id, status } => self.expired(now, id, status),
             LinkInput::MaybeExpired => self.check_session(now),
-            LinkInput::Login(status) => self.login_status(status),
+            LinkInput::Login(status) => self.login_status(now, status),
             LinkInput::Exited { exit, sent } => {
                 link.taken = sent;
                 link.exited = true;

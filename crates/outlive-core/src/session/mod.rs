@@ -26,6 +26,7 @@
 //! | `restore` | a new server learns what the old one knew |
 //! | `liveness` | is the server alive? |
 //! | `login` | somebody has to log in, and the host is told |
+//! | `login_round` | the same, for a host that can only be answered (2026-07-28) |
 //! | `pause` | a person thinks, and the clocks wait |
 //! | `close` | the end |
 //! | `snapshot` | another process goes on with the session |
@@ -40,6 +41,7 @@ mod link;
 mod link_lifecycle;
 mod liveness;
 mod login;
+mod login_round;
 mod pause;
 mod request_failure;
 mod resend;
@@ -216,10 +218,14 @@ pub struct Session {
     /// This server has died of a cancellation.
     absorbing: bool,
     discover_doubt: Option<Doubt>,
+    /// The last login that a call was answered with; the call may come back.
+    login_told: Option<u64>,
     /// It has died by itself soon after a cancellation, perhaps of something else.
     died_as_suspect: bool,
     /// This server does not answer `ping`.
     no_ping: bool,
+    /// A server is gone that was asked something that may have changed its state, and the host does not know.
+    state_lost: bool,
     /// What the server is saying came on the stream of this request, by its id on the link.
     about: Option<Id>,
     host_blocked: bool,
@@ -258,8 +264,10 @@ impl Session {
             pause_spent: false,
             absorbing: false,
             discover_doubt: None,
+            login_told: None,
             died_as_suspect: false,
             no_ping: false,
+            state_lost: false,
             about: None,
             host_blocked: false,
             host_gone: false,

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::cause::{Cause, Phase, Reason, StartFailure};
 use crate::error::{Error, Outcome};
+use crate::event::Event;
 use crate::ledger::{Entry, Place, RequestKey};
 use crate::link::RequestFailure;
 use crate::message::Id;
@@ -216,6 +217,9 @@ impl Session {
         let due = self.held_due(entry, now).unwrap_or(now + self.policy.hold);
         let too_late = due <= now + pause && !entry.is_listen();
         if !again || tries >= MOST_REFUSALS || alone && too_late {
+            if busy || status >= 500 {
+                self.note_failed_handshake(&host_id, &why);
+            }
             return self.refuse_unexecuted(&host_id, Error::Rejected { status, why: None });
         }
         self.ledger.put_off(&host_id, status, tries);
@@ -242,7 +246,7 @@ impl Session {
             self.forget_on_link(&host_id, &entry);
             return self.answer_superseded(&host_id);
         }
-        let cause = self.unanswered_cause(why);
+        let cause = self.unanswered_cause(why.clone());
         let deaths = entry.deaths + 1;
         if entry.is_listen() {
             return self.listen_again(now, &host_id);
@@ -259,13 +263,30 @@ impl Session {
             let verify = self.is_to_be_verified(entry);
             self.ledger.died(&host_id, deaths, verify);
             self.send_later(now, &host_id);
-        } else if let Some(entry) = self.take_unanswered(&host_id) {
+            return;
+        }
+        self.note_failed_handshake(&host_id, &why);
+        if let Some(entry) = self.take_unanswered(&host_id) {
             let error = Error::ConnectionLost {
                 cause,
                 outcome: Outcome::Unknown,
                 poison,
             };
             self.refuse(&entry, &error);
+        }
+    }
+
+    /// A request is given up for what its server's address says about all of them. If that is how a session begins,
+    /// there is no server in service, although its link lives, and whoever watches is told.
+    fn note_failed_handshake(&mut self, host_id: &Id, why: &str) {
+        let served = self.link.as_ref().is_some_and(|link| link.served.is_some());
+        let entry = self.ledger.get(host_id);
+        if !served && entry.is_some_and(|entry| self.is_greeting(entry)) {
+            let cause = Cause {
+                phase: Phase::Handshake,
+                ..self.unanswered_cause(why.into())
+            };
+            self.emit(Event::HandshakeFailed { cause });
         }
     }
 

@@ -13,6 +13,7 @@ use crate::memory::{Filter, Welcome};
 use crate::message::{Id, Message};
 use crate::protocol::meta::of_subscription;
 use crate::protocol::{Era, List};
+use crate::replacement::{server_replaced, wants_warnings};
 use crate::time::Time;
 
 use super::Session;
@@ -214,6 +215,13 @@ impl Session {
             if !done {
                 self.ask_list(now, list, None);
             }
+        }
+        // FM-74. Whoever asks for log messages later is not told of what was before.
+        let lost = std::mem::take(&mut self.state_lost);
+        let level = self.memory.level.as_ref();
+        if lost && level.is_some_and(|it| wants_warnings(&it.request)) {
+            let label = self.policy.server_label();
+            self.tell_host(server_replaced(label.name().unwrap_or(&label)));
         }
     }
 

@@ -191,6 +191,7 @@ impl Session {
             message = message.with_result(promised.as_bytes());
         }
         self.tell_host(message);
+        self.ledger.reuse(entry);
         if let Some(list) = torn {
             self.compare_again(now, list);
         }

@@ -243,7 +243,11 @@ impl Switch {
             client,
             channel,
             name: (self.scope(client, channel), own_id),
-            id_json: Bytes::copy_from_slice(message.id_json()),
+            id_json: match self.renames() {
+                // The message under its own id is needed no more.
+                true => Bytes::copy_from_slice(message.id_json()),
+                false => message.id_bytes(),
+            },
             token,
             what,
             log,

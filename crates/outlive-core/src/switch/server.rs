@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use crate::message::{Id, Kind, Message};
 use crate::protocol::{code, method};
+use crate::replacement::is_server_replaced;
 use crate::server::{Channel, Level, RpcError};
 
 use super::candidate::Candidate;
@@ -217,6 +218,16 @@ impl Switch {
                 self.send(client, channel, message);
             }
             return;
+        }
+        if is_server_replaced(&message) {
+            // It is about all of them (FM-74).
+            return self.tell_legacy_clients(&message, &owner, |legacy| {
+                legacy.ready
+                    && legacy
+                        .level
+                        .zip(level)
+                        .is_some_and(|(floor, level)| level >= floor)
+            });
         }
         let wants = |switch: &Switch, client: &Client| {
             let legacy = switch.legacy_clients.get(client);

@@ -4,13 +4,22 @@
 //! Whoever gets a request for a session that it does not own asks the store whose it is, and sends it there. Four
 //! things may go wrong, and each has one rule:
 //!
-//! - **The owner says that the session is not its own.** Nothing was done: the store is asked again.
+//! - **The owner says that the session is not its own.** Nothing was done: the store is asked again. If it names the
+//!   same owner once more, that one is no more, as after a restart in the same place, or about to give the session
+//!   back: it is waited for as one that cannot be reached.
 //! - **The owner cannot be reached.** Nothing was done: the store is asked again, until the lease of that owner is
 //!   over and the session is ours, or patience ends.
 //! - **The connection is lost after the owner may have read the request.** What is not safe to repeat is settled:
 //!   nobody knows whether it was done. What is safe is sent once more.
 //! - **The owner is silent.** It may work, or stand still. The store is asked meanwhile: when the lease is over, the
 //!   owner does not act any more, and the request is settled as if the connection was lost.
+//!
+//! Two more have to do with waiting. Clients do not repeat what was refused (no SDK does), so a request waits rather
+//! than being refused wherever waiting may help:
+//!
+//! - **The owner has told nobody where it is.** The request waits for the end of its lease, as for one that cannot be
+//!   reached.
+//! - **The store does not answer.** It may have been started again just now: it is asked for a moment longer.
 //!
 //! A request that was forwarded is not forwarded again: whoever gets it answers for the session, or says that it does
 //! not.
@@ -29,19 +38,23 @@ pub struct ForwardPolicy {
     pub retry: Duration,
     /// How long an owner may be silent before the store is asked about it.
     pub silence: Duration,
-    /// How often an owner may say that the session is not its own.
+    /// How often the session may turn out to be another owner's than the store has just said.
     pub detours: u32,
+    /// How long the store may fail: long enough to start it again. A load balancer may know a replica that reaches it.
+    pub outage: Duration,
 }
 
 impl ForwardPolicy {
     /// The bounds that go with leases of this length.
     pub fn of(lease: Duration) -> ForwardPolicy {
         let LeasePolicy { renew, retry, .. } = LeasePolicy::of(lease);
+        let patience = lease + renew;
         ForwardPolicy {
-            patience: lease + renew,
+            patience,
             retry: retry.min(Duration::from_millis(250)),
             silence: renew,
             detours: 8,
+            outage: patience.min(Duration::from_secs(3)),
         }
     }
 }
@@ -57,6 +70,8 @@ pub enum Found {
     Absent,
     /// Nothing.
     Failed,
+    /// It was not asked, or in vain: this process takes no session over, or not this one.
+    Declined,
 }
 
 /// What has become of a request that was sent to an owner.
@@ -97,6 +112,8 @@ pub enum NotForwarded {
     Held,
     /// The store does not answer.
     Unkept,
+    /// This process does not take it over, for a reason that the driver knows.
+    Declined,
 }
 
 /// What a request waits for.
@@ -126,6 +143,10 @@ pub struct Forward {
     /// How often an owner may have got it.
     heard: u32,
     detours: u32,
+    /// Since when the store has said nothing.
+    failing: Option<Time>,
+    /// Who has said last that the session is not its own.
+    denied: Option<Owner>,
     state: State,
 }
 
@@ -143,6 +164,8 @@ impl Forward {
             repeatable,
             heard: 0,
             detours: 0,
+            failing: None,
+            denied: None,
             state: known.map_or(State::Resting(now), State::Sending),
         }
     }
@@ -159,7 +182,10 @@ impl Forward {
                 // An owner that was asked may have done it.
                 self.heard += u32::from(matches!(self.state, State::Waiting(..)));
                 self.state = State::Over;
-                Some(self.given_up(NotForwarded::Held))
+                Some(self.given_up(match self.failing {
+                    None => NotForwarded::Held,
+                    Some(_) => NotForwarded::Unkept,
+                }))
             }
             State::Resting(at) if at <= now => {
                 self.state = State::Looking;
@@ -195,12 +221,22 @@ impl Forward {
 
     /// The store has answered a claim.
     pub fn found(&mut self, now: Time, found: Found) {
+        self.failing = match found {
+            Found::Failed => self.failing.or(Some(now)),
+            _ => None,
+        };
         match (self.state, found) {
             (State::Looking, Found::Granted) => self.end(ForwardOrder::Serve),
             (State::Looking, Found::Held(owner, true)) => self.state = State::Sending(owner),
-            (State::Looking, Found::Held(_, false)) => self.give_up(NotForwarded::Held),
+            (State::Looking, Found::Held(_, false)) => self.rest(now),
             (State::Looking, Found::Absent) => self.give_up(NotForwarded::Absent),
-            (State::Looking, Found::Failed) => self.give_up(NotForwarded::Unkept),
+            (State::Looking, Found::Failed) => match self.failing {
+                Some(since) if since + self.policy.outage <= now => {
+                    self.give_up(NotForwarded::Unkept);
+                }
+                _ => self.rest(now),
+            },
+            (State::Looking, Found::Declined) => self.give_up(NotForwarded::Declined),
             // The owner that was asked has lost the session: it says nothing more, and nobody knows what it did.
             (State::Waiting(..), Found::Granted) => {
                 self.heard += 1;
@@ -216,7 +252,7 @@ impl Forward {
                 self.heard += 1;
                 self.give_up(NotForwarded::Absent);
             }
-            (State::Waiting(asked, None), Found::Held(..) | Found::Failed) => {
+            (State::Waiting(asked, None), Found::Held(..) | Found::Failed | Found::Declined) => {
                 self.state = State::Waiting(asked, Some(now + self.policy.silence));
             }
             _ => {}
@@ -225,11 +261,13 @@ impl Forward {
 
     /// The owner has answered, or not.
     pub fn sent(&mut self, now: Time, sent: Sent) {
-        if !self.is_sent() {
+        let State::Waiting(asked, _) = self.state else {
             return;
-        }
+        };
         match sent {
             Sent::Answered => self.state = State::Over,
+            // The store has not noticed yet that this owner is no more.
+            Sent::Elsewhere if self.denied == Some(asked) => self.rest(now),
             Sent::Elsewhere if self.detours >= self.policy.detours => {
                 self.give_up(NotForwarded::Held);
             }
@@ -240,9 +278,10 @@ impl Forward {
                     _ => self.policy.retry,
                 };
                 self.detours += 1;
+                self.denied = Some(asked);
                 self.state = State::Resting(now + rest);
             }
-            Sent::Unreached => self.state = State::Resting(now + self.policy.retry),
+            Sent::Unreached => self.rest(now),
             Sent::Lost => self.lost(now),
         }
     }
@@ -251,9 +290,14 @@ impl Forward {
     fn lost(&mut self, now: Time) {
         self.heard += 1;
         match self.may_repeat() {
-            true => self.state = State::Resting(now + self.policy.retry),
+            true => self.rest(now),
             false => self.end(ForwardOrder::Settle),
         }
+    }
+
+    /// The store is asked again a little later.
+    fn rest(&mut self, now: Time) {
+        self.state = State::Resting(now + self.policy.retry);
     }
 
     /// Whether it may be done although it may have been.

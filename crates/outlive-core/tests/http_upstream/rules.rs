@@ -190,6 +190,7 @@ fn words(input: LinkInput) -> String {
             RequestFailure::Elsewhere { status, .. } => format!("{id} elsewhere: {status}"),
         },
         LinkInput::Unexecuted { id, why } => format!("{id} again? {why:?}"),
+        LinkInput::Challenged { id } => format!("{id} waits for credentials"),
         LinkInput::Expired { id, status } => format!("expired {id:?} {status}"),
         LinkInput::MaybeExpired => "maybe expired".into(),
         LinkInput::Disconnected { error, sent } => format!("disconnected {error:?} {sent}"),
@@ -316,8 +317,9 @@ fn one_asks_for_credentials_and_the_others_wait() {
     let mut link = Link::begun_with(|config| config.login = true);
     link.send(&call(1));
     link.send(&call(2));
-    assert_eq!(link.respond(3, status(401)), ["authenticate 0: 401"]);
-    assert_eq!(link.respond(4, status(401)), NONE);
+    let asks = ["authenticate 0: 401", "1 waits for credentials"];
+    assert_eq!(link.respond(3, status(401)), asks);
+    assert_eq!(link.respond(4, status(401)), ["2 waits for credentials"]);
     let asks = [
         "abort 3",
         "1 again? Credentials",
@@ -347,7 +349,10 @@ fn credentials_are_asked_for_three_times() {
         };
         assert_eq!(
             link.respond(attempt, head),
-            [format!("authenticate {turn}: 401")]
+            [
+                format!("authenticate {turn}: 401"),
+                "1 waits for credentials".into()
+            ]
         );
         link.feed(Input::Authenticated(true));
         link.decide(1, true);

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use outlive_core::error::{Error, Limit};
-use outlive_core::server::{Ask, AskId, Input, Server, Ticket};
+use outlive_core::principal::Principal;
+use outlive_core::server::{Ask, AskId, Input, Server, StateKeys, Ticket};
 use serde_json::{Value, json};
 
 use crate::pair::*;
@@ -466,4 +467,90 @@ fn progress_of_a_parked_handler_is_not_told_and_starts_anew() {
     p.forget();
     progress(&mut p, 1.0);
     assert_eq!(p.reply()["params"]["progressToken"], 6);
+}
+
+/// Of two replicas that have these keys, the first has parked a call: what the second says to its state.
+fn at_another(ours: &[[u8; 16]], theirs: &[[u8; 16]], changed: impl Fn(&str) -> String) -> String {
+    let keys = |keys: &[[u8; 16]]| {
+        let shared = StateKeys::default();
+        shared.replace(keys.to_vec());
+        shared
+    };
+    let (mut one, mut other) = (Pair::modern(), Pair::modern());
+    one.server.share_states(keys(ours), 1);
+    other.server.share_states(keys(theirs), 2);
+    let (_, state) = parked(&mut one);
+    other.client(&again(2, &changed(&state), r#"{"ask-1":{}}"#));
+    let failure = other.failure();
+    assert_eq!(failure.code, -32602);
+    one.client(&again(2, &state, r#"{"ask-1":{}}"#));
+    assert_eq!(one.asked().len(), 1, "where it was made it is good");
+    failure.message
+}
+
+const OTHERS: &str = "was made by another replica";
+const NOBODYS: &str = "nothing waits for its `requestState`";
+
+#[test]
+fn a_state_of_another_replica_is_refused_with_the_reason() {
+    let (old, new) = ([1; 16], [2; 16]);
+    let same = str::to_owned;
+    for (ours, theirs, says) in [
+        (&[old][..], &[old][..], OTHERS),
+        // As keys are replaced, one replica after the other.
+        (&[old], &[old, new], OTHERS),
+        (&[old, new], &[new, old], OTHERS),
+        (&[new, old], &[old, new], OTHERS),
+        (&[new], &[new, old], OTHERS),
+        // The first one seals.
+        (&[new, old], &[new], OTHERS),
+        (&[new, old], &[old], NOBODYS),
+        (&[old], &[new], NOBODYS),
+        (&[old], &[], NOBODYS),
+    ] {
+        let said = at_another(ours, theirs, same);
+        assert!(said.contains(says), "{ours:?} {theirs:?}: {said}");
+    }
+    let forged: [fn(&str) -> String; 5] = [
+        |state| state.replacen("1.", "3.", 1),
+        |state| state.replacen("1.0", "1.1", 1),
+        |state| state.replacen("1.", "2.", 1),
+        |state| format!("{state}0"),
+        |state| state.split_once('-').expect("a seal").0.to_owned(),
+    ];
+    for forged in forged {
+        let said = at_another(&[old], &[old], forged);
+        assert!(said.contains(NOBODYS), "{said}");
+    }
+}
+
+#[test]
+fn keys_that_are_replaced_cost_no_call_that_waits() {
+    let mut p = Pair::modern();
+    let keys = StateKeys::default();
+    keys.replace(vec![[1; 16]]);
+    p.server.share_states(keys.clone(), 7);
+    let (_, state) = parked(&mut p);
+    keys.replace(vec![[2; 16]]);
+    p.client(&again(2, &state, r#"{"ask-1":{}}"#));
+    assert_eq!(p.asked().len(), 1);
+    keys.replace(vec![[2; 16], [1; 16]]);
+    p.client(&again(3, &state, r#"{"ask-1":{}}"#));
+    assert!(p.failure().message.contains(NOBODYS), "it is our own, used");
+}
+
+#[test]
+fn a_state_is_good_for_the_principal_that_it_was_given_to() {
+    let mut p = Pair::modern();
+    p.server.hear_from(Principal::Token(1));
+    let (_, state) = parked(&mut p);
+    for stranger in [Principal::Token(2), Principal::User(1), Principal::Anyone] {
+        p.server.hear_from(stranger);
+        p.client(&again(2, &state, r#"{"ask-1":{}}"#));
+        assert!(p.failure().message.contains(NOBODYS), "{stranger}");
+        p.forget();
+    }
+    p.server.hear_from(Principal::Token(1));
+    p.client(&again(2, &state, r#"{"ask-1":{}}"#));
+    assert_eq!(p.asked().len(), 1, "none of that has harmed it");
 }

@@ -17,6 +17,7 @@ mod known;
 mod last_words;
 mod liveness;
 mod login;
+mod login_round;
 mod meter;
 mod modern;
 mod observer;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use outlive_core::cause::Exit;
 use outlive_core::link::RequestFailure;
 use outlive_core::policy::{Cancel, Retry};
-use outlive_core::{Id, Input, LinkInput, Policy, State};
+use outlive_core::{Event, Id, Input, LinkInput, Policy, State};
 
 use crate::pair::*;
 
@@ -420,6 +420,60 @@ fn credentials_that_are_refused_are_a_state_and_an_error_one_can_act_on() {
         "{}",
         failure.message
     );
+}
+
+/// Causes of the handshakes that were told to have failed.
+fn failed_handshakes(p: &mut Pair) -> Vec<String> {
+    let events = p.events().into_iter();
+    let causes = events.filter_map(|event| match event {
+        Event::HandshakeFailed { cause } => Some(cause.predicate()),
+        _ => None,
+    });
+    causes.collect()
+}
+
+#[test]
+fn a_handshake_that_nobody_answers_is_told_of_although_its_link_lives() {
+    // What breaks off is tried once more, and a refusal is one at once.
+    let status = |status: u16| RequestFailure::Lost(format!("status {status}"));
+    for (failure, tries, told) in [
+        (status(500), 2, Some("status 500")),
+        (lost(), 2, Some("the stream ended")),
+        (rejected(501, None), 1, Some("status 501")),
+        // These are about the request, and say nothing about the next.
+        (rejected(400, None), 1, None),
+        (rejected(422, None), 1, None),
+    ] {
+        let mut p = Pair::new(outlive_core::Policy::default());
+        p.up();
+        p.host(INITIALIZE);
+        for _ in 1..tries {
+            unanswered(&mut p, 0, failure.clone());
+            assert_eq!(failed_handshakes(&mut p), [""; 0]);
+            p.advance(1_000);
+        }
+        unanswered(&mut p, 0, failure);
+        let words = |it: &str| format!("left the handshake without an answer ({it})");
+        let told: Vec<String> = told.map(words).into_iter().collect();
+        assert_eq!(failed_handshakes(&mut p), told);
+        assert_eq!(p.failures().len(), 1);
+    }
+    // A server that is too busy for eight handshakes is in no state to be used.
+    let mut p = Pair::new(outlive_core::Policy::default());
+    p.up();
+    p.host(INITIALIZE);
+    for _ in 0..7 {
+        unanswered(&mut p, 0, rejected(429, None));
+        p.advance(1_000);
+    }
+    unanswered(&mut p, 0, rejected(429, None));
+    let told = ["left the handshake without an answer (status 429)"];
+    assert_eq!(failed_handshakes(&mut p), told);
+    // What fails in service is a call's own.
+    let mut p = Pair::ready();
+    p.call(7, "any");
+    unanswered(&mut p, 7, RequestFailure::Lost("status 500".into()));
+    assert_eq!(failed_handshakes(&mut p), [""; 0]);
 }
 
 #[test]

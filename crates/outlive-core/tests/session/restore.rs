@@ -610,3 +610,76 @@ fn what_is_said_on_the_stream_of_a_request_is_passed_on_with_its_owner() {
     p.forget();
     assert_eq!(owners(&mut p), [None], "nobody waits for it");
 }
+
+/// What a host hears of a server that was replaced.
+const REPLACED: &str = "server_replaced";
+
+fn set_level(p: &mut Pair, id: u64, level: &str) {
+    p.host(&format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"method":"logging/setLevel","params":{{"level":"{level}"}}}}"#
+    ));
+    p.result(id, "{}");
+}
+
+/// The server dies, and the next one comes into service: what the host hears of it.
+fn replace(p: &mut Pair) -> Vec<String> {
+    p.die(Exit::Signal(9));
+    // However long the pause is.
+    p.advance(1000);
+    p.up();
+    p.forget();
+    p.own_result(1, WELCOME);
+    let heard = p.at_host().into_iter().map(|it| it.to_string());
+    heard.filter(|it| it.contains(REPLACED)).collect()
+}
+
+#[test]
+fn fm_74_a_host_that_reads_logs_is_told_once_that_its_server_was_replaced() {
+    let mut p = Pair::ready();
+    set_level(&mut p, 1, "info");
+    p.call(2, "any");
+    p.result(2, "{}");
+    let heard = replace(&mut p);
+    assert_eq!(heard.len(), 1, "{heard:?}");
+    assert!(heard[0].contains(r#""level":"warning""#), "{heard:?}");
+    assert!(heard[0].contains(r#""logger":"outlive""#), "{heard:?}");
+    assert!(heard[0].contains("in memory is gone"), "{heard:?}");
+    let again = replace(&mut p);
+    assert_eq!(
+        again, [""; 0],
+        "the next one was asked nothing: it knew nothing"
+    );
+}
+
+#[test]
+fn fm_74_a_call_that_was_lost_with_the_server_counts_as_one_that_it_was_asked() {
+    let mut p = Pair::ready();
+    set_level(&mut p, 1, "debug");
+    p.call(2, "any");
+    assert_eq!(replace(&mut p).len(), 1);
+}
+
+#[test]
+fn fm_74_what_only_reads_leaves_nothing_in_memory() {
+    let mut p = Pair::ready();
+    set_level(&mut p, 1, "debug");
+    p.request(2, "tools/list");
+    p.result(2, r#"{"tools":[]}"#);
+    p.request(3, "resources/read");
+    p.result(3, "{}");
+    assert_eq!(replace(&mut p), [""; 0]);
+}
+
+#[test]
+fn fm_74_a_host_that_does_not_want_warnings_is_not_told() {
+    let mut p = Pair::ready();
+    p.call(2, "any");
+    p.result(2, "{}");
+    assert_eq!(replace(&mut p), [""; 0], "it has asked for no log messages");
+    set_level(&mut p, 3, "info");
+    assert_eq!(replace(&mut p), [""; 0], "that was before it asked");
+    p.call(4, "any");
+    p.result(4, "{}");
+    set_level(&mut p, 5, "error");
+    assert_eq!(replace(&mut p), [""; 0], "it wants errors only");
+}

@@ -19,6 +19,11 @@ fn unmade() -> Cause {
     cause(Reason::Unmade(StartFailure::NoFile), Phase::Spawn)
 }
 
+fn refused_handshake() -> Cause {
+    let reason = Reason::Unanswered("status 500".into());
+    Cause::new(reason, Phase::Handshake, "http://far/mcp")
+}
+
 fn with_tail(mut cause: Cause, lines: &[&str]) -> Cause {
     cause.stderr_tail = lines.iter().map(|line| line.to_string()).collect();
     cause
@@ -511,6 +516,15 @@ fn every_state_and_event_has_a_name_data_and_a_line() {
             Event::Draining { in_flight: 1 },
             json!({"event": "draining", "in_flight": 1}),
             "closing; 1 request may still finish",
+        ),
+        (
+            Event::HandshakeFailed {
+                cause: refused_handshake(),
+            },
+            json!({"event": "handshake_failed", "cause": {
+                "kind": "unanswered", "phase": "handshake", "command": "http://far/mcp", "error": "status 500",
+            }}),
+            "http://far/mcp left the handshake without an answer (status 500)",
         ),
         (
             Event::SlowStart { after_ms: 60_000 },

@@ -504,3 +504,40 @@ fn a_level_that_was_cancelled_does_not_come_back() {
         "what it had at first"
     );
 }
+
+/// What the session says when a server was replaced is about all clients, whoever waits for what (FM-74).
+#[test]
+fn all_clients_that_read_warnings_are_told_that_their_server_was_replaced() {
+    let set = |level: &str| {
+        let params = json!({ "level": level });
+        json!({"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": params})
+    };
+    let replaced = |more: &str| {
+        json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {
+            "level": "warning", "logger": "outlive", "data": {
+                "event": "server_replaced",
+                "server": "time",
+                "message": format!(
+                    "The server was lost, and a new one is in service, or a new session with it. What the old one \
+                     kept in memory is gone.{more}"
+                ),
+            },
+        }})
+    };
+    let mut rig = Rig::shaken(Sharing::Shared, &[A, B]);
+    let (_, outputs) = rig.post(A, &set("info"));
+    rig.said(&json!({"jsonrpc": "2.0", "id": sent(&outputs)["id"], "result": {}}));
+    rig.post(A, &call(2));
+    rig.post(B, &call(2));
+    let hears = |rig: &mut Rig, message: &Value| -> Vec<Client> {
+        let told = told(&rig.said(message)).into_iter();
+        told.map(|it| it.0).collect()
+    };
+    assert_eq!(
+        hears(&mut rig, &replaced("")),
+        [A],
+        "it has asked for warnings"
+    );
+    // Anything else that a server says while two wait may be about either.
+    assert_eq!(hears(&mut rig, &replaced(" Ask Ann.")), []);
+}

@@ -12,6 +12,8 @@ use crate::random::{Dice, number};
 
 const A: Owner = Owner(1);
 const B: Owner = Owner(2);
+/// A time since 1970.
+const WALL: Duration = Duration::from_secs(1_700_000_000);
 
 fn at(millis: u64) -> Time {
     Time::after(Duration::from_millis(millis))
@@ -70,16 +72,42 @@ fn an_owner_that_does_not_have_the_session_says_so_and_the_store_is_asked_again(
     let mut now = at(2);
     for detour in 0..=policy().detours {
         forward.sent(now, Sent::Elsewhere);
-        now = forward.deadline().expect("a deadline").max(now);
+        let next = forward.deadline().expect("a deadline").max(now);
+        // At once the first time, then not so fast.
+        let soon = detour == 0 || detour == policy().detours;
+        assert_eq!(next == now, soon, "{detour}");
+        now = next;
         let order = forward.poll(now);
         if detour == policy().detours {
             let refused = ForwardOrder::Refuse(NotForwarded::Held);
             return assert_eq!(order, Some(refused));
         }
         assert_eq!(order, Some(ForwardOrder::Claim));
-        forward.found(now, Found::Held(B, true));
-        assert_eq!(forward.poll(now), Some(ForwardOrder::Send(B)));
+        let next = if detour % 2 == 0 { B } else { A };
+        forward.found(now, Found::Held(next, true));
+        assert_eq!(forward.poll(now), Some(ForwardOrder::Send(next)));
     }
+}
+
+/// As after a restart in the same place: the lease of the one before is not over.
+#[test]
+fn an_owner_that_is_no_more_is_waited_for_until_its_lease_is_over() {
+    let mut forward = sent(false);
+    let (mut now, mut looks) = (at(2), 0);
+    while now < at(15_000) {
+        forward.sent(now, Sent::Elsewhere);
+        now = forward.deadline().expect("a deadline").max(now);
+        assert_eq!(forward.poll(now), Some(ForwardOrder::Claim));
+        forward.found(now, Found::Held(A, true));
+        assert_eq!(forward.poll(now), Some(ForwardOrder::Send(A)));
+        looks += 1;
+    }
+    assert!(looks > policy().detours && looks < 100, "{looks}");
+    forward.sent(now, Sent::Elsewhere);
+    now = forward.deadline().expect("a deadline").max(now);
+    assert_eq!(forward.poll(now), Some(ForwardOrder::Claim));
+    forward.found(now, Found::Granted);
+    assert_eq!(forward.poll(now), Some(ForwardOrder::Serve));
 }
 
 #[test]
@@ -131,14 +159,72 @@ fn patience_ends_and_says_whether_something_may_have_been_done() {
 fn what_is_not_found_is_refused_with_the_reason() {
     for (found, why) in [
         (Found::Absent, NotForwarded::Absent),
-        (Found::Failed, NotForwarded::Unkept),
-        (Found::Held(A, false), NotForwarded::Held),
+        (Found::Declined, NotForwarded::Declined),
     ] {
         let mut forward = Forward::new(at(0), policy(), false, None);
         assert!(forward.poll(at(0)).is_some());
         forward.found(at(1), found);
         assert_eq!(forward.poll(at(1)), Some(ForwardOrder::Refuse(why)));
     }
+}
+
+/// Looks at the store whenever it is time to, and is told this. When and why it is given up.
+fn given_up(forward: &mut Forward, found: impl Fn(Time) -> Found) -> (Time, ForwardOrder) {
+    let mut now = at(0);
+    loop {
+        match forward.poll(now) {
+            Some(ForwardOrder::Claim) => forward.found(now, found(now)),
+            Some(order) => return (now, order),
+            None => now = forward.deadline().expect("a deadline"),
+        }
+    }
+}
+
+/// No SDK repeats a request that was refused with status 503.
+#[test]
+fn an_owner_that_is_found_nowhere_is_waited_for_until_its_lease_is_over() {
+    let mut forward = Forward::new(at(0), policy(), false, None);
+    let end = given_up(&mut forward, |_| Found::Held(A, false));
+    let refused = ForwardOrder::Refuse(NotForwarded::Held);
+    assert_eq!(end, (at(0) + policy().patience, refused));
+    let lease = at(15_000);
+    let mut forward = Forward::new(at(0), policy(), false, None);
+    let (served, order) = given_up(&mut forward, |now| match now < lease {
+        true => Found::Held(A, false),
+        false => Found::Granted,
+    });
+    assert_eq!(order, ForwardOrder::Serve);
+    assert!(lease <= served && served <= lease + policy().retry);
+}
+
+#[test]
+fn a_store_that_is_started_again_is_waited_for_and_one_that_is_gone_is_not() {
+    let refused = ForwardOrder::Refuse(NotForwarded::Unkept);
+    let mut forward = Forward::new(at(0), policy(), false, None);
+    let (when, order) = given_up(&mut forward, |_| Found::Failed);
+    assert_eq!(order, refused);
+    assert!(when >= at(0) + policy().outage && when <= at(0) + policy().outage + policy().retry);
+    let mut forward = Forward::new(at(0), policy(), false, None);
+    let (_, order) = given_up(&mut forward, |now| match now < at(2000) {
+        true => Found::Failed,
+        false => Found::Granted,
+    });
+    assert_eq!(order, ForwardOrder::Serve);
+    // Each outage has its own time, and all of them together no more than anything else.
+    let mut forward = Forward::new(at(0), policy(), false, None);
+    let last = std::cell::Cell::new(NotForwarded::Held);
+    let (when, order) = given_up(&mut forward, |now| {
+        let is_out = now.since_start().as_millis() / 2000 % 2 == 0;
+        let (found, why) = match is_out {
+            true => (Found::Failed, NotForwarded::Unkept),
+            false => (Found::Held(A, false), NotForwarded::Held),
+        };
+        last.set(why);
+        found
+    });
+    let why = last.get();
+    assert_eq!(order, ForwardOrder::Refuse(why));
+    assert_eq!(when, at(0) + policy().patience);
 }
 
 /// What a schedule has come across.
@@ -221,10 +307,11 @@ fn schedule(seed: u64, seen: &mut Seen) -> Result<(), String> {
             3 => now = now + Duration::from_millis(dice.below(4000)),
             4..=6 if looking => {
                 looking = false;
-                let found = match dice.below(7) {
+                let found = match dice.below(8) {
                     0 => Found::Granted,
                     1 => Found::Absent,
                     2 => Found::Failed,
+                    7 => Found::Declined,
                     3 => Found::Held(B, dice.below(4) > 0),
                     _ => Found::Held(A, dice.below(8) > 0),
                 };
@@ -232,7 +319,7 @@ fn schedule(seed: u64, seen: &mut Seen) -> Result<(), String> {
                 let is_over = |asked: Owner| match found {
                     Found::Granted => true,
                     Found::Held(owner, _) => owner != asked,
-                    Found::Absent | Found::Failed => false,
+                    Found::Absent | Found::Failed | Found::Declined => false,
                 };
                 if on_way.take_if(|(asked, _)| is_over(*asked)).is_some() {
                     maybe_heard += 1;
@@ -243,7 +330,7 @@ fn schedule(seed: u64, seen: &mut Seen) -> Result<(), String> {
                 if let Some((owner, heard)) = &mut on_way {
                     // Once or twice, by whatever is between them.
                     for _ in 0..=dice.below(2) {
-                        if nonces.admit(owner.0, sends, now) {
+                        if nonces.admit(owner.0, sends, WALL, now) {
                             executed += 1;
                         }
                     }
@@ -307,7 +394,7 @@ fn a_number_is_heard_once_whatever_its_order() {
             _ => highest.saturating_sub(dice.below(2 * WINDOW)),
         };
         highest = highest.max(number);
-        let is_new = nonces.admit(1, number, at(0));
+        let is_new = nonces.admit(1, number, WALL, at(0));
         let may_be_new = number > 0 && number + WINDOW > highest;
         assert_eq!(is_new, may_be_new && heard.insert(number), "{number}");
         if is_new {
@@ -320,11 +407,95 @@ fn a_number_is_heard_once_whatever_its_order() {
 fn senders_are_bounded_and_forgotten_when_all_they_sent_is_stale() {
     let mut nonces = Nonces::default();
     assert!(nonces.is_empty());
-    let senders = (0..).take_while(|sender| nonces.admit(*sender, 1, at(0)));
+    let senders = (0..).take_while(|sender| nonces.admit(*sender, 1, WALL, at(0)));
     let most = senders.count();
     assert!((2..=1024).contains(&most), "{most}");
     assert_eq!(nonces.len(), most);
-    assert!(nonces.admit(0, 2, at(0)), "those that are known go on");
+    assert!(
+        nonces.admit(0, 2, WALL, at(0)),
+        "those that are known go on"
+    );
+    let (later, made) = (at(0) + FRESH * 2, WALL + FRESH * 2);
+    let just_before = at(0) + (FRESH * 2 - Duration::from_millis(1));
+    assert!(!nonces.admit(5000, 1, made, just_before), "all are known");
+    assert!(nonces.admit(5000, 1, made, later) && nonces.len() == 1);
+}
+
+/// A wall clock that is set back makes an old request fresh again, but not new.
+#[test]
+fn what_a_forgotten_sender_has_sent_is_not_heard_again_whatever_the_date() {
+    let mut nonces = Nonces::default();
+    let most = (0..).take_while(|sender| nonces.admit(*sender, 1, WALL, at(0)));
+    let most = most.count() as u64;
     let later = at(0) + FRESH * 2;
-    assert!(nonces.admit(5000, 1, later) && nonces.len() == 1);
+    let second = Duration::from_secs(1);
+    assert!(nonces.admit(most + 1, 1, WALL + second, later));
+    assert_eq!(nonces.len(), 1);
+    assert!(
+        !nonces.admit(0, 1, WALL, later),
+        "it was heard, and forgotten"
+    );
+    assert!(nonces.admit(0, 2, WALL + second, later), "this is new");
+    assert!(!nonces.admit(0, 2, WALL + second, later));
+}
+
+#[test]
+fn a_forgotten_sender_is_remembered_by_the_last_that_it_made() {
+    let (second, later) = (Duration::from_secs(1), at(0) + FRESH * 2);
+    let mut nonces = Nonces::default();
+    assert!(nonces.admit(1, 1, WALL, at(0)));
+    assert!(nonces.admit(1, 2, WALL + second * 5, at(0)));
+    assert!(!nonces.is_empty());
+    let more = (1000..).take_while(|sender| nonces.admit(*sender, 1, WALL, at(0)));
+    let most = more.count() as u64 + 1;
+    // Those that have said nothing since are forgotten, and these two are not.
+    for sender in [1000, 1001] {
+        assert!(nonces.admit(sender, 2, WALL, later));
+    }
+    assert!(nonces.admit(2, 1, WALL + second * 7, later));
+    assert_eq!(nonces.len(), 3);
+    for (number, made) in [(1, WALL), (2, WALL + second * 5)] {
+        assert!(!nonces.admit(1, number, made, later), "it was heard");
+    }
+    // What is remembered of them does not shrink with the next that are forgotten, whose clocks are behind.
+    let much_later = later + FRESH * 2;
+    assert!(nonces.admit(2, 2, WALL + second * 8, much_later));
+    for sender in 5000..5000 + most - 2 {
+        assert!(nonces.admit(sender, 1, WALL + second * 9, much_later));
+    }
+    assert_eq!(nonces.len() as u64, most - 1, "two were forgotten");
+    assert!(!nonces.admit(1, 2, WALL + second * 5, much_later));
+}
+
+#[test]
+fn numbers_that_leap_take_no_time_and_do_not_overflow() {
+    let mut nonces = Nonces::default();
+    for number in [1, 1 << 40, u64::MAX - WINDOW, u64::MAX] {
+        assert!(nonces.admit(1, number, WALL, at(0)), "{number}");
+        assert!(!nonces.admit(1, number, WALL, at(0)), "{number}");
+    }
+    assert!(!nonces.admit(1, 1, WALL, at(0)));
+}
+
+#[test]
+fn a_request_waits_longer_than_a_lease_and_looks_often_enough() {
+    let ForwardPolicy {
+        patience,
+        retry,
+        silence,
+        ..
+    } = policy();
+    let millis = Duration::from_millis;
+    assert_eq!((patience, silence), (millis(20_000), millis(5000)));
+    assert_eq!(retry, millis(250));
+    assert_eq!(ForwardPolicy::of(millis(1500)).retry, millis(100));
+    // Whatever it waits for, it is looked at when its patience ends.
+    let mut forward = Forward::new(at(0), policy(), false, None);
+    assert!(forward.poll(at(0)).is_some() && !forward.is_sent());
+    assert_eq!(forward.deadline(), Some(at(20_000)));
+    forward.found(at(1), Found::Held(A, true));
+    assert!(forward.poll(at(1)).is_some() && forward.is_sent());
+    forward.sent(at(2), Sent::Unreached);
+    assert!(!forward.is_sent());
+    assert_eq!(forward.deadline(), Some(at(252)));
 }

@@ -4,7 +4,11 @@
 //! `OUTLIVE_SCHEDULES` sets how many schedules are run (default 20,000). `OUTLIVE_SEED` runs the schedule of one seed
 //! and prints what happened in it.
 
+mod client;
+mod edge;
 mod forwards;
+mod healing;
+mod questions;
 #[path = "../support/random.rs"]
 mod random;
 mod replica;
@@ -13,6 +17,7 @@ mod rules;
 mod schedule;
 #[path = "../support/seeds.rs"]
 mod seeds;
+mod service;
 mod store;
 mod world;
 
@@ -24,7 +29,7 @@ use schedule::{Step, draw};
 use seeds::check_all;
 use world::{Broken, Seen, World};
 
-const STEPS: usize = 120;
+const STEPS: usize = 150;
 
 /// The world of a seed, and what happens in it.
 fn begin(seed: u64) -> (World, Vec<Step>) {

@@ -9,7 +9,7 @@ use outlive_core::replay_buffer::{Beginning, Lease as Reading, ReplayBuffer, Rep
 use outlive_core::revival::{Output, Revival};
 use outlive_core::server::Channel;
 use outlive_core::session_record::{self, KeptSession, OpenRequests, Part, Write};
-use outlive_core::tenure::{Lease, LeasePolicy, Owner, Tenure};
+use outlive_core::tenure::{Forward, Lease, LeasePolicy, Nonces, Owner, Tenure};
 
 /// Channels from here on are known to no client.
 const OWN: u64 = 1 << 40;
@@ -22,13 +22,50 @@ pub struct Replica {
     pub lease: Lease,
     /// Thousandths: how fast its clock runs.
     pub rate: u64,
+    /// Seconds that its wall clock is ahead or behind.
+    pub wall: i64,
     pub paused: bool,
+    /// It does not reach the store, or the other replicas.
     pub partitioned: bool,
+    pub isolated: bool,
+    /// It is to end; whether it still waits for what is in flight.
+    pub leaving: Option<bool>,
     pub lives: BTreeMap<u32, Live>,
-    /// Requests that wait for a session to be claimed.
+    /// Requests that it works at: the heads of their responses are not sent.
+    pub handlers: Vec<Handler>,
+    /// Requests whose sessions it looks for.
+    pub exchanges: BTreeMap<u64, Exchange>,
+    /// Requests that were forwarded to it, and wait for a session to be claimed.
     pub arrivals: Vec<(u32, u64)>,
-    /// Clients that come back and wait for it, too.
-    pub returns: Vec<(u32, u64)>,
+    /// Whose sessions are, as far as it knows.
+    pub known: BTreeMap<(u32, &'static str), Owner>,
+    pub nonces: Nonces,
+    /// How many requests it has forwarded.
+    pub forwarded: u64,
+}
+
+/// A request that a replica works at.
+#[derive(Clone, Copy)]
+pub struct Handler {
+    pub request: u64,
+    pub session: u32,
+    pub reading: Reading,
+    /// A stream is promised when this is written.
+    pub noted: Option<u64>,
+    /// On which connection it was forwarded, if it was.
+    pub leg: Option<u64>,
+}
+
+/// A request whose session is not here.
+pub struct Exchange {
+    pub forward: Forward,
+    /// It is a client that comes back to its stream.
+    pub resumes: bool,
+    /// The connection on which it was forwarded last, and how often it was.
+    pub leg: Option<u64>,
+    pub sends: u32,
+    /// It waits for the store.
+    pub claims: bool,
 }
 
 impl Replica {
@@ -38,12 +75,26 @@ impl Replica {
             run: 0,
             lease: Lease::new(policy),
             rate,
+            wall: 0,
             paused: false,
             partitioned: false,
+            isolated: false,
+            leaving: None,
             lives: BTreeMap::new(),
+            handlers: Vec::new(),
+            exchanges: BTreeMap::new(),
             arrivals: Vec::new(),
-            returns: Vec::new(),
+            known: BTreeMap::new(),
+            nonces: Nonces::default(),
+            forwarded: 0,
         }
+    }
+
+    /// Whether a session that is here is waited for.
+    pub fn is_busy(&self, session: u32) -> bool {
+        let waits = self.handlers.iter().any(|it| it.session == session);
+        let live = self.lives.get(&session);
+        waits || live.is_some_and(|it| !it.server.is_empty() || it.revival.is_some())
     }
 }
 
@@ -65,6 +116,8 @@ pub struct Live {
     awaits: Option<u64>,
     waiting: Vec<(Channel, Message)>,
     own: u64,
+    /// It is being left to another process: nothing begins in it any more.
+    pub leaving: bool,
 }
 
 /// What a live session wants of the world.
@@ -105,6 +158,7 @@ impl Live {
             awaits: None,
             waiting: Vec::new(),
             own: OWN,
+            leaving: false,
         }
     }
 
@@ -122,7 +176,7 @@ impl Live {
             return self.buffer.done(channel);
         }
         let result: &[u8] = match message.method() {
-            "tools/call" => {
+            "tools/call" | "resources/read" => {
                 wishes.push(Wish::Execute(message.clone()));
                 return self.server.push((channel, message));
             }
@@ -151,6 +205,11 @@ impl Live {
         self.writes.extend(writes);
         self.noted += 1;
         self.noted
+    }
+
+    /// Whether everything is written.
+    pub fn is_settled(&self) -> bool {
+        self.in_flight.is_none() && self.writes.is_empty() && !self.buffer.has_changes()
     }
 
     /// What is to be written next, if nothing is on its way.

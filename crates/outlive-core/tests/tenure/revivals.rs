@@ -231,3 +231,70 @@ fn a_server_that_refuses_or_speaks_another_version_fails_the_revival() {
         assert!(error.contains(words), "{error}");
     }
 }
+
+/// A request of another method that was open.
+fn open_request(channel: u64, method: &str) -> (Part, Bytes) {
+    let open = OpenRequests {
+        requests: vec![request(channel as u32, method, r#"{"uri":"x://a"}"#)],
+        deaths: 0,
+    };
+    (Part::Open(Channel(channel)), open.encode())
+}
+
+#[test]
+fn a_request_that_only_reads_is_sent_again_whatever_the_tools_are() {
+    let parts = vec![
+        open_request(4, "resources/read"),
+        open_request(5, "resources/forget"),
+    ];
+    let outputs = settled(&kept(&record(), parts), Retry::Safe, TOOLS);
+    assert_eq!((heard(&outputs), failed(&outputs)), (vec![4], vec![5]));
+}
+
+#[test]
+fn tools_are_not_asked_for_if_the_user_has_decided() {
+    for (retry, again) in [(Retry::Always, true), (Retry::Never, false)] {
+        let kept = kept(&record(), vec![open(4, "unsafe", 0)]);
+        let mut revival = Revival::new(&kept, retry, "server");
+        assert_eq!(asked(&all(&mut revival)), "initialize");
+        revival.answered(Some(&result(r#"{"protocolVersion":"2025-11-25"}"#)));
+        assert!(!revival.is_over(), "there is something to do");
+        let outputs = all(&mut revival);
+        assert!(revival.is_over(), "{outputs:?}");
+        assert_eq!(heard(&outputs).len(), usize::from(again));
+    }
+}
+
+#[test]
+fn a_list_without_end_is_not_read_to_it() {
+    let kept = kept(&record(), vec![open(4, "safe", 0)]);
+    let mut revival = Revival::new(&kept, Retry::Safe, "server");
+    assert_eq!(asked(&all(&mut revival)), "initialize");
+    revival.answered(Some(&result(r#"{"protocolVersion":"2025-11-25"}"#)));
+    let (mut outputs, mut pages) = (all(&mut revival), 0);
+    while matches!(outputs.last(), Some(Output::Ask(_))) {
+        pages += 1;
+        assert!(pages < 2000, "it is asked for ever");
+        let page = TOOLS.replacen('{', &format!(r#"{{"nextCursor":"{pages}","#), 1);
+        revival.answered(Some(&result(&page)));
+        outputs = all(&mut revival);
+    }
+    assert!(pages > 100, "{pages}");
+    assert_eq!((heard(&outputs), failed(&outputs)), (vec![], vec![4]));
+}
+
+#[test]
+fn a_question_on_a_channel_that_has_ended_is_over() {
+    let ask = || request(9, "roots/list", "{}").into_bytes();
+    let parts = vec![
+        (Part::Event(Channel(4), 1), ask()),
+        (Part::Event(Channel(5), 1), ask()),
+        (Part::End(Channel(5)), Bytes::new()),
+    ];
+    let outputs = settled(&kept(&record(), parts), Retry::Safe, TOOLS);
+    let void = outputs.iter().filter_map(|it| match it {
+        Output::Send(channel, told) if told.is("notifications/cancelled") => Some(channel.0),
+        _ => None,
+    });
+    assert_eq!(void.collect::<Vec<u64>>(), [4]);
+}

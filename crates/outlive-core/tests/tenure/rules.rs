@@ -133,3 +133,46 @@ fn a_write_is_carried_out_once_and_in_order() {
     assert_eq!(tenancy.admit(first, 3), Admission::Fenced);
     assert_eq!(tenancy.admit(second, 1), Admission::New);
 }
+
+#[test]
+fn an_owner_that_is_over_asks_for_nothing_and_is_told_at_once() {
+    let mut lease = granted();
+    assert!(lease.poll(at(6000)).is_some());
+    lease.answered(at(6001), Renewal::Refused);
+    assert_eq!(lease.deadline(), Some(Time::ZERO), "it is to be told");
+    assert_eq!(lease.poll(at(6001)), Some(LeaseOrder::StandDown));
+    assert_eq!(lease.deadline(), None);
+    assert_eq!(lease.poll(at(60_000)), None, "its name is of no use");
+}
+
+#[test]
+fn an_owner_that_may_not_begin_tries_again_not_at_once() {
+    let mut lease = Lease::new(policy());
+    assert!(lease.poll(at(1000)).is_some());
+    lease.answered(at(1500), Renewal::Refused);
+    assert_eq!(lease.deadline(), Some(at(2500)));
+    assert!(lease.poll(at(2499)).is_none() && lease.poll(at(2500)).is_some());
+    // An answer that took longer than the next question could wait.
+    lease.answered(at(9000), Renewal::Granted);
+    assert_eq!(lease.deadline(), Some(at(9000)));
+}
+
+#[test]
+fn a_fence_is_nothing_without_its_owner() {
+    let (mut tenancy, first) = Tenancy::begun(A);
+    let stranger = Tenure { owner: B, ..first };
+    assert!(!tenancy.admits(stranger) && !tenancy.release(stranger));
+    assert!(tenancy.release(first) && !tenancy.admits(first));
+    assert_eq!(tenancy.admit(first, 1), Admission::Fenced);
+}
+
+#[test]
+fn leases_are_counted() {
+    let (mut leases, length) = (LeaseTable::default(), policy().length);
+    assert!(leases.is_empty());
+    assert_eq!(leases.len(), 0);
+    assert!(leases.renew(A, true, length, at(0)) && leases.renew(B, true, length, at(1)));
+    assert!(!leases.is_empty() && leases.len() == 2);
+    leases.expire(at(15_000));
+    assert_eq!(leases.len(), 1);
+}

@@ -15,6 +15,10 @@ pub enum Ask {
     Begin(u32, &'static str, Owner, Bytes),
     Claim(u32, &'static str, Owner),
     Write(u32, Tenure, u64, Vec<Write>),
+    /// A session is given back.
+    Release(u32, Tenure),
+    /// An owner ends.
+    Leave(Owner),
 }
 
 /// What it says.
@@ -23,9 +27,10 @@ pub enum Said {
     Renewed(bool),
     Begun(Tenure),
     Granted(Tenure, Vec<(Part, Bytes)>),
-    Held,
+    Held(Owner),
     Absent,
     Written(bool),
+    Noted,
 }
 
 #[derive(Clone, Debug)]
@@ -66,31 +71,43 @@ impl Store {
                     return Said::Absent;
                 };
                 match kept.tenancy.claim(by, |owner| leases.lives(owner, now)) {
-                    Claim::Held(_) => Said::Held,
+                    Claim::Held(owner) => Said::Held(owner),
                     Claim::Granted(tenure) => {
                         let parts = kept.parts.iter().map(|(part, it)| (*part, it.clone()));
                         Said::Granted(tenure, parts.collect())
                     }
                 }
             }
-            Ask::Write(id, tenure, number, writes) => {
-                let Some(kept) = self.sessions.get_mut(&id) else {
-                    return Said::Written(false);
-                };
-                match kept.tenancy.admit(tenure, number) {
-                    Admission::Fenced => return Said::Written(false),
-                    Admission::Known => {}
-                    Admission::New => {
-                        for (part, bytes) in writes {
-                            match bytes {
-                                Some(bytes) => drop(kept.parts.insert(part, bytes)),
-                                None => drop(kept.parts.remove(&part)),
-                            }
-                        }
-                    }
+            Ask::Write(id, tenure, number, writes) => self.write(id, tenure, number, writes),
+            Ask::Release(id, tenure) => {
+                if let Some(kept) = self.sessions.get_mut(&id) {
+                    kept.tenancy.release(tenure);
                 }
-                Said::Written(true)
+                Said::Noted
+            }
+            Ask::Leave(owner) => {
+                self.leases.release(owner);
+                Said::Noted
             }
         }
+    }
+
+    fn write(&mut self, id: u32, tenure: Tenure, number: u64, writes: Vec<Write>) -> Said {
+        let Some(kept) = self.sessions.get_mut(&id) else {
+            return Said::Written(false);
+        };
+        match kept.tenancy.admit(tenure, number) {
+            Admission::Fenced => return Said::Written(false),
+            Admission::Known => {}
+            Admission::New => {
+                for (part, bytes) in writes {
+                    match bytes {
+                        Some(bytes) => drop(kept.parts.insert(part, bytes)),
+                        None => drop(kept.parts.remove(&part)),
+                    }
+                }
+            }
+        }
+        Said::Written(true)
     }
 }

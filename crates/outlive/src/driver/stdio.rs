@@ -22,8 +22,8 @@ const HIGH: usize = 1 << 20;
 const LOW: usize = HIGH / 2;
 
 /// A host behind the standard streams of this process, and a user who sends it signals.
-pub(crate) struct Stdio<O> {
-    observer: Arc<O>,
+pub(crate) struct Stdio {
+    observer: Arc<dyn Observer>,
     exit_on_failed: bool,
     /// The breaker opened and the session was told to stop for it.
     pub(crate) failed: bool,
@@ -47,12 +47,12 @@ pub(crate) struct Stdio<O> {
     refused: u64,
 }
 
-impl<O: Observer> Stdio<O> {
+impl Stdio {
     pub(crate) fn new(
-        observer: O,
+        observer: Arc<dyn Observer>,
         exit_on_failed: bool,
         message_limit: usize,
-    ) -> io::Result<Stdio<O>> {
+    ) -> io::Result<Stdio> {
         let mut stdio = Stdio::of(Host::of_this_process()?, observer, message_limit);
         stdio.exit_on_failed = exit_on_failed;
         stdio.signals = Some(Signals::new()?);
@@ -60,9 +60,9 @@ impl<O: Observer> Stdio<O> {
     }
 
     /// A host behind any two streams.
-    pub(crate) fn of(host: Host, observer: O, message_limit: usize) -> Stdio<O> {
+    pub(crate) fn of(host: Host, observer: Arc<dyn Observer>, message_limit: usize) -> Stdio {
         Stdio {
-            observer: Arc::new(observer),
+            observer,
             exit_on_failed: false,
             failed: false,
             host,
@@ -94,7 +94,7 @@ impl<O: Observer> Stdio<O> {
     }
 }
 
-impl<O: Observer> Downstream for Stdio<O> {
+impl Downstream for Stdio {
     fn observer(&self) -> Option<Arc<dyn request::Observer>> {
         let numbered = || Numbered {
             session: None,

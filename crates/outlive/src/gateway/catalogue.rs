@@ -132,10 +132,7 @@ impl Catalogue {
     /// server or a client may be held.
     pub(super) fn update(self: &Arc<Catalogue>, content: Content) {
         // It counts for whoever has the name from now on.
-        let unwritten = self.lock().pins.unwritten();
-        for target in unwritten {
-            self.settle(target);
-        }
+        self.settle_unwritten();
         self.replace(content);
         self.tell_routers();
         self.watch_pins();
@@ -289,6 +286,15 @@ impl Catalogue {
             self.observer.note(&news);
         }
         changed
+    }
+
+    /// Waits until everything is written down that was accepted: what a gateway has shown as accepted counts at its next
+    /// start, too.
+    pub(super) fn settle_unwritten(&self) {
+        let unwritten = self.lock().pins.unwritten();
+        for target in unwritten {
+            self.settle(target);
+        }
     }
 
     /// Takes up what somebody else has accepted. True if something has changed.

@@ -24,7 +24,7 @@
 //!
 //! | file | what happens there |
 //! |---|---|
-//! | `route` | clients come in and leave |
+//! | `route`, `way` | clients come in and leave; the gateways they have come through |
 //! | `upstreams` | the machine is asked, told the time, and obeyed |
 //! | `target`, `unstartable` | where servers come from |
 //! | `several`, `layout` | several targets, their names, and where each is |
@@ -65,6 +65,7 @@ mod unstartable;
 mod upstream_session;
 mod upstreams;
 mod usage;
+mod way;
 
 use std::fmt;
 use std::io;

@@ -79,14 +79,6 @@ impl Outlet {
         }
     }
 
-    /// Whether everything has been sent on this channel.
-    pub(super) fn is_done(&self, channel: Channel) -> bool {
-        match self {
-            Outlet::Buffer(replay) => replay.is_done(channel),
-            Outlet::Leg(_) => false,
-        }
-    }
-
     /// Wakes whoever has something to read.
     pub(super) fn flush(&self, woken: &mut Woken) {
         match self {

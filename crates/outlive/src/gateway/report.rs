@@ -283,8 +283,12 @@ fn health(
         }
         (Err(Unready::InTrouble(_)), trouble) => {
             let is_failed = |it: &&Seen| matches!(it.upstream.state, State::Failed { .. });
+            let unanswered =
+                trouble.is_some_and(|(cause, _)| matches!(cause.reason, Reason::Unanswered(_)));
             let next = match serving().copied().any(|it| is_failed(&it)) {
                 true => "It keeps failing: it is tried again now and then, and with every call.",
+                // Its link lives, and the next client shakes hands over it.
+                false if unanswered => "The next handshake tries again.",
                 false => "It is being started again; calls wait for it.",
             };
             let what = trouble.map(|(cause, since)| lost(cause, now - *since));

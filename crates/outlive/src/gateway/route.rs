@@ -1,7 +1,7 @@
 //! The routes of a gateway: who answers a client.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use hyper::HeaderMap;
@@ -19,7 +19,8 @@ use super::outlet::{Outlet, Woken};
 use super::router_session::{RouterSession, Whose};
 use super::upstream_session::{EVERYBODY, UpstreamSession};
 use super::upstreams::Upstreams;
-use crate::http_server::{Arrival, Backend, Kind, Mirrored, Pages, ReplayBuffer, Room, Route, VIA};
+use super::way::Way;
+use crate::http_server::{Arrival, Backend, Kind, Mirrored, Pages, ReplayBuffer, Room, Route};
 
 /// A gateway as what stands behind an HTTP listener. Its endpoints are its targets; with a catalogue a router before
 /// all of them comes first, and one for each view last.
@@ -72,15 +73,14 @@ impl Backend for Routes {
             Kind::Session(principal, first) => {
                 let outlet = Outlet::Buffer(replay);
                 Arc::new(LegacyClient::new(
-                    upstreams, target, principal, first, outlet,
+                    upstreams, target, principal, first, outlet, None,
                 ))
             }
         }
     }
 
     fn is_own(&self, headers: &HeaderMap) -> bool {
-        let mut given = headers.get_all(VIA).iter();
-        given.any(|via| via.as_bytes() == self.0.via.as_bytes())
+        Way::is_circle(headers, &self.0.via)
     }
 
     fn room_bell(&self) -> Arc<Notify> {
@@ -106,8 +106,12 @@ pub(super) struct LegacyClient {
     client: Client,
     principal: Principal,
     outlet: Outlet,
+    /// The gateways it has come through, as its first message says.
+    way: OnceLock<Option<Way>>,
     /// The server it uses, from its first message on.
-    upstream: Mutex<Option<Arc<UpstreamSession>>>,
+    upstream: OnceLock<Arc<UpstreamSession>>,
+    /// Held while it gets one.
+    joining: Mutex<()>,
     /// Its token was withdrawn.
     withdrawn: AtomicBool,
     /// It has left before it was told how its handshake ended.
@@ -122,6 +126,7 @@ impl LegacyClient {
         principal: Principal,
         first: Option<&Message>,
         outlet: Outlet,
+        way: Option<Way>,
     ) -> LegacyClient {
         let opening = first.and_then(|first| opening_of(first, principal));
         let client = upstreams.arrive(target, opening);
@@ -131,7 +136,9 @@ impl LegacyClient {
             client,
             principal,
             outlet,
-            upstream: Mutex::default(),
+            way: way.map(Some).map(OnceLock::from).unwrap_or_default(),
+            upstream: OnceLock::new(),
+            joining: Mutex::default(),
             withdrawn: AtomicBool::new(false),
             unanswered: AtomicBool::new(false),
         }
@@ -148,24 +155,31 @@ impl LegacyClient {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<UpstreamSession>>> {
-        self.upstream.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The server it uses, if it has one; if it is about to get one, then that.
+    fn joined(&self) -> Option<&Arc<UpstreamSession>> {
+        let _joining = self.joining.lock().unwrap_or_else(PoisonError::into_inner);
+        self.upstream.get()
     }
 
     /// The server it uses; with its first message it gets one, if there is one to be had.
-    fn upstream(&self, frame: &Frame) -> Option<Arc<UpstreamSession>> {
-        let mut upstream = self.lock();
-        if upstream.is_none() {
+    fn upstream(&self, frame: &Frame) -> Option<&Arc<UpstreamSession>> {
+        if let Some(upstream) = self.upstream.get() {
+            return Some(upstream);
+        }
+        let _joining = self.joining.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.upstream.get().is_none() {
             let opening = frame.message();
             let opening = opening.and_then(|first| opening_of(first, self.principal));
-            let joined = self.upstreams.join(self.client, opening.clone()).ok()?;
+            let way = self.way.get().and_then(Option::as_ref);
+            let joined = self.upstreams.join(self.client, opening.clone(), way);
+            let joined = joined.ok()?;
             joined.join(self.client, &self.outlet);
             if let Some(opening) = opening {
                 joined.name_client(&opening.params);
             }
-            *upstream = Some(joined);
+            let _ = self.upstream.set(joined);
         }
-        upstream.clone()
+        self.upstream.get()
     }
 
     /// Nothing more is said to it.
@@ -181,29 +195,26 @@ impl Route for LegacyClient {
         self.upstreams.room(self.client)
     }
 
-    fn hear(&self, channel: Channel, frame: Frame, _: &Arc<Arrival>) -> bool {
+    fn hear(&self, channel: Channel, frame: Frame, arrival: &Arc<Arrival>) -> bool {
+        self.way.get_or_init(|| Way::of(&arrival.parts.headers));
         self.say(channel, frame);
-        self.outlet.is_sealed() || self.outlet.is_done(channel)
+        false
     }
 
     fn left(&self, channel: Channel) {
-        if let Some(upstream) = &*self.lock() {
+        if let Some(upstream) = self.joined() {
             upstream.left(self.client, channel);
         }
     }
 
     fn is_busy(&self) -> bool {
-        let upstream = self.lock();
-        upstream
-            .as_ref()
-            .is_some_and(|upstream| upstream.in_flight_of(self.client) > 0)
+        let upstream = self.joined();
+        upstream.is_some_and(|upstream| upstream.in_flight_of(self.client) > 0)
     }
 
     fn servers(&self) -> Vec<u64> {
-        let upstream = self.lock();
-        let own = upstream
-            .as_ref()
-            .filter(|upstream| upstream.sharing == Sharing::Dedicated);
+        let upstream = self.joined();
+        let own = upstream.filter(|upstream| upstream.sharing == Sharing::Dedicated);
         own.map(|upstream| upstream.id.0).into_iter().collect()
     }
 
@@ -221,7 +232,7 @@ impl Route for LegacyClient {
         if self.withdrawn.swap(true, Ordering::AcqRel) {
             return;
         }
-        let upstream = self.lock().clone();
+        let upstream = self.joined();
         self.outlet.withdraw();
         if let Some(upstream) = upstream {
             upstream.withdraw(self.client, Channel::MAIN);
@@ -234,11 +245,12 @@ impl Route for LegacyClient {
     }
 
     fn end(&self) {
-        let upstream = self.lock().clone();
-        if let Some(upstream) = &upstream {
+        if let Some(upstream) = self.joined() {
             upstream.gone(self.client);
         }
-        let unanswered = self.unanswered.load(Ordering::Acquire);
+        // A server that knows of the way of this client is kept for nobody else.
+        let has_way = self.way.get().is_some_and(Option::is_some);
+        let unanswered = self.unanswered.load(Ordering::Acquire) && !has_way;
         self.upstreams.leave(self.client, unanswered);
         self.seal();
     }
@@ -246,7 +258,7 @@ impl Route for LegacyClient {
     /// If the target is gone, the gateway stops the server, and what is in flight there may finish.
     fn retire(&self) {
         let is_left_to_server =
-            self.lock().is_some() && self.upstreams.target(self.target).is_none();
+            self.joined().is_some() && self.upstreams.target(self.target).is_none();
         if !is_left_to_server {
             self.end();
         }
@@ -254,7 +266,7 @@ impl Route for LegacyClient {
 
     /// The gateway has told its servers; whoever has none yet gets none.
     fn shutdown(&self) {
-        if self.lock().is_none() {
+        if self.joined().is_none() {
             self.seal();
         }
     }

@@ -48,6 +48,7 @@ use super::route::LegacyClient;
 use super::router_rules::{Happened, Order, Rules};
 use super::strand::{Left, Strand};
 use super::upstreams::Upstreams;
+use super::way::Way;
 use crate::http_server::{Arrival, Mirrored, ReplayBuffer, Room, Route, is_marked, of_schema};
 
 /// A leg that waits for one that nobody uses looks for it this often.
@@ -148,6 +149,8 @@ pub(super) struct RouterSession {
     withdrawn: AtomicBool,
     /// What the client has begun with, and so its legs do.
     opening: OnceLock<Message>,
+    /// The gateways that the client has come through, as its first message says.
+    way: OnceLock<Option<Way>>,
     /// Whoever has a gateway may end it from any thread.
     runtime: Handle,
 }
@@ -183,6 +186,7 @@ impl RouterSession {
             in_flight: AtomicUsize::new(0),
             withdrawn: AtomicBool::new(false),
             opening: OnceLock::new(),
+            way: OnceLock::new(),
             runtime: Handle::current(),
         });
         catalogue.register(session.this.clone());
@@ -391,6 +395,7 @@ impl RouterSession {
             principal,
             self.opening.get(),
             Outlet::Leg(port.clone()),
+            self.way.get().cloned().flatten(),
         );
         let client = Arc::new(client);
         let waiting = match client.room() {
@@ -543,9 +548,13 @@ impl Route for RouterSession {
         }
     }
 
-    fn hear(&self, channel: Channel, frame: Frame, _: &Arc<Arrival>) -> bool {
+    fn hear(&self, channel: Channel, frame: Frame, arrival: &Arc<Arrival>) -> bool {
         if self.replay.is_sealed() {
             return true;
+        }
+        // Requests of many are not those of any of them.
+        if self.whose != Whose::Requests {
+            self.way.get_or_init(|| Way::of(&arrival.parts.headers));
         }
         self.put(Work::Client(channel, frame));
         self.replay.is_done(channel)

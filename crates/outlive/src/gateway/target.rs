@@ -50,21 +50,28 @@ pub(super) enum Source {
 
 impl Source {
     /// A name for what starts servers, from which that cannot be read; what is in this process goes by its name. Values
-    /// of variables are left out: they are secrets more often than not, and change when those do.
+    /// of variables and headers are left out: they are secrets more often than not, and change when those do. So two
+    /// servers that differ in these alone are told apart by their names. Variables of ours say nothing about a server.
     pub(super) fn key(&self, name: &str) -> String {
         match self {
             Source::Command(command, _) => {
                 let cwd = command.cwd.as_ref().map(|it| it.as_os_str());
                 let args = command.args.iter().map(OsString::as_os_str);
                 let names = command.env.iter().map(|(name, _)| name.as_os_str());
+                let is_ours = |name: &&OsStr| name.as_encoded_bytes().starts_with(b"OUTLIVE_");
+                let names = names.filter(|name| !is_ours(name));
                 let parts = std::iter::once(OsStr::new("command"))
                     .chain([command.program.as_os_str(), cwd.unwrap_or_default()])
                     .chain(args)
                     .chain([OsStr::new("env")])
-                    .chain(names);
+                    .chain(names)
+                    .chain([OsStr::new("name"), OsStr::new(name)]);
                 offer_files::key(parts.map(OsStr::as_encoded_bytes))
             }
-            Source::Remote(remote) => offer_files::key([&b"remote"[..], remote.label().as_bytes()]),
+            Source::Remote(remote) => {
+                let address = remote.label();
+                offer_files::key([&b"remote"[..], address.as_bytes(), b"name", name.as_bytes()])
+            }
             Source::Server(_) | Source::Nowhere(_) => {
                 offer_files::key([&b"name"[..], name.as_bytes()])
             }

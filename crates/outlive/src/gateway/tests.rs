@@ -2,6 +2,8 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use outlive_core::policy::Policy;
@@ -166,6 +168,47 @@ async fn a_request_that_comes_back_over_a_longer_way_is_refused() {
     assert!(a.contains(r#""name":"a""#), "{a}");
     gateway.shutdown();
     serving.await.expect("no panic").expect("it ends");
+    relaying.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_gateways_that_have_each_other_for_a_server_open_no_sessions_without_end() {
+    let relay = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let around = relay.local_addr().expect("an address");
+    let mut policy = Policy::default();
+    policy.hold = Duration::from_millis(10);
+    let remote = |url: String| Gateway::remote(url.as_str().into()).policy(policy.clone());
+    let targets = [
+        ("a", remote(format!("http://{around}/b/mcp"))),
+        ("one", builder("one")),
+    ];
+    let second = Gateway::of(targets).build().expect("a gateway");
+    let server = second.http().bind("127.0.0.1:0").await.expect("a port");
+    let second_at = server.local_addr();
+    let serving_second = tokio::spawn(server.serve());
+    let targets = [("b", remote(format!("http://{second_at}/a/mcp")))];
+    let first = Gateway::of(targets).build().expect("a gateway");
+    let server = first.http().bind("127.0.0.1:0").await.expect("a port");
+    let first_at = server.local_addr();
+    let serving_first = tokio::spawn(server.serve());
+    let times = Arc::new(AtomicUsize::new(0));
+    let counted = times.clone();
+    let relaying = tokio::spawn(async move {
+        while let Ok((mut from, _)) = relay.accept().await {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let mut onward = TcpStream::connect(first_at).await.expect("a connection");
+            tokio::spawn(async move { copy_bidirectional(&mut from, &mut onward).await });
+        }
+    });
+    let refused = initialize(first_at, "/b/mcp", None).await;
+    assert!(refused.contains("(cyclic)"), "{refused}");
+    assert!(times.load(Ordering::SeqCst) < 8, "{times:?} times around");
+    let one = initialize(second_at, "/one/mcp", None).await;
+    assert!(one.contains(r#""name":"one""#), "{one}");
+    for (gateway, serving) in [(first, serving_first), (second, serving_second)] {
+        gateway.shutdown();
+        serving.await.expect("no panic").expect("it ends");
+    }
     relaying.abort();
 }
 

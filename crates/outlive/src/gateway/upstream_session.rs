@@ -543,7 +543,12 @@ impl Downstream for GatewayDownstream {
             _ => {}
         }
         if let Some(upstreams) = self.upstreams.upgrade() {
-            if matches!(event, Event::State(_) | Event::Lost { .. }) {
+            // What the machine knows of servers comes of these; the others need not be told under its lock.
+            let counts = matches!(
+                event,
+                Event::State(_) | Event::Lost { .. } | Event::HandshakeFailed { .. }
+            );
+            if counts {
                 upstreams.observe(self.upstream.id, event);
             }
             upstreams

@@ -24,6 +24,7 @@ use super::outlet::Outlet;
 use super::router_session::Work;
 use super::target::Target;
 use super::upstream_session::{EVERYBODY, GatewayDownstream, UpstreamSession};
+use super::way::Way;
 use crate::http_server::{ReplayBuffer, Room};
 use crate::io::spin::Thread;
 use crate::observer::Observer;
@@ -165,12 +166,14 @@ impl Upstreams {
 
     /// Asks or tells the machine something, and carries out what it orders.
     fn change<T>(self: &Arc<Upstreams>, change: impl FnOnce(&mut Machine, Time) -> T) -> T {
-        self.change_then(change, |_, done| done)
+        self.change_then(None, change, |_, done| done)
     }
 
-    /// The same; looks at the machine again afterwards, before anybody else does.
+    /// The same; looks at the machine again afterwards, before anybody else does. `way` is that of the client that a
+    /// server may be started for.
     fn change_then<T, U>(
         self: &Arc<Upstreams>,
+        way: Option<&Way>,
         change: impl FnOnce(&mut Machine, Time) -> T,
         then: impl FnOnce(&Machine, T) -> U,
     ) -> U {
@@ -209,8 +212,13 @@ impl Upstreams {
         for (id, target, upstream) in started {
             let name = self.catalogue.is_some().then_some(&*target.name);
             self.observer.began(upstream.id.0, name);
+            let via = match way {
+                // What is shared serves others, too: one client's way must not close it to them.
+                Some(way) if upstream.sharing == Sharing::Dedicated => way.through(&self.via),
+                _ => self.via.clone(),
+            };
             let downstream = GatewayDownstream::new(upstream, id, self);
-            target.drive(downstream, &self.via, self.reaper.clone());
+            target.drive(downstream, &via, self.reaper.clone());
         }
         if sooner {
             self.alarm.notify_one();
@@ -264,6 +272,9 @@ impl Upstreams {
 
     /// Nobody is answered any more.
     fn seal(&self) {
+        if let Some(catalogue) = &self.catalogue {
+            catalogue.settle_unwritten();
+        }
         let routers = self.catalogue.iter().flat_map(|it| it.routers());
         routers.for_each(|router| router.put(Work::Over));
         for (_, target) in &self.layout().targets {
@@ -316,13 +327,15 @@ impl Upstreams {
         })
     }
 
-    /// The server that a client uses from now on, who sends its first message.
+    /// The server that a client uses from now on, who sends its first message and has come this way.
     pub(super) fn join(
         self: &Arc<Upstreams>,
         client: Client,
         opening: Option<Opening>,
+        way: Option<&Way>,
     ) -> Result<Arc<UpstreamSession>, NoServer> {
         self.change_then(
+            way,
             |machine, now| machine.join(client, opening, now),
             |machine, joined| session(machine, joined?).ok_or(NoServer::Gone),
         )
@@ -343,6 +356,7 @@ impl Upstreams {
         target: TargetId,
     ) -> Result<Arc<UpstreamSession>, NoServer> {
         self.change_then(
+            None,
             |machine, now| machine.request(target, now),
             |machine, assigned| {
                 let upstream = session(machine, assigned?).ok_or(NoServer::Gone)?;

@@ -17,7 +17,7 @@ use hyper::header::{HOST, HeaderMap, HeaderName, ORIGIN};
 use percent_encoding::percent_decode_str;
 
 use super::access::{AccessRules, header, is_local, without_port};
-use super::endpoint::Refused;
+use super::refusal::Refused;
 use super::reply;
 
 const ACTION: HeaderName = HeaderName::from_static("outlive-action");

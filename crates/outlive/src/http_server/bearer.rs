@@ -13,8 +13,8 @@ use hyper::header::{ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue, RETRY_AFTER, WWW_A
 use outlive_core::verifier::{Insufficient, Refusal};
 use serde_json::Value;
 
-use super::endpoint::Refused;
 use super::listener::Tell;
+use super::refusal::Refused;
 use super::reply::{self, Reply};
 use super::token::Identity;
 use super::user::User;

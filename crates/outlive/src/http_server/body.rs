@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use hyper::StatusCode;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::{Request, StatusCode};
 use outlive_core::byte_budget::{ByteBudget, Share};
 use outlive_core::framer::BOM;
 use outlive_core::{Error, Time};
@@ -24,12 +24,19 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::deadline::DeadlineTimer;
-use super::endpoint::Refused;
 use super::listener::unless;
+use super::refusal::Refused;
 use super::reply::{self, Reply};
 
 /// A body this short is not counted: its connection has a buffer of that size anyway.
 const SHORT: usize = 16 << 10;
+
+/// A body this short is copied out of the buffer that it came in, which is then given back while its call is in flight:
+/// else each call would keep one of [`ROOM`] bytes, and the next one would be cold.
+const COPIED: usize = 2 << 10;
+
+/// Copies stand side by side in pieces of this size: what a single call in flight can keep.
+const ROOM: usize = 8 << 10;
 
 /// Longer bodies are kept in pieces of this size until they have come whole.
 const PIECE: usize = 256 << 10;
@@ -147,12 +154,12 @@ pub(super) struct Unread {
 
 impl Unread {
     /// `waits`: its client waits to be told whether to send it.
-    pub(super) fn of(request: Request<Source>, waits: bool, time: Duration) -> Request<Unread> {
-        request.map(|body| Unread {
+    pub(super) fn new(body: Source, waits: bool, time: Duration) -> Unread {
+        Unread {
             body: Some(body),
             time,
             waits,
-        })
+        }
     }
 
     /// Reads all of it, within its bounds.
@@ -250,7 +257,10 @@ async fn whole(body: &mut Source, limit: usize, bodies: &Arc<Bodies>) -> Refused
             return Err(too_large(limit));
         }
         if pieces.length == 0 && body.is_end_stream() {
-            return Ok(data);
+            return Ok(match data.len() <= COPIED {
+                true => bodies.copy(&data),
+                false => data,
+            });
         }
         let room = pieces.room_with(data.len());
         if room > SHORT {
@@ -343,6 +353,8 @@ fn given_way() -> Box<Reply> {
 pub(super) struct Bodies {
     inner: Mutex<Inner>,
     begun: Instant,
+    /// Room for copies of short ones.
+    room: Mutex<BytesMut>,
 }
 
 struct Inner {
@@ -359,7 +371,18 @@ impl Bodies {
                 bells: BTreeMap::new(),
             }),
             begun: Instant::now(),
+            room: Mutex::default(),
         })
+    }
+
+    /// A copy of a short body.
+    fn copy(&self, body: &[u8]) -> Bytes {
+        let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
+        if room.capacity() < body.len() {
+            *room = BytesMut::with_capacity(ROOM);
+        }
+        room.extend_from_slice(body);
+        room.split().freeze()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -431,6 +454,19 @@ impl Drop for Counted {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn short_bodies_are_copied_side_by_side() {
+        let bodies = Bodies::new(0);
+        let texts: Vec<String> = (0..100).map(|n| format!("{n}").repeat(n)).collect();
+        let copies: Vec<Bytes> = texts
+            .iter()
+            .map(|text| bodies.copy(text.as_bytes()))
+            .collect();
+        assert!(copies.iter().zip(&texts).all(|(copy, text)| copy == text));
+        let next = |pair: &&[Bytes]| pair[0].as_ptr_range().end == pair[1].as_ptr();
+        assert!(copies.windows(2).filter(next).count() > 90);
+    }
 
     #[test]
     fn a_body_is_put_together_again() {

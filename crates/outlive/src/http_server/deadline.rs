@@ -5,17 +5,24 @@
 //! this is dearer than the rest of it. So a connection has one alarm, since it waits for one thing at a time. It is
 //! left alone when that comes, and when it rings too early for what is waited for now, it is set again.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant as StdInstant};
 
 use hyper::rt;
+use tokio::task::unconstrained;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 /// The alarm of one connection.
 #[derive(Default)]
-pub(crate) struct DeadlineTimer(Mutex<Option<Pin<Box<Sleep>>>>);
+pub(crate) struct DeadlineTimer(Mutex<Option<Alarm>>);
+
+struct Alarm {
+    sleep: Pin<Box<Sleep>>,
+    /// Whom it wakes.
+    waker: Waker,
+}
 
 /// One wait.
 pub(crate) struct Waiting<'a> {
@@ -37,15 +44,29 @@ impl DeadlineTimer {
 
     fn poll_until(&self, due: Instant, cx: &mut Context<'_>) -> Poll<()> {
         let mut alarm = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let alarm = alarm.get_or_insert_with(|| Box::pin(sleep_until(due)));
-        if alarm.deadline() > due {
-            alarm.as_mut().reset(due);
+        if let Some(alarm) = &*alarm
+            && alarm.sleep.deadline() <= due
+            && alarm.waker.will_wake(cx.waker())
+            && !alarm.sleep.is_elapsed()
+        {
+            // It rings early enough, and whoever asks is woken then.
+            return Poll::Pending;
         }
-        while alarm.as_mut().poll(cx).is_ready() {
+        let Alarm { sleep, waker } = alarm.get_or_insert_with(|| Alarm {
+            sleep: Box::pin(sleep_until(due)),
+            waker: cx.waker().clone(),
+        });
+        waker.clone_from(cx.waker());
+        if sleep.deadline() > due {
+            sleep.as_mut().reset(due);
+        }
+        // Whoever has used up its turn would be told to come again, and the alarm would not be set.
+        let mut poll = |sleep: &mut Pin<Box<Sleep>>| pin!(unconstrained(sleep.as_mut())).poll(cx);
+        while poll(sleep).is_ready() {
             if Instant::now() >= due {
                 return Poll::Ready(());
             }
-            alarm.as_mut().reset(due);
+            sleep.as_mut().reset(due);
         }
         Poll::Pending
     }

@@ -14,10 +14,10 @@ use outlive_core::message::Kind as MessageKind;
 use outlive_core::meter::{Histogram, Latency};
 use outlive_core::replay_buffer::Lease;
 use outlive_core::session_record::{self, OpenRequests, Part, Record, Write};
-use outlive_core::tenure::{self, LeaseOrder, LeasePolicy, Owner, Renewal, Tenure};
+use outlive_core::tenure::{self, ForwardPolicy, LeaseOrder, LeasePolicy, Owner, Renewal, Tenure};
 use outlive_core::{Frame, Message, Time};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
 
 use super::listener::Tell;
@@ -28,8 +28,11 @@ use crate::store::{Answer, NewSession, Store, StoreError};
 /// How long a store may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// KiB of requests that wait for the owners of their sessions, over all clients. Each counts as one at least.
+pub(super) const WAITING_KIB: usize = 64 << 10;
+
 /// How long after a store has failed it is asked again.
-const REST: Duration = Duration::from_millis(250);
+pub(super) const REST: Duration = Duration::from_millis(250);
 
 /// How a store does.
 #[cfg_attr(
@@ -61,6 +64,8 @@ pub(crate) struct Durability {
     address: String,
     /// The others, if we forward to them.
     pub(crate) replicas: Option<Arc<Replicas>>,
+    /// Room for requests that wait for the owners of their sessions, or for the store.
+    pub(super) waiting: Arc<Semaphore>,
     /// Sessions that were taken over, and leases that were lost.
     pub(crate) taken_over: AtomicU64,
     pub(crate) stood_down: AtomicU64,
@@ -94,6 +99,7 @@ impl Durability {
             takeovers: std::array::from_fn(|_| tokio::sync::Mutex::default()),
             address,
             replicas,
+            waiting: Arc::new(Semaphore::new(WAITING_KIB)),
             taken_over: AtomicU64::new(0),
             stood_down: AtomicU64::new(0),
             hands_over: AtomicBool::new(false),
@@ -109,13 +115,19 @@ impl Durability {
 
     /// Who we are to the store.
     pub(crate) fn owner(&self) -> Owner {
-        Owner(self.owner.load(Ordering::Acquire))
+        Owner(self.owner.load(Ordering::SeqCst))
     }
 
     /// Whether we may act for sessions.
     pub(crate) fn may_act(&self) -> bool {
         let until = self.until.load(Ordering::Acquire);
         until == u64::MAX || boot_time() < Time::after(Duration::from_nanos(until))
+    }
+
+    /// Whether we may act under this right: it was given to the name that we have, whose lease lasts. What was asked
+    /// for under an earlier name may be granted after its lease is over, and is nothing to us.
+    pub(crate) fn may_act_under(&self, tenure: Tenure) -> bool {
+        tenure.owner == self.owner() && self.may_act()
     }
 
     /// Keeps the lease, for as long as this is polled. Whenever it is lost, `stand_down` ends all that we do, and we
@@ -146,8 +158,9 @@ impl Durability {
                         "the lease of this process has run out: another one may answer for its sessions, so it ends \
                          them here",
                     );
+                    // In this order: what comes to be here while all are ended looks at the name afterwards.
+                    self.owner.store(fresh_owner().0, Ordering::SeqCst);
                     stand_down();
-                    self.owner.store(fresh_owner().0, Ordering::Release);
                     lease = tenure::Lease::new(policy);
                 }
                 None => {
@@ -161,6 +174,12 @@ impl Durability {
                 .map_or(0, |at| at.since_start().as_nanos() as u64);
             self.until.store(until, Ordering::Release);
         }
+    }
+
+    /// How long a request waits for a store that fails. One that is this process's alone is not started again.
+    pub(super) fn outage(&self) -> Duration {
+        let lease = self.store.lease();
+        lease.map_or(Duration::ZERO, |it| ForwardPolicy::of(it).outage)
     }
 
     /// Whether this process ends, and takes nothing over any more.
@@ -324,6 +343,16 @@ impl Durable {
         })
     }
 
+    /// The session is here by now, where [`keep_lease`](Durability::keep_lease) finds it. If our name has changed
+    /// before, nothing is said in it.
+    pub(crate) fn is_here(&self) -> bool {
+        let is_ours = self.durability.owner() == self.tenure.owner;
+        if !is_ours {
+            self.lose();
+        }
+        is_ours
+    }
+
     pub(crate) fn tenure(&self) -> Tenure {
         self.tenure
     }
@@ -339,7 +368,7 @@ impl Durable {
 
     /// Whether something may be said in it.
     pub(crate) fn may_act(&self) -> bool {
-        self.durability.may_act() && !self.is_lost()
+        self.durability.may_act_under(self.tenure) && !self.is_lost()
     }
 
     /// The client says this. Returns when what a successor must know of it is written.

@@ -6,7 +6,7 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -21,20 +21,23 @@ use outlive_core::cause::{Cause, Phase, Reason};
 use outlive_core::error::Outcome;
 use outlive_core::message::Kind as MessageKind;
 use outlive_core::protocol::method::is_read_only;
-use outlive_core::tenure::{Forward, ForwardOrder, Found, NotForwarded, Owner, Sent};
+use outlive_core::tenure::{
+    Forward, ForwardOrder, ForwardPolicy, Found, NotForwarded, Owner, Sent,
+};
 use outlive_core::{Error, Frame, Generation, Message, Time};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Sleep, sleep};
 
 use super::arrival::Arrival;
-use super::durable::{Durability, requests_of};
-use super::endpoint::{Caller, Refused, session_not_found};
+use super::durable::{Durability, WAITING_KIB, requests_of};
+use super::endpoint::Caller;
 use super::listener::HttpListener;
 use super::passport::{FORWARD, Request as Signed};
 use super::peers::{NoResponse, Peers, Place, Sender};
 use super::reader::Cut;
-use super::replicas::{ANSWERED, ELSEWHERE, REFUSED, Replicas, WAITING_KIB};
-use super::reply::{self, Content, Reply};
+use super::refusal::{Refused, session_not_found};
+use super::replicas::{ANSWERED, ELSEWHERE, REFUSED, ReplicaStats, Replicas};
+use super::reply::{self, Content, Reply, SESSION_ID};
 use super::session::ClientSession;
 use super::takeover::{Taken, unkept};
 use super::token::TOKEN_LABEL;
@@ -63,6 +66,19 @@ impl Wanted<'_> {
             Wanted::Say(frame, _) => frame.message().is_some_and(|message| {
                 message.kind() == MessageKind::Request && is_read_only(message.method())
             }),
+        }
+    }
+
+    /// A refusal, as the answer to the request if it is one.
+    fn refused(self, refusal: Reply) -> Reply {
+        match self {
+            Wanted::Say(frame, _) => match frame.message() {
+                Some(message) if message.kind() == MessageKind::Request => {
+                    reply::addressed(refusal, message.id_json())
+                }
+                _ => refusal,
+            },
+            Wanted::Other => refusal,
         }
     }
 
@@ -136,23 +152,26 @@ impl HttpListener {
         wanted: Wanted<'_>,
     ) -> Refused<Arc<ClientSession>> {
         let begins = matches!(wanted, Wanted::Say(frame, _) if frame.message().is_some_and(|it| it.is("initialize")));
-        let replicas = match &durability.replicas {
-            Some(replicas) if !caller.is_forwarded && !begins => replicas,
+        let policy = match durability.store().lease() {
+            Some(lease) if !caller.is_forwarded && !begins => ForwardPolicy::of(lease),
             _ => {
                 return match self.take_over(id, arrival, caller).await {
                     Taken::Here(session) => Ok(session),
                     Taken::Held(..) if caller.is_forwarded => Err(elsewhere().into()),
                     Taken::Held(..) => Err(held().into()),
-                    Taken::Refused(_) if caller.is_forwarded && durability.hands_over() => {
+                    Taken::Refused(_) | Taken::Unkept
+                        if caller.is_forwarded && durability.hands_over() =>
+                    {
                         Err(elsewhere().into())
                     }
+                    Taken::Unkept => Err(unkept()),
                     Taken::Refused(refusal) => Err(refusal),
                 };
             }
         };
         let body = wanted.body();
         let size = u32::try_from(body.len() / 1024 + 1).unwrap_or(WAITING_KIB as u32);
-        let waiting = replicas.waiting.clone();
+        let waiting = durability.waiting.clone();
         let Ok(_room) = waiting.try_acquire_many_owned(size.min(WAITING_KIB as u32)) else {
             let sentence =
                 "Too many requests wait for other replicas. Nothing was done. Try again later.";
@@ -164,7 +183,8 @@ impl HttpListener {
         };
         let mut exchange = Exchange {
             listener: self,
-            replicas,
+            replicas: durability.replicas.as_ref(),
+            policy,
             id,
             arrival,
             caller,
@@ -179,7 +199,9 @@ impl HttpListener {
 /// One exchange on its way.
 struct Exchange<'a> {
     listener: &'a HttpListener,
-    replicas: &'a Arc<Replicas>,
+    /// The others, if this process may speak to them. Else it waits until they have left the session.
+    replicas: Option<&'a Arc<Replicas>>,
+    policy: ForwardPolicy,
     id: &'a str,
     arrival: &'a Arc<Arrival>,
     caller: &'a Caller<'a>,
@@ -195,12 +217,12 @@ impl Exchange<'_> {
         let begun = Instant::now();
         let now = || Time::after(begun.elapsed());
         let (replicas, id) = (self.replicas, self.id);
-        let known = replicas.owner_of(id, &self.whose);
+        let known = replicas.and_then(|it| it.owner_of(id, &self.whose));
         let mut address = known.as_ref().map(|it| it.address.clone());
         let owner = known.map(|it| it.owner);
         let repeatable = wanted.is_repeatable();
-        let mut forward = Forward::new(now(), replicas.policy, repeatable, owner);
-        let (mut asked, mut taken, mut refusal) = (owner, None, None);
+        let mut forward = Forward::new(now(), self.policy, repeatable, owner);
+        let (mut asked, mut taken, mut refusal) = (owner, None, None::<Box<Reply>>);
         let mut claiming: Option<Pin<Box<dyn Future<Output = Taken> + Send + '_>>> = None;
         type Sending = Pin<Box<dyn Future<Output = Result<Reply, Unsent>> + Send>>;
         let mut sending: Option<Sending> = None;
@@ -221,16 +243,21 @@ impl Exchange<'_> {
                 }
                 Some(ForwardOrder::Serve) => return taken.ok_or_else(unkept),
                 Some(ForwardOrder::Settle) => {
+                    if let (Some(replicas), Some(address), Some(_)) = (replicas, &address, &sending)
+                    {
+                        replicas.peers.suspect(address);
+                    }
                     let label = self.caller.endpoint.route.label();
                     return Err(wanted.settled(&label).into());
                 }
                 Some(ForwardOrder::Refuse(why)) => {
-                    return Err(match (why, refusal) {
-                        (NotForwarded::Unkept, Some(refusal)) => refusal,
-                        (NotForwarded::Unkept, None) => unkept(),
-                        (NotForwarded::Absent, _) => session_not_found(),
-                        (NotForwarded::Held, _) => held().into(),
-                    });
+                    let refusal = match (why, refusal) {
+                        (NotForwarded::Declined, Some(refusal)) => *refusal,
+                        (NotForwarded::Unkept | NotForwarded::Declined, _) => *unkept(),
+                        (NotForwarded::Absent, _) => return Err(session_not_found()),
+                        (NotForwarded::Held, _) => held(),
+                    };
+                    return Err(wanted.refused(refusal).into());
                 }
                 None => {}
             }
@@ -258,29 +285,31 @@ impl Exchange<'_> {
                     forward.found(now(), Found::Granted);
                 }
                 News::Claimed(Taken::Held(owner, at)) => {
-                    let reached = !at.is_empty();
-                    if reached {
+                    let reached = replicas.filter(|_| !at.is_empty());
+                    if let Some(replicas) = reached {
                         replicas.learn(id, &self.whose, owner, at.clone());
                         address = Some(at);
                     }
-                    forward.found(now(), Found::Held(owner, reached));
+                    forward.found(now(), Found::Held(owner, reached.is_some()));
                 }
+                News::Claimed(Taken::Unkept) => forward.found(now(), Found::Failed),
                 News::Claimed(Taken::Refused(why)) => {
                     let found = match why.status() {
                         StatusCode::NOT_FOUND => Found::Absent,
-                        _ => Found::Failed,
+                        _ => Found::Declined,
                     };
                     refusal = Some(why);
                     forward.found(now(), found);
                 }
                 News::Sent(Ok(reply)) => {
-                    let stats = &replicas.stats;
-                    stats.answered.fetch_add(1, Ordering::Relaxed);
-                    stats.latency.note(begun.elapsed());
+                    if let Some(Replicas { stats, .. }) = replicas.map(|it| &**it) {
+                        stats.answered.fetch_add(1, Ordering::Relaxed);
+                        stats.latency.note(begun.elapsed());
+                    }
                     return Err(reply.into());
                 }
                 News::Sent(Err(unsent)) => {
-                    if let Some(owner) = asked {
+                    if let (Some(replicas), Some(owner)) = (replicas, asked) {
                         replicas.forget(id, owner);
                     }
                     let sent = self.note(&unsent);
@@ -289,7 +318,7 @@ impl Exchange<'_> {
                             "The replica that answers for this session does not accept what this one forwards: {why}"
                         );
                         (self.listener.tell)(&sentence);
-                        return Err(reply::busy(&sentence).into());
+                        return Err(wanted.refused(reply::busy(&sentence)).into());
                     }
                     forward.sent(now(), sent);
                 }
@@ -298,14 +327,16 @@ impl Exchange<'_> {
     }
 
     fn note(&self, unsent: &Unsent) -> Sent {
-        let stats = &self.replicas.stats;
-        let (count, sent) = match unsent {
-            Unsent::Elsewhere => (&stats.elsewhere, Sent::Elsewhere),
-            Unsent::Unreached => (&stats.unreached, Sent::Unreached),
-            Unsent::Lost => (&stats.lost, Sent::Lost),
-            Unsent::Refused(_) => (&stats.refused, Sent::Unreached),
+        type Count = fn(&ReplicaStats) -> &AtomicU64;
+        let (count, sent): (Count, Sent) = match unsent {
+            Unsent::Elsewhere => (|it| &it.elsewhere, Sent::Elsewhere),
+            Unsent::Unreached => (|it| &it.unreached, Sent::Unreached),
+            Unsent::Lost => (|it| &it.lost, Sent::Lost),
+            Unsent::Refused(_) => (|it| &it.refused, Sent::Unreached),
         };
-        count.fetch_add(1, Ordering::Relaxed);
+        if let Some(replicas) = self.replicas {
+            count(&replicas.stats).fetch_add(1, Ordering::Relaxed);
+        }
         sent
     }
 
@@ -315,20 +346,57 @@ impl Exchange<'_> {
         address: &str,
         owner: Owner,
     ) -> Option<impl Future<Output = Result<Reply, Unsent>> + Send + use<>> {
+        let replicas = self.replicas?;
         let place = Place::read(address).ok()?;
+        let request = self.request(replicas, &place, owner, self.id, self.body.clone())?;
+        let is_suspect = replicas.peers.is_suspect(address);
+        let question = match is_suspect {
+            true => Some(self.request(replicas, &place, owner, "", Bytes::new())?),
+            false => None,
+        };
+        let hand_on = HandOn {
+            peers: replicas.peers.clone(),
+            address: address.to_owned(),
+            silence: replicas.silence,
+            place: self.place.take().flatten(),
+        };
+        // A place is for one stream; a request that is sent again has had none.
+        self.place = Some(None);
+        Some(async move {
+            if let Some(question) = question
+                && !hand_on.peers.answers(&hand_on.address, question).await
+            {
+                return Err(Unsent::Unreached);
+            }
+            hand_on.exchange(request).await
+        })
+    }
+
+    /// The request as its owner gets it; without a session, one that has no consequence.
+    fn request(
+        &self,
+        replicas: &Replicas,
+        place: &Place,
+        owner: Owner,
+        session: &str,
+        body: Bytes,
+    ) -> Option<Request<Content>> {
         let parts = &self.arrival.parts;
         let path = parts.uri.path_and_query().map_or("/", |it| it.as_str());
-        let signed = Signed {
-            method: &parts.method,
-            path,
-            session: self.id,
-        };
-        let passport = self.replicas.sign(&signed, owner, &self.whose)?;
-        let content = Content::Whole(Some(self.body.clone()).filter(|it| !it.is_empty()));
-        let mut request = Request::new(content);
-        *request.method_mut() = parts.method.clone();
-        *request.uri_mut() = format!("{}{path}", place.base).parse().ok()?;
         let mut headers = parts.headers.clone();
+        let method = match session.is_empty() {
+            false => parts.method.clone(),
+            true => {
+                headers.remove(SESSION_ID);
+                Method::GET
+            }
+        };
+        let signed = Signed {
+            method: &method,
+            path,
+            session,
+        };
+        let passport = replicas.sign(&signed, owner, &self.whose)?;
         HOP.iter().for_each(|name| drop(headers.remove(name)));
         for name in [KEEP_ALIVE, CONTENT_LENGTH, ORIGIN] {
             headers.remove(name);
@@ -339,16 +407,11 @@ impl Exchange<'_> {
         }
         headers.insert(HOST, HeaderValue::from_str(&place.authority).ok()?);
         headers.insert(FORWARD, passport);
+        let mut request = Request::new(Content::Whole(Some(body).filter(|it| !it.is_empty())));
+        *request.method_mut() = method;
+        *request.uri_mut() = format!("{}{path}", place.base).parse().ok()?;
         *request.headers_mut() = headers;
-        let hand_on = HandOn {
-            peers: self.replicas.peers.clone(),
-            address: address.to_owned(),
-            silence: self.replicas.silence,
-            place: self.place.take().flatten(),
-        };
-        // A place is for one stream; a request that is sent again has had none.
-        self.place = Some(None);
-        Some(hand_on.exchange(request))
+        Some(request)
     }
 }
 
@@ -362,6 +425,15 @@ struct HandOn {
 
 impl HandOn {
     async fn exchange(self, request: Request<Content>) -> Result<Reply, Unsent> {
+        let (peers, address) = (self.peers.clone(), self.address.clone());
+        let answered = self.answered(request).await;
+        if let Err(Unsent::Unreached | Unsent::Lost) = answered {
+            peers.suspect(&address);
+        }
+        answered
+    }
+
+    async fn answered(self, request: Request<Content>) -> Result<Reply, Unsent> {
         let sent = self.peers.send(&self.address, request).await;
         let (response, sender) = sent.map_err(|why| match why {
             NoResponse::Unreached => Unsent::Unreached,

@@ -14,6 +14,8 @@ pub(crate) const VIA: &str = "outlive-via";
 /// What the headers of one request say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Head {
+    /// It calls us `localhost` or `127.0.0.1`, and says so once.
+    pub(super) is_called_local: bool,
     /// It names the origin of a page.
     pub(super) has_origin: bool,
     /// Some gateway has sent it.
@@ -47,7 +49,7 @@ impl Head {
     pub(super) fn read(headers: &mut HeaderMap) -> Head {
         let mut head = Head::default();
         // Of what is said twice the first counts.
-        let (mut has_type, mut has_version) = (false, false);
+        let (mut has_host, mut has_type, mut has_version) = (false, false, false);
         for (name, value) in headers {
             match name.as_str() {
                 "content-type" if !has_type => {
@@ -63,6 +65,10 @@ impl Head {
                     has_version = true;
                     head.revision = Revision::of(value);
                 }
+                "host" => {
+                    head.is_called_local = !has_host && is_local(value.as_bytes());
+                    has_host = true;
+                }
                 "origin" => head.has_origin = true,
                 VIA => head.has_via = true,
                 super::passport::NAME => head.has_passport = true,
@@ -76,6 +82,15 @@ impl Head {
             }
         }
         head
+    }
+}
+
+/// Whether this is a usual name of this machine, with a port or without.
+fn is_local(host: &[u8]) -> bool {
+    let port = host.strip_prefix(b"127.0.0.1");
+    match port.or_else(|| host.strip_prefix(b"localhost")) {
+        Some([b':', port @ ..]) => port.iter().all(u8::is_ascii_digit),
+        port => port.is_some_and(<[u8]>::is_empty),
     }
 }
 
@@ -111,13 +126,36 @@ mod tests {
             ("mcp-protocol-version", "2025-06-18"),
         ]);
         let expected = Head {
+            is_called_local: true,
             is_json: true,
             accepts_both: true,
             revision: Some(Revision::Legacy),
             ..Head::default()
         };
         assert_eq!(usual, expected);
-        assert_eq!(head(&[("host", "localhost")]), Head::default());
+        assert_eq!(head(&[("user-agent", "a")]), Head::default());
+    }
+
+    #[test]
+    fn usual_names_of_this_machine_are_known() {
+        let is_local = |name| head(&[("host", name)]).is_called_local;
+        for name in ["localhost", "localhost:80", "127.0.0.1", "127.0.0.1:8080"] {
+            assert!(is_local(name), "{name}");
+        }
+        for name in [
+            "",
+            ":80",
+            "localhost.example.com",
+            "127.0.0.1.example.com:80",
+            "127.0.0.11",
+            "localhost:80@example.com",
+            "localhost:8o",
+            "[::1]:80",
+        ] {
+            assert!(!is_local(name), "{name}");
+        }
+        let twice = head(&[("host", "localhost"), ("host", "localhost")]);
+        assert!(!twice.is_called_local);
     }
 
     #[test]

@@ -3,11 +3,13 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::task::Poll;
 use std::time::Duration;
 
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -63,6 +65,8 @@ pub(crate) struct HttpListener {
     pub(super) sessions: Sessions,
     /// Rings when a client that waits for a session may ask again.
     pub(super) room_bell: Arc<Notify>,
+    /// The longest message a client may send, as of these endpoints.
+    pub(super) message_limit: AtomicUsize,
     /// Bodies that have not come whole.
     pub(super) bodies: Arc<Bodies>,
     /// Places for connections.
@@ -132,13 +136,15 @@ impl HttpListener {
         if let Some(verifier) = &access.verifier {
             verifier.start(&path, tell.clone());
         }
-        let bodies = Bodies::new(limits.bodies.max(backend.message_limit()));
+        let message_limit = backend.message_limit();
+        let bodies = Bodies::new(limits.bodies.max(message_limit));
         Arc::new(HttpListener {
             first: all[0].clone(),
             endpoints: RwLock::new(Arc::new(Endpoints { edition, all })),
             mounted,
             sessions: Sessions::new(table_limits(&limits)),
             room_bell: backend.room_bell(),
+            message_limit: AtomicUsize::new(message_limit),
             bodies,
             backend,
             access,
@@ -181,6 +187,8 @@ impl HttpListener {
                 .unwrap_or_else(|| Arc::new(Endpoint::new(number, path, &*self.backend)))
         });
         let all = all.collect();
+        let message_limit = self.backend.message_limit();
+        self.message_limit.store(message_limit, Ordering::Relaxed);
         *endpoints = Arc::new(Endpoints { edition, all });
         let now = endpoints.clone();
         drop(endpoints);
@@ -430,11 +438,11 @@ impl HttpListener {
             .timer(HeadTimer(deadline.clone()))
             .header_read_timeout(self.limits.head_time)
             .max_buf_size(self.limits.head);
-        let service = service_fn(move |request| {
+        let service = service_fn(move |request: Request<Incoming>| {
             let (http_listener, deadline) = (self.clone(), deadline.clone());
+            let arrived = self.arrived(request.map(Source::Connection));
             async move {
-                let request = request.map(Source::Connection);
-                let mut reply = http_listener.answer(request, &deadline).await;
+                let mut reply = http_listener.answer(arrived, &deadline).await;
                 if http_listener.is_leaving() {
                     let close = HeaderValue::from_static("close");
                     reply.headers_mut().insert(CONNECTION, close);

@@ -25,9 +25,10 @@
 //! | `access`, `token`, `cors` | who may come in: `Host`, `Origin`, token |
 //! | `bearer`, `user` | access tokens of an identity provider, and whom it vouches for |
 //! | `files` | tokens and certificates that change meanwhile |
-//! | `endpoint`, `arrival`, `body`, `reply` | one request: its head, its body and its response |
+//! | `endpoint`, `arrival`, `body`, `reply`, `refusal` | one request: its head, its body and its response |
+//! | `exchange` | its message on the way to a route, and the answer |
 //! | `request_metadata`, `mirrored` | the headers of a modern request against its body |
-//! | `session` | legacy clients |
+//! | `opening`, `session` | legacy clients |
 //! | `durable`, `takeover` | what is kept of their sessions elsewhere, and how one from there goes on here |
 //! | `forward`, `replicas`, `passport`, `secret`, `peers` | exchanges of sessions that another process answers for |
 //! | `pages` | what is told about the server to those who watch it |
@@ -45,15 +46,18 @@ mod cors;
 mod deadline;
 mod durable;
 mod endpoint;
+mod exchange;
 mod files;
 mod forward;
 mod head;
 mod listener;
 mod mirrored;
+mod opening;
 mod pages;
 mod passport;
 mod peers;
 mod reader;
+mod refusal;
 mod replay_buffer;
 mod replicas;
 mod reply;
@@ -120,7 +124,7 @@ pub(crate) use user::Users;
 pub(crate) trait Route: Send + Sync {
     /// The client sent a frame on a channel that was not used before. All that is sent on it, and
     /// its end, is told to the route's [`ReplayBuffer`]. True if that was done at once, by the rules and
-    /// not by whatever the request is for.
+    /// not by whatever the request is for; the route of a session need not tell.
     fn hear(&self, channel: Channel, frame: Frame, arrival: &Arc<Arrival>) -> bool;
 
     /// The client of a modern request closed its channel.

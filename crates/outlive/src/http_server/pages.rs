@@ -11,15 +11,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::{HeaderMap, Method, Request, StatusCode};
+use hyper::{HeaderMap, Method, StatusCode};
 use outlive_core::principal::Principal;
 use serde_json::{Value, json};
 
 use super::action::{self, Action, ActionError};
-use super::body::Unread;
+use super::arrival::Arrival;
 use super::durable::StoreStats;
-use super::endpoint::Refused;
 use super::listener::HttpListener;
+use super::refusal::Refused;
 use super::reply::{self, Reply};
 
 /// The version of the format that `/metrics` is written in.
@@ -127,7 +127,7 @@ impl HttpListener {
     }
 
     /// The answer to a machine that asks how we are, if this is such a request.
-    pub(super) fn probe(self: &Arc<HttpListener>, request: &Request<Unread>) -> Option<Reply> {
+    pub(super) fn probe(self: &Arc<HttpListener>, request: &Arrival) -> Option<Reply> {
         let pages = self.backend.pages()?;
         let asked = request.uri().path();
         if !matches!(asked, "/health" | "/ready") || self.endpoint_at(asked).is_some() {
@@ -164,7 +164,7 @@ impl HttpListener {
         })
     }
 
-    /// The page that is asked for, if it is one of ours; or what came of an action.
+    /// The page that is asked for at a path without an endpoint, if it is one of ours; or what came of an action.
     pub(super) async fn page(
         self: &Arc<HttpListener>,
         method: &Method,
@@ -172,13 +172,9 @@ impl HttpListener {
         headers: &HeaderMap,
     ) -> Option<Refused<Reply>> {
         let pages = self.backend.pages()?;
-        if self.endpoint_at(asked).is_some() {
-            return None;
-        }
         if let Some((name, action)) = action::named(asked) {
-            // Rare and large: not in the future of every request.
             let acted = self.act(pages, method, headers, &name, action);
-            return Some(Box::pin(acted).await);
+            return Some(acted.await);
         }
         let asset = pages.asset(asked);
         if asset.is_none() && !matches!(asked, "/" | "/status.json" | "/metrics") {
@@ -187,8 +183,7 @@ impl HttpListener {
         if !is_look(method) {
             return Some(Ok(reply::only("GET")));
         }
-        let authenticated = self.access.authenticate_browser(headers);
-        if let Err(refusal) = Box::pin(authenticated).await {
+        if let Err(refusal) = self.access.authenticate_browser(headers).await {
             return Some(Err(refusal));
         }
         let (kind, body) = match (asked, asset) {

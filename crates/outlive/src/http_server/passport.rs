@@ -69,12 +69,11 @@ impl Passport {
         Some(value)
     }
 
-    /// Reads a header, and checks that it is good for this request at this time.
-    pub(super) fn check(
+    /// Reads a header, and checks that it was made for this request by somebody who knows the secret.
+    pub(super) fn read_signed(
         header: &HeaderValue,
         request: &Request<'_>,
         secret: &ReplicaSecret,
-        now: Duration,
     ) -> Result<Passport, Invalid> {
         let text = header.to_str().map_err(|_| Invalid::Forged)?;
         let (fields, tag) = text.rsplit_once(' ').ok_or(Invalid::Forged)?;
@@ -85,10 +84,14 @@ impl Passport {
         if !secret.has_signed(&signed(fields, request), &tag) {
             return Err(Invalid::Forged);
         }
-        let passport = Passport::read(fields).ok_or(Invalid::Forged)?;
-        let age = now.abs_diff(passport.made);
+        Passport::read(fields).ok_or(Invalid::Forged)
+    }
+
+    /// Whether it is good at this time.
+    pub(super) fn is_fresh(&self, now: Duration) -> Result<(), Invalid> {
+        let age = now.abs_diff(self.made);
         match age <= FRESH {
-            true => Ok(passport),
+            true => Ok(()),
             false => Err(Invalid::Stale(age)),
         }
     }
@@ -144,6 +147,16 @@ mod tests {
 
     const NOW: Duration = Duration::from_secs(1_700_000_000);
 
+    fn check(
+        header: &HeaderValue,
+        request: &Request<'_>,
+        secret: &ReplicaSecret,
+        now: Duration,
+    ) -> Result<Passport, Invalid> {
+        let passport = Passport::read_signed(header, request, secret)?;
+        passport.is_fresh(now).map(|()| passport)
+    }
+
     fn secret(word: &str) -> ReplicaSecret {
         ReplicaSecret::word(&word.repeat(20)).expect("a secret")
     }
@@ -171,19 +184,19 @@ mod tests {
         let (post, secret) = (Method::POST, secret("a"));
         let asked = request(&post, "/mcp", "s");
         let header = passport().sign(&asked, &secret).expect("signed");
-        let check = |request: &Request<'_>, now| Passport::check(&header, request, &secret, now);
-        assert_eq!(check(&asked, NOW), Ok(passport()));
-        assert_eq!(check(&asked, NOW + FRESH), Ok(passport()));
-        assert_eq!(check(&asked, NOW - FRESH), Ok(passport()));
+        let good = |request: &Request<'_>, now| check(&header, request, &secret, now);
+        assert_eq!(good(&asked, NOW), Ok(passport()));
+        assert_eq!(good(&asked, NOW + FRESH), Ok(passport()));
+        assert_eq!(good(&asked, NOW - FRESH), Ok(passport()));
         let late = FRESH + Duration::from_secs(1);
-        assert_eq!(check(&asked, NOW + late), Err(Invalid::Stale(late)));
-        assert_eq!(check(&asked, NOW - late), Err(Invalid::Stale(late)));
+        assert_eq!(good(&asked, NOW + late), Err(Invalid::Stale(late)));
+        assert_eq!(good(&asked, NOW - late), Err(Invalid::Stale(late)));
         for other in [
             request(&Method::DELETE, "/mcp", "s"),
             request(&post, "/other", "s"),
             request(&post, "/mcp", "t"),
         ] {
-            assert_eq!(check(&other, NOW), Err(Invalid::Forged));
+            assert_eq!(good(&other, NOW), Err(Invalid::Forged));
         }
     }
 
@@ -192,7 +205,7 @@ mod tests {
         let (post, ours) = (Method::POST, secret("a"));
         let asked = request(&post, "/mcp", "s");
         let header = passport().sign(&asked, &ours).expect("signed");
-        let theirs = Passport::check(&header, &asked, &secret("b"), NOW);
+        let theirs = check(&header, &asked, &secret("b"), NOW);
         assert_eq!(theirs, Err(Invalid::Forged));
         let text = header.to_str().expect("text");
         // Whatever letter of it is another one.
@@ -200,12 +213,12 @@ mod tests {
             let mut changed = text.as_bytes().to_vec();
             changed[at] = if changed[at] == b'0' { b'1' } else { b'0' };
             let changed = HeaderValue::from_bytes(&changed).expect("a header");
-            let checked = Passport::check(&changed, &asked, &ours, NOW);
+            let checked = check(&changed, &asked, &ours, NOW);
             assert_eq!(checked, Err(Invalid::Forged), "{changed:?}");
         }
         for junk in ["", "1", "1 2 3 4 5 6 7", "elsewhere"] {
             let junk = HeaderValue::from_static(junk);
-            let checked = Passport::check(&junk, &asked, &ours, NOW);
+            let checked = check(&junk, &asked, &ours, NOW);
             assert_eq!(checked, Err(Invalid::Forged));
         }
     }

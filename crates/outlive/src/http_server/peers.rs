@@ -2,8 +2,12 @@
 //!
 //! Each carries one exchange at a time and is used again when that has ended. What was not written to a connection is
 //! known not to have arrived, so it may be sent over another one; whatever else goes wrong, it may have.
+//!
+//! Whoever stands in front of a replica (a mesh, a relay) may take connections for it long after it has gone, and each
+//! request would be lost there. So a replica that has left a request unanswered is asked something without consequence
+//! before it gets the next one.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,6 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::passport::FORWARD;
 use super::reply::Content;
 use crate::io::peer;
 
@@ -133,9 +138,14 @@ pub(super) enum NoResponse {
     Lost,
 }
 
+/// Connections to one replica, and since when they are not used.
+type Spare = VecDeque<(Sender, Instant)>;
+
 /// Connections that are not used at the moment.
 pub(super) struct Peers {
-    spare: Mutex<HashMap<String, Vec<(Sender, Instant)>>>,
+    spare: Mutex<HashMap<String, Spare>>,
+    /// Where a request was left unanswered last.
+    suspects: Mutex<HashSet<String>>,
     /// How long a peer may take nothing.
     unread: Duration,
 }
@@ -144,11 +154,12 @@ impl Peers {
     pub(super) fn new(unread: Duration) -> Peers {
         Peers {
             spare: Mutex::default(),
+            suspects: Mutex::default(),
             unread,
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<(Sender, Instant)>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Spare>> {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -182,6 +193,36 @@ impl Peers {
         }
     }
 
+    fn suspects(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.suspects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The replica at this address has left a request unanswered.
+    pub(super) fn suspect(&self, address: &str) {
+        let mut suspects = self.suspects();
+        if suspects.len() >= REPLICAS {
+            suspects.clear();
+        }
+        suspects.insert(address.to_owned());
+    }
+
+    /// Whether it has, and has not been heard since.
+    pub(super) fn is_suspect(&self, address: &str) -> bool {
+        let suspects = self.suspects();
+        !suspects.is_empty() && suspects.contains(address)
+    }
+
+    /// Whether a replica answers at this address, whatever it answers to this.
+    pub(super) async fn answers(&self, address: &str, question: Request<Content>) -> bool {
+        let answer = timeout(CONNECT, self.send(address, question)).await;
+        let is_there =
+            matches!(answer, Ok(Ok((answer, _))) if answer.headers().contains_key(FORWARD));
+        if is_there {
+            self.suspects().remove(address);
+        }
+        is_there
+    }
+
     async fn connect(&self, address: &str) -> Option<Sender> {
         let place = Place::read(address).ok()?;
         let connecting = async {
@@ -196,8 +237,13 @@ impl Peers {
     fn take(&self, address: &str) -> Option<Sender> {
         let mut spare = self.lock();
         let those = spare.get_mut(address)?;
-        those.retain(|(sender, since)| !sender.is_closed() && since.elapsed() < IDLE);
-        those.pop().map(|(sender, _)| sender)
+        // The last one was used last: if that was too long ago, all are of no use.
+        while let Some((sender, since)) = those.pop_back() {
+            if !sender.is_closed() && since.elapsed() < IDLE {
+                return Some(sender);
+            }
+        }
+        None
     }
 
     /// A connection may be used again.
@@ -206,9 +252,19 @@ impl Peers {
         if spare.len() >= REPLICAS && !spare.contains_key(address) {
             spare.clear();
         }
-        let those = spare.entry(address.to_owned()).or_default();
+        let now = Instant::now();
+        let those = match spare.get_mut(address) {
+            Some(those) => those,
+            None => spare.entry(address.to_owned()).or_default(),
+        };
+        while those
+            .front()
+            .is_some_and(|(_, since)| now.duration_since(*since) >= IDLE)
+        {
+            those.pop_front();
+        }
         if those.len() < SPARE && !sender.is_closed() {
-            those.push((sender, Instant::now()));
+            those.push_back((sender, now));
         }
     }
 }

@@ -3,6 +3,7 @@
 //! All rules are the core's. A route sends from whichever task it is on; readers are the bodies of HTTP responses.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
@@ -26,6 +27,8 @@ pub(crate) type Next = core::Next<Message>;
 pub(crate) struct ReplayBuffer {
     inner: Mutex<Inner>,
     pub(crate) delivery: Delivery,
+    /// The buffer is sealed. Asked several times by each request, so without the lock.
+    sealed: AtomicBool,
     end: Notify,
     /// Rings when a reader is [lost](ReplayBuffer::take_lost).
     pub(crate) bell: Notify,
@@ -92,6 +95,7 @@ impl ReplayBuffer {
         ReplayBuffer {
             inner: Mutex::new(inner),
             delivery,
+            sealed: AtomicBool::new(false),
             end: Notify::new(),
             bell: Notify::new(),
         }
@@ -246,7 +250,11 @@ impl ReplayBuffer {
 
     /// Ends every channel, and takes nothing more.
     pub(crate) fn seal(&self) {
-        self.change(|buffer| buffer.seal());
+        self.change(|buffer| {
+            buffer.seal();
+            // Before anybody is woken: they ask whether it is.
+            self.sealed.store(true, Ordering::Release);
+        });
         self.end.notify_waiters();
     }
 
@@ -296,12 +304,12 @@ impl ReplayBuffer {
 
     /// Whether nothing will be sent any more.
     pub(crate) fn is_sealed(&self) -> bool {
-        self.lock().buffer.is_sealed()
+        self.sealed.load(Ordering::Acquire)
     }
 
     /// Whether the one reader of everything has fallen too far behind.
     pub(crate) fn is_overrun(&self) -> bool {
-        self.lock().buffer.is_overrun()
+        self.delivery == Delivery::OneStream && self.lock().buffer.is_overrun()
     }
 
     /// Whether somebody reads this channel.

@@ -3,14 +3,13 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper::header::HeaderValue;
 use hyper::{Method, Uri};
 use outlive_core::Time;
 use outlive_core::meter::Latency;
-use outlive_core::tenure::{ForwardPolicy, Nonces, Owner};
-use tokio::sync::Semaphore;
+use outlive_core::tenure::{Nonces, Owner};
 
 use super::passport::{Invalid, Passport, Request, wall_clock};
 use super::peers::{Peers, Place};
@@ -18,9 +17,6 @@ use super::secret::ReplicaSecret;
 
 /// How many sessions we know the owner of.
 const KNOWN: usize = 1 << 14;
-
-/// KiB of requests that wait for the owners of their sessions, over all clients. Each counts as one at least.
-pub(super) const WAITING_KIB: usize = 64 << 10;
 
 /// What a forwarded request was answered with, as the replica that has sent it is told.
 pub(super) const ANSWERED: HeaderValue = HeaderValue::from_static("answered");
@@ -66,15 +62,14 @@ impl ReplicaSettings {
 pub(crate) struct Replicas {
     pub(super) secret: ReplicaSecret,
     pub(super) peers: Arc<Peers>,
-    pub(super) policy: ForwardPolicy,
     /// How long a stream may be silent.
     pub(super) silence: Duration,
-    /// Room for requests that wait.
-    pub(super) waiting: Arc<Semaphore>,
     pub(crate) stats: ReplicaStats,
     sender: u64,
     numbers: AtomicU64,
     nonces: Mutex<Nonces>,
+    /// When there were none.
+    begun: Instant,
     known: Mutex<HashMap<String, Known>>,
 }
 
@@ -115,13 +110,12 @@ impl Replicas {
         Replicas {
             secret,
             peers: Arc::new(Peers::new(unread)),
-            policy: ForwardPolicy::of(lease),
             silence: keep_alive.max(lease) * 2,
-            waiting: Arc::new(Semaphore::new(WAITING_KIB)),
             stats: ReplicaStats::default(),
             sender: crate::run::seed(),
             numbers: AtomicU64::new(0),
             nonces: Mutex::default(),
+            begun: Instant::now(),
             known: Mutex::default(),
         }
     }
@@ -192,23 +186,32 @@ impl Replicas {
             session,
         };
         let now = wall_clock();
-        let checked = Passport::check(passport, &request, &self.secret, now);
-        let passport = checked.map_err(|why| match why {
-            Invalid::Forged => {
-                "The request claims to be forwarded by another replica, and none has signed it that knows the secret \
-                 of this one."
-                    .to_owned()
-            }
-            Invalid::Stale(age) => format!(
-                "The request was forwarded {} s ago, or the clocks of two replicas differ by that. Nothing was done.",
-                age.as_secs()
-            ),
-        })?;
+        let signed = Passport::read_signed(passport, &request, &self.secret);
+        let passport = signed.map_err(sentence)?;
         let nonces = self.nonces.lock();
         let mut nonces = nonces.unwrap_or_else(PoisonError::into_inner);
-        match nonces.admit(passport.sender, passport.number, Time::after(now)) {
+        let since = Time::after(self.begun.elapsed());
+        // In this order: one that is stale counts as heard, too. It looks fresh once more when a clock is set.
+        let is_new = nonces.admit(passport.sender, passport.number, passport.made, since);
+        passport.is_fresh(now).map_err(sentence)?;
+        match is_new {
             true => Ok(passport),
             false => Err("The request was forwarded before. Nothing was done again.".into()),
         }
+    }
+}
+
+/// What is said to whoever has forwarded a request that is not accepted.
+fn sentence(why: Invalid) -> String {
+    match why {
+        Invalid::Forged => {
+            "The request claims to be forwarded by another replica, and none has signed it that knows the secret of \
+             this one."
+                .into()
+        }
+        Invalid::Stale(age) => format!(
+            "The request was forwarded {} s ago, or the clocks of two replicas differ by that. Nothing was done.",
+            age.as_secs()
+        ),
     }
 }

@@ -118,12 +118,15 @@ pub(crate) fn stream(reader: Reader) -> Reply {
     reply
 }
 
+/// How an error begins that answers no request in particular.
+const ANONYMOUS: &str = r#"{"jsonrpc":"2.0","error":"#;
+
 /// An error of ours that answers the request of this id, or none in particular.
 pub(crate) fn error(status: StatusCode, id_json: &[u8], code: i64, sentence: String) -> Reply {
     let error = RpcError::new(code, sentence).to_json();
     let body = match std::str::from_utf8(id_json) {
         Ok(id) if !id.is_empty() => format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#),
-        _ => format!(r#"{{"jsonrpc":"2.0","error":{error}}}"#),
+        _ => format!("{ANONYMOUS}{error}}}"),
     };
     json(status, body.into())
 }
@@ -131,6 +134,19 @@ pub(crate) fn error(status: StatusCode, id_json: &[u8], code: i64, sentence: Str
 /// A refusal of the whole exchange.
 pub(crate) fn refusal(status: StatusCode, sentence: impl Into<String>) -> Reply {
     error(status, b"", code::INVALID_REQUEST, sentence.into())
+}
+
+/// A refusal as the answer to the request of this id. Some clients tell their caller of nothing else.
+pub(crate) fn addressed(mut refusal: Reply, id_json: &[u8]) -> Reply {
+    if let Content::Whole(Some(body)) = refusal.body()
+        && let Some(rest) = body.strip_prefix(ANONYMOUS.as_bytes())
+        && !id_json.is_empty()
+    {
+        let parts: [&[u8]; 4] = [br#"{"jsonrpc":"2.0","id":"#, id_json, br#","error":"#, rest];
+        let body = Bytes::from(parts.concat());
+        *refusal.body_mut() = Content::Whole(Some(body));
+    }
+    refusal
 }
 
 /// Come again later.

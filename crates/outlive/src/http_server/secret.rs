@@ -10,6 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use outlive_core::server::StateKeys;
 use ring::hmac;
 
 /// A shorter one could be guessed.
@@ -17,12 +18,14 @@ const SHORTEST: usize = 16;
 
 /// What the keys are for: a secret used for something else makes other keys.
 const PURPOSE: &[u8] = b"outlive replica: forwarded requests, 1";
+const STATES: &[u8] = b"outlive replica: states of requests, 1";
 
 /// The secrets that are good at the moment. Clones are the same.
 #[derive(Clone)]
 pub(crate) struct ReplicaSecret {
     file: Option<PathBuf>,
     keys: Arc<RwLock<Vec<hmac::Key>>>,
+    states: StateKeys,
 }
 
 impl ReplicaSecret {
@@ -31,6 +34,7 @@ impl ReplicaSecret {
         let secret = ReplicaSecret {
             file: None,
             keys: Arc::default(),
+            states: StateKeys::default(),
         };
         secret.replace(&[word.trim()])?;
         Ok(secret)
@@ -41,6 +45,7 @@ impl ReplicaSecret {
         ReplicaSecret {
             file: Some(path),
             keys: Arc::default(),
+            states: StateKeys::default(),
         }
     }
 
@@ -78,12 +83,28 @@ impl ReplicaSecret {
                  `openssl rand -hex 32`"
             ));
         }
-        let keys = words.iter().map(|word| {
+        let derived = |word: &&str, purpose| {
             let secret = hmac::Key::new(hmac::HMAC_SHA256, word.as_bytes());
-            hmac::Key::new(hmac::HMAC_SHA256, hmac::sign(&secret, PURPOSE).as_ref())
+            hmac::sign(&secret, purpose)
+        };
+        let keys = words.iter().map(|word| {
+            let key = derived(word, PURPOSE);
+            hmac::Key::new(hmac::HMAC_SHA256, key.as_ref())
         });
+        let states = words.iter().map(|word| {
+            let mut key = [0; 16];
+            let length = key.len();
+            key.copy_from_slice(&derived(word, STATES).as_ref()[..length]);
+            key
+        });
+        self.states.replace(states.collect());
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys.collect();
         Ok(())
+    }
+
+    /// What seals the states that clients carry between the rounds of a request.
+    pub(crate) fn state_keys(&self) -> StateKeys {
+        self.states.clone()
     }
 
     /// Signs with the first one.

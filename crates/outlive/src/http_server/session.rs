@@ -132,16 +132,16 @@ impl Tracked for ClientSession {
 }
 
 /// An exchange that goes on.
-pub(crate) struct ExchangeGuard(Arc<ClientSession>);
+pub(crate) struct ExchangeGuard<'a>(&'a ClientSession);
 
-impl ExchangeGuard {
-    pub(crate) fn of(session: &Arc<ClientSession>) -> ExchangeGuard {
+impl ExchangeGuard<'_> {
+    pub(crate) fn of(session: &ClientSession) -> ExchangeGuard<'_> {
         session.exchanges.fetch_add(1, Ordering::SeqCst);
-        ExchangeGuard(session.clone())
+        ExchangeGuard(session)
     }
 }
 
-impl Drop for ExchangeGuard {
+impl Drop for ExchangeGuard<'_> {
     fn drop(&mut self) {
         self.0.touch();
         self.0.exchanges.fetch_sub(1, Ordering::AcqRel);
@@ -368,6 +368,11 @@ pub(crate) enum Unopened {
     Full,
     /// There is no id that nobody can guess.
     NoRandomness,
+}
+
+/// Whether a session can have this id: what cannot be one of ours is not asked for in a store.
+pub(super) fn is_id(id: &str) -> bool {
+    id.len() == 32 && id.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// An id nobody can guess: 128 bits from the operating system, in visible letters.

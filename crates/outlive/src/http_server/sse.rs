@@ -7,14 +7,15 @@
 
 use std::sync::Arc;
 
-use hyper::{Method, Request, StatusCode};
+use hyper::{Method, StatusCode};
 use outlive_core::replay_buffer::Delivery;
 
 use super::arrival::Arrival;
 use super::body::Unread;
-use super::endpoint::{Caller, Refused, accepts, malformed, must_be_json};
+use super::endpoint::Caller;
 use super::listener::HttpListener;
 use super::reader::Reader;
+use super::refusal::{Refused, accepts, malformed, must_be_json};
 use super::replay_buffer::ReplayBuffer;
 use super::reply::{self, Reply};
 use super::session::{ClientSession, ExchangeGuard};
@@ -32,13 +33,13 @@ impl HttpListener {
     /// A client comes.
     pub(super) async fn sse_stream(
         self: &Arc<HttpListener>,
-        request: &Request<Unread>,
+        arrival: &Arrival,
         caller: &Caller<'_>,
     ) -> Refused<Reply> {
-        if *request.method() != Method::GET {
+        if *arrival.method() != Method::GET {
             return Ok(reply::only("GET"));
         }
-        if !accepts(request.headers(), "text/event-stream") {
+        if !accepts(arrival.headers(), "text/event-stream") {
             let sentence = "The client must accept text/event-stream.";
             return Ok(reply::refusal(StatusCode::NOT_ACCEPTABLE, sentence));
         }
@@ -63,15 +64,15 @@ impl HttpListener {
     /// A message of a client.
     pub(super) async fn sse_message(
         &self,
-        request: Request<Unread>,
+        arrival: &Arc<Arrival>,
+        body: Unread,
         caller: &Caller<'_>,
     ) -> Refused<Reply> {
-        if *request.method() != Method::POST {
+        if *arrival.method() != Method::POST {
             return Ok(reply::only("POST"));
         }
-        let (parts, body) = request.into_parts();
-        must_be_json(&parts.headers)?;
-        let Some(id) = session_of(parts.uri.query().unwrap_or_default()) else {
+        must_be_json(arrival.headers())?;
+        let Some(id) = session_of(arrival.uri().query().unwrap_or_default()) else {
             let sentence = format!(
                 "The message belongs to no session. Open {STREAM} and post to the address that \
                  its first event names."
@@ -85,8 +86,7 @@ impl HttpListener {
             return Ok(malformed(defect));
         }
         // What else is wrong with it is said on the stream, as everything is.
-        let arrival = Arc::new(Arrival::new(parts, caller.principal()));
-        session.route.hear(self.fresh_channel(), frame, &arrival);
+        session.route.hear(self.fresh_channel(), frame, arrival);
         Ok(reply::bare(StatusCode::ACCEPTED))
     }
 }

@@ -6,21 +6,23 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hyper::StatusCode;
 use outlive_core::error::{Error, Limit};
 use outlive_core::message::Kind as MessageKind;
 use outlive_core::policy::Retry;
 use outlive_core::revival::{Output, Revival};
 use outlive_core::server::Channel;
 use outlive_core::session_record::KeptSession;
+use outlive_core::snapshot::ResumeError;
 use outlive_core::{Frame, Generation, Message};
 
 use super::arrival::Arrival;
 use super::durable::{Durability, Durable, Lost, requests_of};
-use super::endpoint::{Caller, Newcomer, Refused, session_not_found};
+use super::endpoint::Caller;
 use super::listener::HttpListener;
 use super::mirrored::Mirrored;
+use super::opening::Newcomer;
 use super::reader::Reader;
+use super::refusal::{Refused, session_not_found};
 use super::replay_buffer::{Beginning, ReplayBuffer};
 use super::reply;
 use super::session::ClientSession;
@@ -33,6 +35,8 @@ pub(super) enum Taken {
     Here(Arc<ClientSession>),
     /// It is somebody else's, who is found at this address, if it is not empty.
     Held(Owner, String),
+    /// The store does not answer, or this process may not act at the moment.
+    Unkept,
     /// It is neither, for this reason.
     Refused(Box<reply::Reply>),
 }
@@ -69,7 +73,7 @@ impl HttpListener {
             return Taken::Refused(reply::busy("The server is shutting down.").into());
         }
         if !durability.may_act() {
-            return Taken::Refused(unkept());
+            return Taken::Unkept;
         }
         let (store, by) = (durability.store(), durability.owner());
         let claimed = durability
@@ -79,24 +83,31 @@ impl HttpListener {
             Ok(Claimed::Granted(tenure, parts)) => (tenure, parts),
             Ok(Claimed::Absent) => return Taken::Refused(session_not_found()),
             Ok(Claimed::Held { owner, address }) => return Taken::Held(owner, address),
-            Err(why) => {
-                (self.tell)(&format!("a session cannot be taken over: {why}"));
-                return Taken::Refused(unkept());
-            }
+            // What is wrong was told when it began.
+            Err(_) => return Taken::Unkept,
         };
         let kept = KeptSession::read(parts);
         let taken = match &kept {
+            // The lease has run out while the store was asked.
+            _ if !durability.may_act_under(tenure) => Err(unkept()),
             Ok(kept) if *kept.record.endpoint != *caller.endpoint.path => Err(session_not_found()),
             Ok(kept) => {
                 self.adopt(durability, id, tenure, kept, arrival, caller)
                     .await
             }
-            Err(why) => {
+            Err(why @ ResumeError::UnknownVersion(_)) => {
                 (self.tell)(&format!("a session cannot be taken over: {why}"));
                 let sentence = format!(
                     "The session is kept, but this process cannot read it: {why}. Try again later: a newer process may."
                 );
-                Err(reply::refusal(StatusCode::SERVICE_UNAVAILABLE, sentence).into())
+                Err(reply::busy(&sentence).into())
+            }
+            // Nobody will ever read it: its client had better begin anew than wait.
+            Err(why) => {
+                (self.tell)(&format!(
+                    "what is kept of a session cannot be read, so that it has ended: {why}"
+                ));
+                Err(session_not_found())
             }
         };
         let _ = match &taken {
@@ -107,7 +118,11 @@ impl HttpListener {
                 durability.ask(touched).await
             }
         };
-        taken.into()
+        match taken {
+            // The store may grant it to the name that this process has next.
+            Err(_) if !durability.may_act_under(tenure) => Taken::Unkept,
+            taken => taken.into(),
+        }
     }
 
     /// A session that is ours now.
@@ -147,6 +162,10 @@ impl HttpListener {
         newcomer.has_session = true;
         session.belongs_to(&caller.identity);
         session.keep(durable.clone());
+        if !durable.is_here() {
+            session.route.end();
+            return Err(unkept());
+        }
         session.confirm();
         let revival = Revival::new(kept, route.retry(), route.label());
         durability.taken_over.fetch_add(1, Ordering::Relaxed);

@@ -1,6 +1,7 @@
 //! An rmcp server behind standard streams that nothing else can touch.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use outlive_core::policy::{Cancel, Policy};
@@ -23,7 +24,7 @@ use crate::server::stdio::Guarded;
 pub async fn serve_stdio<S: Service<RoleServer>>(service: S) -> io::Result<()> {
     let policy = policy();
     let host = Guarded::take()?.host()?;
-    let host = Stdio::of(host, Log, policy.limits.message);
+    let host = Stdio::of(host, Arc::new(Log), policy.limits.message);
     let seed = crate::run::seed();
     let host = driver::drive(host, Handlers::new(service), policy, seed).await;
     host.finish();

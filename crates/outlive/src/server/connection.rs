@@ -177,6 +177,7 @@ impl Connection {
         let mut engine = self.lock();
         // A machine that has ended says of no channel that it is done.
         if !engine.closed {
+            engine.machine.hear_from(arrival.principal);
             engine.arrivals.insert(channel, arrival);
         }
         self.feed_and_look(engine, Input::Frame(channel, frame), look)

@@ -7,12 +7,13 @@
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Wake};
 use std::time::Duration;
 
 use outlive_core::replay_buffer::Delivery;
-use outlive_core::server::{Channel, CloseKind, Input};
+use outlive_core::server::{Channel, CloseKind, Input, StateKeys};
 use outlive_core::{Frame, Message, Time};
 use tokio::net::{TcpListener, ToSocketAddrs};
 use tokio::runtime::Handle;
@@ -29,7 +30,8 @@ use super::{Inside, Server, key, policy};
 use crate::gateway::Gateway;
 use crate::http_server::{
     AccessRules, Arrival, Backend, Durability, Files, HandOver, HttpListener, Kind, ListenerLimits,
-    Mirrored, ReplayBuffer, ReplicaSettings, Replicas, Route, Tell, Tokens, mirrored,
+    Mirrored, ReplayBuffer, ReplicaSecret, ReplicaSettings, Replicas, Route, Tell, Tokens,
+    mirrored,
 };
 use crate::store::Store;
 
@@ -309,14 +311,24 @@ impl HttpServer {
         let listener = TcpListener::from_std(self.listener)?;
         let serving = Serving(http_listener.clone());
         // A task of its own: if nobody waits for it any more, it still ends in order.
-        let hand_over = self.hand_over;
-        let served =
-            tokio::spawn(async move { http_listener.serve(listener, grace, hand_over).await });
+        let served = tokio::spawn(served(http_listener, listener, grace, self.hand_over));
         let ended = served.await;
         drop(serving);
         drop(inside);
         ended.map_err(io::Error::other)
     }
+}
+
+/// What serves connections, boxed once: so it is compiled with this crate, as it wants to be, and not anew with each
+/// program.
+#[inline(never)]
+fn served(
+    http_listener: Arc<HttpListener>,
+    listener: TcpListener,
+    grace: Duration,
+    hand_over: Arc<HandOver>,
+) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(async move { http_listener.serve(listener, grace, hand_over).await })
 }
 
 /// An HTTP listener, and what it needs while it is used.
@@ -349,7 +361,12 @@ impl Http {
                 let executor = Executor::new(inside.handle(), registry.policy.concurrency * 2);
                 let tending = runtime.spawn(grow_threads(executor.clone())).abort_handle();
                 let grace = registry.policy.grace + LEEWAY;
-                let offered = Offered { registry, executor };
+                let states = replicas.secret.as_ref().map(ReplicaSecret::state_keys);
+                let offered = Offered {
+                    registry,
+                    executor,
+                    states,
+                };
                 (Box::new(offered), grace, Some(inside), Some(tending))
             }
             #[cfg(feature = "gateway")]
@@ -391,6 +408,8 @@ impl Drop for Serving {
 struct Offered {
     registry: Arc<Registry>,
     executor: Executor,
+    /// The keys of states that all replicas have in common, if there are several.
+    states: Option<StateKeys>,
 }
 
 impl Drop for Offered {
@@ -411,6 +430,12 @@ impl Backend for Offered {
             sink,
             self.executor.clone(),
         );
+        if let Some(states) = &self.states {
+            let mut engine = connection.lock();
+            engine
+                .machine
+                .share_states(states.clone(), crate::run::seed());
+        }
         self.registry.join(&connection);
         tokio::spawn(keep_time(connection.clone(), replay.clone()));
         Arc::new(Machine { connection, replay })

@@ -121,7 +121,8 @@ where
         let mounted = self.0.clone();
         Box::pin(async move {
             let deadline = DeadlineTimer::default();
-            let reply = mounted.0.answer(request.map(Source::any), &deadline).await;
+            let arrived = mounted.0.arrived(request.map(Source::any));
+            let reply = mounted.0.answer(arrived, &deadline).await;
             Ok(reply.map(HttpBody))
         })
     }

@@ -2,10 +2,15 @@
 //!
 //! The database is [redb](https://docs.rs/redb). A thread of its own does all that is asked of it: whatever waits by
 //! then is done in one transaction, so that many sessions share one `fsync`.
+//!
+//! The database is locked while it is open. That is not enough: one that has failed to write, as on a full disk, is
+//! closed and opened again, and somebody else could have it in between while we still answer for its sessions. So there
+//! is a lock of our own, which lasts as long as the store.
 
 use std::fs;
 use std::io::{Error, ErrorKind};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -22,6 +27,8 @@ use super::{Answer, Claimed, NewSession, Owner, Part, Store, StoreError, Tenure,
 
 /// The file in the directory.
 const FILE: &str = "sessions.redb";
+/// The file that is locked.
+const LOCK: &str = "sessions.lock";
 /// The version of its tables.
 const VERSION: u64 = 1;
 /// Sessions that are kept at once. Those that nobody uses run out.
@@ -38,6 +45,8 @@ const PARTS: TableDefinition<'_, (&str, &str), &[u8]> = TableDefinition::new("pa
 #[derive(Debug)]
 pub struct FileStore {
     asks: Sender<Ask>,
+    /// Held also if the thread has ended before its time.
+    _lock: Arc<fs::File>,
 }
 
 impl FileStore {
@@ -45,14 +54,25 @@ impl FileStore {
     /// gets an error of the kind [`ErrorKind::WouldBlock`].
     pub fn open(directory: impl AsRef<Path>) -> Result<FileStore, Error> {
         let directory = directory.as_ref();
-        make_private(directory)?;
+        make_private(directory).map_err(|error| {
+            let (kind, directory) = (error.kind(), directory.display());
+            let sentence = format!(
+                "cannot keep sessions in {directory}, which has to be a directory: {error}"
+            );
+            Error::new(kind, sentence)
+        })?;
         let path = directory.join(FILE);
+        let lock = Arc::new(lock(directory, &path)?);
         let database = open(&path)?;
         let (asks, asked) = channel();
+        let held = lock.clone();
         thread::Builder::new()
             .name("outlive-store".into())
-            .spawn(move || work(&path, database, &asked))?;
-        Ok(FileStore { asks })
+            .spawn(move || {
+                work(&path, database, &asked);
+                drop(held);
+            })?;
+        Ok(FileStore { asks, _lock: lock })
     }
 
     fn ask<T: Send + 'static>(
@@ -63,9 +83,44 @@ impl FileStore {
         // If the thread has ended, nobody holds the other end.
         let _ = self.asks.send(make(answer));
         Box::pin(async move {
-            let ended = |_| StoreError::new("the store of sessions has given no answer");
-            answered.await.map_err(ended)?
+            match answered.await {
+                Ok(answer) => answer,
+                Err(_) => Err(self.trouble().await),
+            }
         })
+    }
+}
+
+impl FileStore {
+    /// Why something was not answered.
+    async fn trouble(&self) -> StoreError {
+        let (tell, told) = oneshot::channel();
+        let _ = self.asks.send(Ask::Trouble(tell));
+        let trouble = told.await.ok().flatten();
+        trouble.unwrap_or_else(|| StoreError::new("the store of sessions has given no answer"))
+    }
+}
+
+/// Makes the directory ours for as long as the file is open.
+fn lock(directory: &Path, database: &Path) -> Result<fs::File, Error> {
+    let path = directory.join(LOCK);
+    let open = fs::OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path);
+    let unusable = |error: Error| {
+        let (path, kind) = (path.display(), error.kind());
+        Error::new(kind, format!("cannot use the sessions in {path}: {error}"))
+    };
+    let file = open.map_err(unusable)?;
+    private(&path).map_err(unusable)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(fs::TryLockError::WouldBlock) => {
+            Err(failed(database, DatabaseError::DatabaseAlreadyOpen))
+        }
+        Err(fs::TryLockError::Error(error)) => Err(unusable(error)),
     }
 }
 
@@ -163,6 +218,8 @@ enum Ask {
     Touch(Vec<(String, Tenure)>, Duration, Reply<()>),
     Release(String, Tenure, Reply<()>),
     End(String, Tenure, Reply<()>),
+    /// What went wrong last, if what was asked before has failed.
+    Trouble(oneshot::Sender<Option<StoreError>>),
 }
 
 /// Something that was done, whose answer is given when it is on the disk.
@@ -182,10 +239,18 @@ fn settle<T: 'static>(reply: Reply<T>, done: T) -> Settle {
 /// Does what is asked until nobody can ask any more. A database that has failed to write takes nothing more, so it is
 /// opened again.
 fn work(path: &Path, database: Database, asked: &Receiver<Ask>) {
-    let mut database = Some(database);
+    let (mut database, mut trouble) = (Some(database), None::<StoreError>);
     while let Ok(first) = asked.recv() {
-        let mut asks = vec![first];
-        asks.extend(asked.try_iter().take(MOST_AT_ONCE));
+        let mut asks = Vec::new();
+        for ask in std::iter::once(first).chain(asked.try_iter().take(MOST_AT_ONCE)) {
+            match ask {
+                Ask::Trouble(tell) => drop(tell.send(trouble.clone())),
+                ask => asks.push(ask),
+            }
+        }
+        if asks.is_empty() {
+            continue;
+        }
         let mut settles: Vec<Settle> = Vec::new();
         let done = match database.take().map_or_else(|| open(path), Ok) {
             Ok(opened) => {
@@ -195,9 +260,9 @@ fn work(path: &Path, database: Database, asked: &Receiver<Ask>) {
             }
             Err(error) => Err(StoreError::new(error.to_string())),
         };
-        let failed = done.err();
+        trouble = done.err();
         for settle in settles {
-            settle(failed.as_ref());
+            settle(trouble.as_ref());
         }
     }
 }
@@ -235,6 +300,8 @@ fn each(
     let mut sessions = transaction.open_table(SESSIONS)?;
     let mut parts = transaction.open_table(PARTS)?;
     match ask {
+        // It needs no database.
+        Ask::Trouble(_) => {}
         Ask::Begin(session, reply) => {
             if sessions.len()? >= MOST_SESSIONS {
                 let full = format!("{MOST_SESSIONS} sessions are kept, as many as there may be");

@@ -10,6 +10,7 @@ use outlive::bytes::Bytes;
 use outlive::server::ServerHandle;
 use outlive::store::{Answer, Claimed, MemoryStore, NewSession, Owner, Part, Store, Tenure, Write};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 /// A hang would miss it.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -200,4 +201,167 @@ async fn a_session_of_a_later_version_is_refused_and_left_as_it_is() {
         panic!("{claimed:?}");
     };
     assert_eq!(parts, [(Part::Head, later)]);
+}
+
+/// Nobody can go on with it, now or later: its client is told to begin anew, and no other session suffers.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_whose_record_is_damaged_has_ended() {
+    let changes: [fn(&Bytes) -> Vec<Write>; 4] = [
+        |head| {
+            let mut head = head.to_vec();
+            let last = head.len() - 1;
+            head[last] ^= 1;
+            vec![(Part::Head, Some(head.into()))]
+        },
+        |head| vec![(Part::Head, Some(head.slice(..head.len() / 2)))],
+        |_| vec![(Part::Head, None)],
+        |_| {
+            let event = Bytes::from_static(br#"{"jsonrpc":"2.0","method":"x"}"#);
+            let part = Part::read(&format!("event/{0}/{0}", u64::MAX));
+            vec![(part.expect("a part"), Some(event))]
+        },
+    ];
+    let store = Arc::new(MemoryStore::default());
+    let (second, _second) = serve(store.clone()).await;
+    let other = session(second).await;
+    for change in changes {
+        let (first, handle) = serve(store.clone()).await;
+        let session = session(first).await;
+        handle.shutdown();
+        let claimed = store.claim(&session, "anyone", Owner(7)).await;
+        let Ok(Claimed::Granted(tenure, parts)) = claimed else {
+            panic!("{claimed:?}");
+        };
+        let writes = change(&parts[0].1);
+        assert_eq!(store.write(&session, tenure, 1, writes).await, Ok(true));
+        let (status, words) = echo(second, &session, 1).await;
+        assert_eq!(status, 404, "{words}");
+        assert_eq!(echo(second, &other, 2).await, (200, "hi".into()));
+    }
+}
+
+/// An id that no process can have made is nobody's session; the store need not be asked, and is not, whatever it holds.
+#[tokio::test(flavor = "multi_thread")]
+async fn ids_that_no_process_can_have_made_are_not_looked_for() {
+    let store = Arc::new(MemoryStore::default());
+    let (at, _handle) = serve(store.clone()).await;
+    let real = session(at).await;
+    let claimed = store.claim(&real, "anyone", Owner(7)).await;
+    let Ok(Claimed::Granted(_, parts)) = claimed else {
+        panic!("{claimed:?}");
+    };
+    let hours = Duration::from_secs(3600);
+    for id in [
+        "x",
+        "../../etc/passwd",
+        "*",
+        "lease:0000000000000001",
+        "a}b{c",
+        &real.to_uppercase(),
+        &real[1..],
+        &format!("{real}0"),
+        &"0".repeat(4000),
+    ] {
+        let kept = NewSession::new(id, "anyone", Owner(7), parts.clone(), hours);
+        store.begin(kept).await.expect("begun");
+        let (status, words) = echo(at, id, 1).await;
+        let is_real = id == real;
+        assert_eq!(status == 404, !is_real, "{id}: {words}");
+    }
+}
+
+/// A store whose claims are granted late, and which one of its users does not reach meanwhile.
+struct Late {
+    store: Arc<MemoryStore>,
+    /// Leases are renewed.
+    renews: watch::Receiver<bool>,
+    /// What was claimed is told.
+    tells: watch::Receiver<bool>,
+}
+
+impl Store for Late {
+    fn lease(&self) -> Option<Duration> {
+        self.store.lease()
+    }
+    fn renew<'a>(&'a self, owner: Owner, address: &'a str, begins: bool) -> Answer<'a, bool> {
+        match *self.renews.borrow() {
+            true => self.store.renew(owner, address, begins),
+            false => Box::pin(async { Err(outlive::store::StoreError::new("it is cut off")) }),
+        }
+    }
+    fn leave(&self, owner: Owner) -> Answer<'_, ()> {
+        self.store.leave(owner)
+    }
+    fn begin(&self, session: NewSession) -> Answer<'_, Tenure> {
+        self.store.begin(session)
+    }
+    fn claim(&self, id: &str, principal: &str, by: Owner) -> Answer<'_, Claimed> {
+        let (claimed, mut tells) = (self.store.claim(id, principal, by), self.tells.clone());
+        Box::pin(async move {
+            let claimed = claimed.await;
+            let _ = tells.wait_for(|tells| *tells).await;
+            claimed
+        })
+    }
+    fn write(&self, id: &str, tenure: Tenure, n: u64, writes: Vec<Write>) -> Answer<'_, bool> {
+        self.store.write(id, tenure, n, writes)
+    }
+    fn touch(&self, sessions: Vec<(String, Tenure)>, ttl: Duration) -> Answer<'_, ()> {
+        self.store.touch(sessions, ttl)
+    }
+    fn release(&self, id: &str, tenure: Tenure) -> Answer<'_, ()> {
+        self.store.release(id, tenure)
+    }
+    fn end(&self, id: &str, tenure: Tenure) -> Answer<'_, ()> {
+        self.store.end(id, tenure)
+    }
+}
+
+/// What was granted to a name whose lease is over is nothing to whoever had that name, also when it has a lease again:
+/// somebody else may have the session by then, and a prompt call asks no store.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_session_that_is_granted_after_the_lease_was_over_is_not_acted_for() {
+    let store = Arc::new(MemoryStore::with_lease(Duration::from_millis(1500)));
+    let (first, handle) = serve(store.clone()).await;
+    let session = session(first).await;
+    handle.shutdown();
+    let begun = Instant::now();
+    loop {
+        // Until it is nobody's.
+        let claimed = store.claim(&session, "anyone", Owner(7)).await;
+        if let Ok(Claimed::Granted(tenure, _)) = claimed {
+            break store.release(&session, tenure).await.expect("released");
+        }
+        assert!(begun.elapsed() < PATIENCE, "{claimed:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let ((renew, renews), (tell, tells)) = (watch::channel(true), watch::channel(false));
+    let late = Late {
+        store: store.clone(),
+        renews,
+        tells,
+    };
+    let (second, _second) = serve(Arc::new(late)).await;
+    let (third, _third) = serve(store.clone()).await;
+    let has_lease = async |at| {
+        let begun = Instant::now();
+        while post(at, None, message::initialize()).await.status != 200 {
+            assert!(begun.elapsed() < PATIENCE, "no session is opened");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    has_lease(second).await;
+    let asked = {
+        let session = session.clone();
+        tokio::spawn(async move { echo(second, &session, 1).await })
+    };
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    renew.send_replace(false);
+    echo_at_last(third, &session).await;
+    renew.send_replace(true);
+    has_lease(second).await;
+    tell.send_replace(true);
+    let (status, words) = asked.await.expect("an answer");
+    assert_eq!(status, 503, "{words}");
+    assert_eq!(echo(third, &session, 2).await, (200, "hi".into()));
 }

@@ -4,4 +4,5 @@ mod forwards;
 mod listeners;
 #[cfg(target_os = "linux")]
 mod redis;
+mod states;
 mod suite;

@@ -224,6 +224,12 @@ async fn a_directory_is_one_processs_alone_and_keeps_what_it_has() {
     assert_eq!(second.kind(), std::io::ErrorKind::WouldBlock);
     assert!(second.to_string().contains("another process"), "{second}");
     drop(store);
+    // Also while the database itself is closed, as after it has failed to write.
+    let lock = std::fs::File::open(directory.path().join("sessions.lock")).expect("a lock");
+    lock.lock().expect("locked");
+    let second = FileStore::open(directory.path()).expect_err("it is in use");
+    assert_eq!(second.kind(), std::io::ErrorKind::WouldBlock);
+    drop(lock);
     let store = loop {
         // The thread that has it open ends by itself.
         match FileStore::open(directory.path()) {

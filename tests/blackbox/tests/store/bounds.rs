@@ -4,7 +4,8 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::replica::{Replica, command};
-use crate::rig::Setup;
+use crate::rig::{Setup, until};
+use crate::wire;
 
 #[test]
 fn a_prompt_call_writes_nothing() {
@@ -35,14 +36,42 @@ fn a_store_is_one_processs_alone_and_is_waited_for() {
     assert_eq!(replica.echo(&session, 2), "hi");
 }
 
+/// What is running goes on, nothing new is begun, and whoever looks is told why.
+#[test]
+fn a_full_disk_costs_no_session() {
+    let replica = Replica::on_a_small_disk(&["--share"], 3000);
+    let session = replica.session();
+    let mut initialize = wire::initialize();
+    initialize["params"]["clientInfo"]["name"] = "x".repeat(20 << 10).into();
+    let refused = (0..1000).find_map(|_| {
+        let reply = replica.post(&[], &initialize);
+        (reply.status != 200).then_some(reply)
+    });
+    let refused = refused.expect("it is never full");
+    assert_eq!(refused.status, 503);
+    assert!(refused.header("retry-after").is_some());
+    let words = refused.json()["error"]["message"].to_string();
+    assert!(words.contains("Try again later"), "{words}");
+    assert_eq!(replica.echo(&session, 1), "hi");
+    until("the reason", || {
+        let log = std::fs::read_to_string(replica.setup.path("log.jsonl")).ok()?;
+        log.contains("File too large").then_some(())
+    });
+}
+
 #[test]
 fn a_store_that_makes_no_sense_is_named() {
     let kept = Setup::new();
     let plain = kept.file("plain", "no directory");
+    let junk = kept.path("junk");
+    std::fs::create_dir(&junk).expect("a directory");
+    kept.file("junk/sessions.redb", "garbage");
     for (store, words) in [
         ("redis:", "has no scheme"),
         ("file:", "`memory`, `file:DIR`"),
         (&*format!("file:{plain}"), "exists"),
+        (&*format!("file:{plain}"), "has to be a directory"),
+        (&*format!("file:{junk}"), "Not a redb database"),
     ] {
         let setup = Setup::new().flags(&["--store", store]);
         let mut refused = command(&setup);

@@ -7,7 +7,8 @@
 //! 1. no call is answered twice;
 //! 2. what is not safe to repeat is executed once at most, and a result means that it was executed;
 //! 3. a call that was promised a stream is answered, with its result or one of our errors;
-//! 4. status 503 means that nothing was done, so the client goes on with the same call elsewhere;
+//! 4. status 503, or an error of the kind `unavailable`, means that nothing was done, so the client goes on with the
+//!    same call elsewhere;
 //! 5. no session is lost.
 
 use std::collections::HashMap;
@@ -26,20 +27,20 @@ use crate::replica::Replica;
 use crate::rig::{PATIENCE, Setup, until};
 use crate::wire::{self, Reply};
 
-const REPLICAS: usize = 3;
-const CLIENTS: usize = 6;
-const ROLLING_CLIENTS: usize = 16;
-const LEASE: Duration = Duration::from_secs(3);
+pub const REPLICAS: usize = 3;
+pub const CLIENTS: usize = 6;
+pub const ROLLING_CLIENTS: usize = 16;
+pub const LEASE: Duration = Duration::from_secs(3);
 /// Where no call may fail: only a machine that stands still misses it.
-const LONG_LEASE: Duration = Duration::from_secs(10);
+pub const LONG_LEASE: Duration = Duration::from_secs(10);
 /// Between two accidents.
-const CALM: Duration = Duration::from_secs(2);
+pub const CALM: Duration = Duration::from_secs(2);
 /// Nobody can guess it.
-const SECRET: &str = "0123456789abcdef0123456789abcdef";
+pub const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
 /// What a client has seen of a call.
 #[derive(Debug)]
-enum Seen {
+pub enum Seen {
     /// This answer.
     Answer(Value),
     /// The connection was lost, and no stream had been promised: nobody knows.
@@ -48,15 +49,23 @@ enum Seen {
 
 /// One call of the history.
 #[derive(Debug)]
-struct Call {
+pub struct Call {
     /// Its name, which its arguments have, too.
     tag: String,
     tool: &'static str,
-    seen: Seen,
+    pub seen: Seen,
+}
+
+/// The kind of an error of ours.
+fn kind_of(seen: &Seen) -> Option<&str> {
+    match seen {
+        Seen::Answer(answer) => answer["error"]["data"]["outlive"]["kind"].as_str(),
+        Seen::Nothing => None,
+    }
 }
 
 /// A client that keeps its session and has no favourite replica.
-struct Client {
+pub struct Client {
     name: usize,
     places: Vec<SocketAddr>,
     session: String,
@@ -92,8 +101,6 @@ impl Client {
             match reply.status {
                 // A load balancer that has lost a connection.
                 502 => return Err(io::ErrorKind::ConnectionReset.into()),
-                // One that has found nobody who would take it; else a replica.
-                503 if reply.header("content-type") == Some("text/html") => {}
                 503 => assert!(reply.header("retry-after").is_some(), "{}", reply.text()),
                 _ => return Ok(reply),
             }
@@ -115,7 +122,14 @@ impl Client {
         let tag = format!("client-{}-{}-call-{}-", self.session, self.name, self.calls);
         arguments["text"] = tag.as_str().into();
         let message = wire::call(self.calls, tool, arguments).to_string();
-        let seen = self.outcome(&message);
+        let begun = Instant::now();
+        let mut seen = self.outcome(&message);
+        // As status 503: the load balancer says so in the words of the protocol.
+        while kind_of(&seen) == Some("unavailable") {
+            assert!(begun.elapsed() < PATIENCE * 2, "no replica takes a call");
+            thread::sleep(Duration::from_millis(100));
+            seen = self.outcome(&message);
+        }
         Call { tag, tool, seen }
     }
 
@@ -181,32 +195,38 @@ impl Client {
     }
 }
 
-/// A port that nobody listens at.
-fn free_port() -> u16 {
+/// An address that nobody listens at.
+pub fn free_address() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
+    listener.local_addr().expect("an address")
 }
 
 /// Three of them.
-fn fleet(redis: &Redis, lease: Duration) -> Vec<Replica> {
+pub fn fleet(redis: &Redis, lease: Duration) -> Vec<Replica> {
     (0..REPLICAS).map(|_| replica(redis, lease)).collect()
 }
 
 fn replica(redis: &Redis, lease: Duration) -> Replica {
+    let address = free_address();
+    replica_at(&redis.url(), lease, address, &format!("http://{address}"))
+}
+
+/// A replica that listens at this address, and is found by others at that one.
+pub fn replica_at(store: &str, lease: Duration, address: SocketAddr, found_at: &str) -> Replica {
+    Replica::on(setup_at(lease, address, found_at), store)
+}
+
+/// How it is set up.
+pub fn setup_at(lease: Duration, address: SocketAddr, found_at: &str) -> Setup {
     let setup = Setup::new();
-    let (secret, address) = (
-        setup.file("secret", SECRET),
-        format!("127.0.0.1:{}", free_port()),
-    );
-    let lease = format!("{}s", lease.as_secs());
+    let secret = setup.file("secret", SECRET);
+    let (address, lease) = (address.to_string(), format!("{}s", lease.as_secs()));
     let setup = setup.flags(&["--listen", &address, "--lease", &lease, "--drain", "30s"]);
-    let advertised = format!("http://{address}");
-    let flags = ["--advertise", &advertised, "--replica-secret-file", &secret];
-    Replica::on(setup.flags(&flags), &redis.url())
+    setup.flags(&["--advertise", found_at, "--replica-secret-file", &secret])
 }
 
 /// How often each call was executed, by what the servers of all replicas have recorded.
-fn executions(fleet: &[Replica]) -> HashMap<String, usize> {
+pub fn executions(fleet: &[Replica]) -> HashMap<String, usize> {
     let mut counts = HashMap::new();
     for replica in fleet {
         let tap = std::fs::read_to_string(replica.setup.path("tap.jsonl")).unwrap_or_default();
@@ -223,7 +243,7 @@ fn executions(fleet: &[Replica]) -> HashMap<String, usize> {
     counts
 }
 
-fn check(history: &[Call], executed: &HashMap<String, usize>) {
+pub fn check(history: &[Call], executed: &HashMap<String, usize>) {
     for call in history {
         let times = executed.get(&call.tag).copied().unwrap_or(0);
         if call.tool != "sleep_read" {
@@ -236,8 +256,7 @@ fn check(history: &[Call], executed: &HashMap<String, usize>) {
             assert!(times >= 1, "answered by nobody: {call:?}");
             continue;
         }
-        let kind = answer["error"]["data"]["outlive"]["kind"].as_str();
-        assert_eq!(kind, Some("connection_lost"), "{call:?}");
+        assert_eq!(kind_of(&call.seen), Some("connection_lost"), "{call:?}");
     }
     let answered =
         |call: &&Call| matches!(&call.seen, Seen::Answer(it) if it.get("result").is_some());
@@ -251,7 +270,7 @@ fn check(history: &[Call], executed: &HashMap<String, usize>) {
 }
 
 /// Lets clients call at a fleet while something happens to it. What is left of them, and what they have seen.
-fn under_load(
+pub fn under_load(
     count: usize,
     fleet: &mut [Replica],
     places: &[SocketAddr],
@@ -284,7 +303,7 @@ fn under_load(
 }
 
 /// Every session is good at every replica.
-fn assert_sessions_live(clients: Vec<Client>) {
+pub fn assert_sessions_live(clients: Vec<Client>) {
     for mut client in clients {
         for _ in 0..REPLICAS {
             let call = client.call("echo", json!({}));
@@ -297,19 +316,19 @@ fn assert_sessions_live(clients: Vec<Client>) {
 }
 
 /// Where clients find the replicas.
-fn places(fleet: &[Replica]) -> Vec<SocketAddr> {
+pub fn places(fleet: &[Replica]) -> Vec<SocketAddr> {
     fleet.iter().map(|it| it.address).collect()
 }
 
 /// A rolling restart.
-fn roll(fleet: &mut [Replica]) {
+pub fn roll(fleet: &mut [Replica]) {
     for replica in fleet {
         replica.restart(Signal::TERM);
         thread::sleep(CALM);
     }
 }
 
-fn assert_none_failed(history: &[Call]) {
+pub fn assert_none_failed(history: &[Call]) {
     let failed =
         |call: &&Call| !matches!(&call.seen, Seen::Answer(it) if it.get("result").is_some());
     let failed: Vec<&Call> = history.iter().filter(failed).collect();
@@ -365,7 +384,7 @@ struct Balancer {
 impl Balancer {
     fn start(fleet: &[Replica]) -> Balancer {
         let ours = include_str!("../../../../packaging/fleet/haproxy.cfg");
-        let address = format!("127.0.0.1:{}", free_port());
+        let address = free_address().to_string();
         let mut config = ours.replace("bind :8080", &format!("bind {address}"));
         for (example, replica) in ["10.0.0.5", "10.0.0.6", "10.0.0.7"].iter().zip(fleet) {
             let example = format!("{example}:8620");

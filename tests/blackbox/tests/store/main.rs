@@ -8,11 +8,16 @@ mod bounds;
 mod fleet;
 mod in_flight;
 mod life;
+mod link;
+mod operating;
+mod partition;
 mod redis;
 mod replica;
 #[path = "../rig/mod.rs"]
 #[allow(dead_code, unused_imports)] // The rig serves other tests too.
 mod rig;
+mod standstill;
+mod upgrade;
 #[path = "../gateway/wire.rs"]
 #[allow(dead_code)] // So does this.
 mod wire;

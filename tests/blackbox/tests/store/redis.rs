@@ -76,6 +76,37 @@ fn fm_53_another_process_takes_over_when_the_owner_is_killed() {
     assert!(log_of(&second).contains("a session goes on that another process had begun"));
 }
 
+/// No SDK sends a request again that was refused with status 503: it is held, also where nobody knows of others.
+#[test]
+fn fm_53_a_call_is_held_until_the_lease_of_a_killed_owner_is_over() {
+    let redis = Redis::start();
+    let long = ["--lease", "10s"];
+    let (mut first, second) = (replica(&redis, &long), replica(&redis, &long));
+    let session = first.session();
+    first.end(Signal::KILL);
+    assert_eq!(second.echo(&session, 1), "hi", "one request is enough");
+}
+
+/// So is one that needs the store while that is started again.
+#[test]
+fn a_new_session_waits_for_redis_to_be_started_again() {
+    let mut redis = Redis::with(&["--appendfsync", "always"]);
+    let replica = replica(&redis, &["--lease", "5m"]);
+    replica.session();
+    // On a busy machine it may be started too late.
+    until("a session", || {
+        redis.kill();
+        std::thread::scope(|scope| {
+            let begins = scope.spawn(|| beginning(&replica).status);
+            std::thread::sleep(std::time::Duration::from_millis(500));
+            let has_waited = !begins.is_finished();
+            redis.start_again();
+            let status = begins.join().expect("a status");
+            (has_waited && status == 200).then_some(())
+        })
+    });
+}
+
 #[test]
 fn an_owner_that_leaves_need_not_be_waited_for() {
     let redis = Redis::start();

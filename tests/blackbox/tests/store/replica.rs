@@ -1,6 +1,7 @@
 //! A gateway that is killed and started again, and a client that keeps its session.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::process::Signal;
@@ -15,6 +16,8 @@ pub struct Replica {
     pub address: SocketAddr,
     child: Child,
     starts: usize,
+    /// Another program than the one under test.
+    program: Option<PathBuf>,
 }
 
 impl Replica {
@@ -30,14 +33,59 @@ impl Replica {
 
     /// With sessions in this store.
     pub fn on(setup: Setup, store: &str) -> Replica {
+        Replica::of(None, setup, store)
+    }
+
+    /// The same with another program than the one under test.
+    pub fn of(program: Option<PathBuf>, setup: Setup, store: &str) -> Replica {
         let setup = setup.flags(&["--store", store]);
-        let child = command(&setup).spawn().expect("outlive");
+        let child = command_of(&program, &setup).spawn().expect("outlive");
         let address = until("the address", || listening(&setup, 1));
         Replica {
             setup,
             address,
             child,
             starts: 1,
+            program,
+        }
+    }
+
+    /// Ends the process in order, and starts this program in its place.
+    pub fn replace(&mut self, program: Option<PathBuf>) {
+        self.end(Signal::TERM);
+        self.program = program;
+        self.start();
+    }
+
+    /// With sessions in a directory of the test, on a disk on which no file can have more than so many KiB.
+    pub fn on_a_small_disk(flags: &[&str], kib: u32) -> Replica {
+        let setup = Setup::new().flags(flags);
+        let store = format!("file:{}", setup.path("store"));
+        let setup = setup.flags(&["--store", &store]);
+        let plain = command_of(&None, &setup);
+        let mut limited = Command::new("bash");
+        // Without the signal that would end it, a write fails.
+        let script = format!(r#"ulimit -f {kib}; trap "" XFSZ; exec "$@""#);
+        limited.args(["-c", &script, "bash"]);
+        limited.arg(plain.get_program()).args(plain.get_args());
+        for (name, value) in plain.get_envs() {
+            match value {
+                Some(value) => limited.env(name, value),
+                None => limited.env_remove(name),
+            };
+        }
+        limited
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let child = limited.spawn().expect("outlive");
+        let address = until("the address", || listening(&setup, 1));
+        Replica {
+            setup,
+            address,
+            child,
+            starts: 1,
+            program: None,
         }
     }
 
@@ -77,7 +125,8 @@ impl Replica {
 
     pub fn start(&mut self) {
         self.starts += 1;
-        self.child = command(&self.setup).spawn().expect("outlive");
+        let mut command = command_of(&self.program, &self.setup);
+        self.child = command.spawn().expect("outlive");
         self.address = until("the address", || listening(&self.setup, self.starts));
     }
 
@@ -150,7 +199,14 @@ impl Drop for Replica {
 
 /// The command line, with everything in place.
 pub fn command(setup: &Setup) -> Command {
+    command_of(&None, setup)
+}
+
+fn command_of(program: &Option<PathBuf>, setup: &Setup) -> Command {
     let mut words = setup.command_line();
+    if let Some(program) = program {
+        words[0] = program.to_str().expect("a path in UTF-8").into();
+    }
     words[1] = "serve".into();
     if words.iter().any(|word| word == "--servers") {
         // The servers are in a file.

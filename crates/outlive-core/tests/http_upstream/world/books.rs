@@ -31,6 +31,10 @@ impl World {
                 format!("{} leaves after the end of its link", message.method()),
             );
         }
+        let text = String::from_utf8_lossy(message.bytes());
+        if text.contains("requestState") || text.contains("inputResponses") {
+            return broken(4, format!("the server is shown what is ours: {text}"));
+        }
         if message.is("notifications/cancelled") {
             let of = message
                 .request_id()

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use outlive_core::http_upstream::{Attempt, Config, HttpUpstream, Input, Output, QUIET};
+use outlive_core::login::LoginStatus;
 use outlive_core::{
     Frame, Generation, Id, Input as SessionInput, LinkInput, LinkOrder, Message,
     Output as SessionOutput, Time,
@@ -173,8 +174,15 @@ impl World {
             return broken(1, format!("{id} is answered twice"));
         }
         self.seen.answers += 1;
-        let unexecuted =
-            text.contains(r#""outcome":"not_sent""#) || text.contains(r#""outcome":"rejected""#);
+        call.told = text.contains("input_required");
+        if call.told {
+            self.seen.told_of_a_login += 1;
+            let answer: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+            self.round = answer["result"]["requestState"].as_str().map(Into::into);
+        }
+        let unexecuted = call.told
+            || text.contains(r#""outcome":"not_sent""#)
+            || text.contains(r#""outcome":"rejected""#);
         if unexecuted && call.executed > 0 {
             return broken(
                 4,
@@ -327,6 +335,13 @@ impl World {
                 if !self.login || link.asked_for_login.replace(turn).is_some() {
                     return broken(9, "credentials are asked for twice at once");
                 }
+                let status = LoginStatus::Wanted {
+                    number: self.seen.logins.into(),
+                    link: "https://as.example/".into(),
+                    code: None,
+                };
+                let told = SessionInput::Link(link.generation, LinkInput::Login(status));
+                inputs.push_back(told);
             }
             Output::Compare { number, had, .. } => {
                 self.seen.listings += 1;

@@ -45,6 +45,8 @@ pub struct Seen {
     pub quiet: u32,
     pub channels: u32,
     pub executed_twice: u32,
+    pub told_of_a_login: u32,
+    pub came_back: u32,
 }
 
 impl Seen {
@@ -54,7 +56,7 @@ impl Seen {
         }
     }
 
-    pub fn all(&mut self) -> [(&'static str, &mut u32); 14] {
+    pub fn all(&mut self) -> [(&'static str, &mut u32); 16] {
         [
             ("answers", &mut self.answers),
             ("streams", &mut self.streams),
@@ -70,6 +72,8 @@ impl Seen {
             ("quiet", &mut self.quiet),
             ("channels", &mut self.channels),
             ("executed twice", &mut self.executed_twice),
+            ("told of a login", &mut self.told_of_a_login),
+            ("came back", &mut self.came_back),
         ]
     }
 }
@@ -81,6 +85,8 @@ struct Call {
     executed: u32,
     answered: bool,
     cancelled: bool,
+    /// It was answered with the wish for a login.
+    told: bool,
 }
 
 /// An HTTP request under way.
@@ -149,12 +155,14 @@ pub struct World {
     mirror: u64,
     tools: u64,
     known: Known,
+    /// The state that the host comes back with.
+    round: Option<String>,
     closed: bool,
     pub log: Vec<String>,
     pub seen: Seen,
 }
 
-const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
+const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{"url":{}}}}"#;
 
 impl World {
     pub fn new(dice: &mut Dice) -> World {
@@ -182,6 +190,7 @@ impl World {
                 transport,
                 ..Known::default()
             },
+            round: None,
             closed: false,
             log: Vec::new(),
             seen: Seen::default(),
@@ -286,6 +295,7 @@ impl World {
             executed: 0,
             answered: false,
             cancelled: false,
+            told: false,
         };
         self.calls.insert(id, call);
         let tool = if safe { "look" } else { "act" };
@@ -294,8 +304,14 @@ impl World {
         } else {
             String::new()
         };
+        let round = self.round.take().map(|state| {
+            self.seen.came_back += 1;
+            let action = ["accept", "decline", "cancel"][id as usize % 3];
+            format!(r#","requestState":"{state}","inputResponses":{{"outlive-login":{{"action":"{action}"}}}}"#)
+        });
+        let round = round.unwrap_or_default();
         self.host(format!(
-            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{tool}","arguments":{{"n":{id}}}{meta}}}}}"#
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{tool}","arguments":{{"n":{id}}}{meta}{round}}}}}"#
         ))
     }
 

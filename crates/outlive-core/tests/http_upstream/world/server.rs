@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use outlive_core::http_upstream::{Attempt, Failure, Head, Input, Location, Transport};
+use outlive_core::login::LoginStatus;
 use outlive_core::policy::Retry;
-use outlive_core::{Message, Time};
+use outlive_core::{Input as SessionInput, LinkInput, Message, Time};
 use serde_json::{Value, json};
 
 use super::{Broken, World, broken};
@@ -31,6 +32,9 @@ impl World {
             return Ok(());
         };
         call.executed += 1;
+        if call.told {
+            return broken(4, format!("{params} is executed, and was answered before"));
+        }
         if call.executed > 1 {
             self.seen.executed_twice += 1;
         }
@@ -321,7 +325,14 @@ impl World {
             if found && turn == self.turn {
                 self.turn += 1;
             }
-            self.http(at, Input::Authenticated(found || turn < self.turn))?;
+            let found = found || turn < self.turn;
+            let status = match found {
+                true => LoginStatus::Granted,
+                false => LoginStatus::Failed,
+            };
+            let generation = self.links[at].generation;
+            self.session(SessionInput::Link(generation, LinkInput::Login(status)))?;
+            self.http(at, Input::Authenticated(found))?;
         }
         Ok(())
     }

@@ -149,6 +149,7 @@ impl World {
                 }
                 Ok(())
             }
+            "notifications/message" if is_about_a_new_server(message) => self.host_hears_of_it(),
             "notifications/subscriptions/acknowledged" => {
                 let id = message
                     .subscription_id()
@@ -174,6 +175,24 @@ impl World {
                 }
             }
             _ => Ok(()),
+        }
+    }
+
+    /// The host is told that its server was replaced: only if it reads log messages, and if something that the old one
+    /// was asked may have changed it.
+    fn host_hears_of_it(&mut self) -> Result<(), Broken> {
+        if !self.asked.iter().any(|it| it.method == Method::SetLevel) {
+            return Err("9: a host that wants no log messages got one of ours".into());
+        }
+        let Some(now) = self.server.as_ref().map(|it| it.generation) else {
+            return Err("9: a server was replaced, and there is none".into());
+        };
+        let since = self.replaced.replace(now).unwrap_or(Generation::FIRST);
+        match self.worked.range(since..now).next().is_some() {
+            true => Ok(()),
+            false => Err(format!(
+                "9: the host was told that {now} has replaced a server that knew nothing"
+            )),
         }
     }
 
@@ -305,6 +324,12 @@ impl World {
             return Err(format!("1: {} was sent twice on one link", asked.id));
         }
         asked.sends.push((server.generation, frame));
+        if matches!(
+            asked.method,
+            Method::CallSafe | Method::CallUnsafe | Method::Unheard
+        ) {
+            self.worked.insert(server.generation);
+        }
         asked.attempts += 1;
         if asked.refused_by >= 2 {
             return Err(format!(
@@ -432,4 +457,9 @@ fn progress_of(message: &Message) -> u64 {
     let value = params.split_once(r#""progress":"#).map(|(_, rest)| rest);
     let digits = |rest: &str| rest.trim_end_matches('}').parse().ok();
     value.and_then(digits).unwrap_or_default()
+}
+
+/// Whether this is our log message that a server was replaced.
+fn is_about_a_new_server(message: &Message) -> bool {
+    String::from_utf8_lossy(message.bytes()).contains("server_replaced")
 }

@@ -159,6 +159,10 @@ pub struct World {
     greeted: bool,
     initialized: bool,
     level: bool,
+    /// The server whose predecessor it was told to be gone last (FM-74), and those that were asked for something that
+    /// may have changed them.
+    replaced: Option<Generation>,
+    worked: BTreeSet<Generation>,
     subscribed: BTreeSet<String>,
     /// Which of its requests about a resource, or about the level, is the newest that was answered.
     wished: BTreeMap<String, usize>,
@@ -251,6 +255,8 @@ impl World {
             subscribed: BTreeSet::new(),
             lists: None,
             wished: BTreeMap::new(),
+            replaced: None,
+            worked: BTreeSet::new(),
             seen_tools: None,
             reading: Vec::new(),
             cursor: None,

@@ -237,6 +237,7 @@ impl World {
             Method::CallSafe => r#","name":"safe""#.to_string(),
             Method::CallUnsafe => r#","name":"unsafe""#.to_string(),
             Method::Subscribe | Method::Unsubscribe => format!(r#","uri":"u{}""#, seq % 3),
+            Method::SetLevel => r#","level":"info""#.to_string(),
             Method::Listen => r#","notifications":{"toolsListChanged":true}"#.to_string(),
             Method::ToolsMore => format!(r#","cursor":"{}""#, cursor.unwrap_or_default()),
             _ => String::new(),

@@ -174,6 +174,11 @@ async fn other_credentials_are_obtained_and_sent() {
     assert!(!first.to_lowercase().contains("authorization"), "{first}");
     reply(&mut stream, "401 x", "connection: close\r\n", "").await;
     let input = told(&mut link).await;
+    assert!(
+        matches!(input, LinkInput::Challenged { id: Id::Int(1) }),
+        "{input:?}"
+    );
+    let input = told(&mut link).await;
     let LinkInput::Unexecuted { id, why } = input else {
         panic!("{input:?}");
     };

@@ -120,7 +120,7 @@ pub fn run(server: &Arc<Server>, call: &Call, name: &str, args: &Value) -> Outco
                 server.tap.note("cancelled", call.id.clone());
                 Outcome::Nothing
             } else {
-                text("slept")
+                text(args["text"].as_str().unwrap_or("slept"))
             }
         }
         "racy" => {
