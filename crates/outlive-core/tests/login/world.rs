@@ -191,6 +191,10 @@ pub struct World {
     spent: BTreeSet<GrantId>,
     /// Refresh tokens whose exchange, or its answer, was lost.
     lost: BTreeSet<GrantId>,
+    /// Which token each that came of a refresh was exchanged for.
+    exchanged_for: BTreeMap<GrantId, GrantId>,
+    /// How many of the next writes to the store fail.
+    unwritable: u8,
     pub seen: Seen,
     pub log: Vec<String>,
 }
@@ -213,6 +217,8 @@ impl World {
             good: BTreeSet::new(),
             spent: BTreeSet::new(),
             lost: BTreeSet::new(),
+            exchanged_for: BTreeMap::new(),
+            unwritable: 0,
             seen: Seen::default(),
             log: Vec::new(),
         };
@@ -518,7 +524,7 @@ impl World {
                 unkept.take_if(|(_, before)| *before != stored);
                 Input::Loaded(self.store.clone())
             }
-            Task::Save(grant) if how >= 235 => {
+            Task::Save(grant) if self.disk_is_full(how) => {
                 self.cannot_keep(at, grant);
                 Input::Unsaved
             }
@@ -547,7 +553,16 @@ impl World {
         self.feed(at, input)
     }
 
-    /// The disk is full, or may not be written.
+    /// Whether the disk is full, or may not be written: mostly not for one write alone.
+    fn disk_is_full(&mut self, how: u8) -> bool {
+        self.unwritable = match how {
+            235.. => how % 8,
+            _ => self.unwritable.saturating_sub(1),
+        };
+        how >= 235 || self.unwritable > 0
+    }
+
+    /// What cannot be written stays with the process that has it.
     fn cannot_keep(&mut self, at: usize, grant: Grant) {
         let stored = self.store.as_ref().map(|it| it.id);
         let same = stored == Some(grant.id);
@@ -556,12 +571,19 @@ impl World {
             return;
         }
         self.seen.unkept += 1;
-        if let Some(stored) = stored.filter(|_| !grant.by_login && !same) {
-            // Others have the token that was exchanged for it, and its mark.
-            self.lost.insert(stored);
-            self.spent.remove(&stored);
-        }
+        self.exchanged_in_vain(&grant);
         self.processes[at].unkept = Some((grant, stored));
+    }
+
+    /// What was exchanged is not kept: if the store has the token that it was exchanged for, that one is in doubt.
+    fn exchanged_in_vain(&mut self, grant: &Grant) {
+        let stored = self.store.as_ref().map(|it| it.id);
+        if let Some(before) = self.exchanged_for.get(&grant.id)
+            && stored == Some(*before)
+        {
+            self.lost.insert(*before);
+            self.spent.remove(before);
+        }
     }
 
     /// What a process goes by: the store, unless it has something that it could not put there.
@@ -619,7 +641,9 @@ impl World {
         if self.rotates {
             self.spent.insert(id);
         }
-        Ok(Refreshed::Granted(self.grant(false, grant.scopes)))
+        let new = self.grant(false, grant.scopes);
+        self.exchanged_for.insert(new.id, id);
+        Ok(Refreshed::Granted(new))
     }
 
     /// Whether it is good; a rotating server then takes it for good, and reuse costs the family.
@@ -648,16 +672,7 @@ impl World {
                 // The file is replaced whole, or not at all.
                 Task::Save(grant) => match self.next.is_multiple_of(2) {
                     true => self.store = Some(grant),
-                    // What was exchanged and not kept is lost: the token before it is in doubt.
-                    false => {
-                        if let Some(store) = &self.store
-                            && store.id != grant.id
-                            && !grant.by_login
-                        {
-                            self.lost.insert(store.id);
-                            self.spent.remove(&store.id);
-                        }
-                    }
+                    false => self.exchanged_in_vain(&grant),
                 },
                 Task::Load => {}
             }
