@@ -20,11 +20,12 @@ pub(crate) fn config(encrypted: bool, authorities: Option<&Path>) -> Result<Clie
             .with_root_certificates(RootCertStore::empty())
             .with_no_client_auth());
     }
-    let extra = match authorities {
-        Some(file) => read(file)?,
-        None => Vec::new(),
+    // Windows makes an engine of its own for further authorities, and none that is empty.
+    let verifier = match authorities {
+        Some(file) => Verifier::new_with_extra_roots(read(file)?, provider),
+        None => Verifier::new(provider),
     };
-    let verifier = Verifier::new_with_extra_roots(extra, provider)
+    let verifier = verifier
         .map_err(|error| format!("the certificates of the system cannot be used: {error}"))?;
     Ok(config
         .dangerous()
