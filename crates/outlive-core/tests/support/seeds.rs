@@ -17,6 +17,7 @@ pub fn check_all<S>(
     let from = number("OUTLIVE_FIRST_SEED").unwrap_or(0);
     let mut broken = BTreeMap::new();
     for seed in from..from + schedules {
+        let _named = NamedInPanic(seed);
         match check(seed) {
             Ok(seen) => see(seen),
             Err((invariant, story)) => drop(broken.entry(invariant).or_insert(story)),
@@ -27,4 +28,15 @@ pub fn check_all<S>(
         broken.len()
     );
     broken
+}
+
+/// Says which seed it was, should its schedule panic.
+struct NamedInPanic(u64);
+
+impl Drop for NamedInPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("the schedule of seed {} panicked", self.0);
+        }
+    }
 }

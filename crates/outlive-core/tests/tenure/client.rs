@@ -137,7 +137,8 @@ impl World {
             return Ok(());
         };
         match live.buffer.resume(channel, last) {
-            Ok(reading) => {
+            Ok(lease) => {
+                let reading = live.reads(lease);
                 self.seen.resumed += 1;
                 self.request(id).place = Place::Streaming(at, reading, None);
                 Ok(())
@@ -163,19 +164,19 @@ impl World {
         let Place::Streaming(At { replica, run }, reading, leg) = self.requests[&id].place else {
             return Ok(());
         };
-        let (session, channel) = (self.requests[&id].session, reading.channel);
+        let (session, channel) = (self.requests[&id].session, reading.lease.channel);
         let here = &self.replicas[replica];
         if here.paused || here.run != run || leg.is_some_and(|leg| !self.carries(leg)) {
             return Ok(());
         }
         let acts = self.may_act(replica);
         let live = self.replicas[replica].lives.get_mut(&session);
-        let Some(live) = live.filter(|_| acts) else {
+        let Some(live) = live.filter(|live| acts && live.id == reading.live) else {
             self.disconnect(id);
             return Ok(());
         };
         let fence = live.tenure.fence;
-        let next = live.buffer.read(reading);
+        let next = live.buffer.read(reading.lease);
         let request = self.requests.get_mut(&id).expect("a request");
         match next {
             Next::Event(number, message) => {

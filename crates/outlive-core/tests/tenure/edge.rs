@@ -2,6 +2,7 @@
 
 use outlive_core::tenure::{FRESH, ForwardOrder, Found, NotForwarded, Owner, Sent};
 
+use crate::replica::Reading;
 use crate::schedule::Kind;
 use crate::world::{At, Broken, Leg, Place, Response, World, broken, pick};
 
@@ -256,7 +257,10 @@ impl World {
         };
         let at = self.at(replica);
         let live = self.replicas[replica].lives.get_mut(&session);
-        let reading = live.map(|live| live.buffer.resume(channel, last));
+        let reading = live.map(|live| {
+            let resumed = live.buffer.resume(channel, last);
+            resumed.map(|lease| live.reads(lease))
+        });
         self.reply(
             id,
             match reading {
@@ -318,7 +322,7 @@ impl World {
             Response::Stream(owner, reading) => {
                 let it = self.request(request);
                 it.place = Place::Streaming(owner, reading, Some(id));
-                it.channel = reading.channel;
+                it.channel = reading.lease.channel;
                 it.promised = true;
                 match resumes {
                     true => self.seen.resumed_elsewhere += 1,
@@ -418,11 +422,11 @@ impl World {
     }
 
     /// A reader goes.
-    pub fn detach(&mut self, at: At, session: u32, reading: outlive_core::replay_buffer::Lease) {
+    pub fn detach(&mut self, at: At, session: u32, reading: Reading) {
         let replica = &mut self.replicas[at.replica];
         let live = replica.lives.get_mut(&session);
-        if let Some(live) = live.filter(|_| replica.run == at.run) {
-            live.buffer.detach(reading);
+        if let Some(live) = live.filter(|it| replica.run == at.run && it.id == reading.live) {
+            live.buffer.detach(reading.lease);
         }
     }
 }

@@ -104,7 +104,8 @@ impl World {
                 // The client knows its session from now on.
                 self.sessions.push((id, principal));
                 if by == self.replicas[replica].owner && self.may_act(replica) {
-                    self.replicas[replica].lives.insert(id, Live::begun(tenure));
+                    let live = Live::begun(self.fresh(), tenure);
+                    self.replicas[replica].lives.insert(id, live);
                 }
             }
             (Ask::Claim(session, principal, by), said) => {
@@ -153,7 +154,7 @@ impl World {
                 let kept = KeptSession::read(parts).expect("a session");
                 self.seen.takeovers += 1;
                 self.drop_session(replica, session);
-                let live = Live::taken_over(tenure, &kept);
+                let live = Live::taken_over(self.fresh(), tenure, &kept);
                 self.replicas[replica].lives.insert(session, live);
                 self.found(replica, session, principal, Found::Granted);
                 let here = &mut self.replicas[replica];

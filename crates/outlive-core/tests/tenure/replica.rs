@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use outlive_core::Message;
 use outlive_core::message::Kind;
 use outlive_core::policy::Retry;
-use outlive_core::replay_buffer::{Beginning, Lease as Reading, ReplayBuffer, ReplayLimits};
+use outlive_core::replay_buffer::{Beginning, Lease as BufferLease, ReplayBuffer, ReplayLimits};
 use outlive_core::revival::{Output, Revival};
 use outlive_core::server::Channel;
 use outlive_core::session_record::{self, KeptSession, OpenRequests, Part, Write};
@@ -42,6 +42,14 @@ pub struct Replica {
     pub nonces: Nonces,
     /// How many requests it has forwarded.
     pub forwarded: u64,
+}
+
+/// A reader of a session. The session may have left the replica and come back meanwhile, with readers of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading {
+    /// Which [`Live`] it reads from.
+    pub live: u64,
+    pub lease: BufferLease,
 }
 
 /// A request that a replica works at.
@@ -100,6 +108,8 @@ impl Replica {
 
 /// A session that a replica answers for.
 pub struct Live {
+    /// No other has the same.
+    pub id: u64,
     pub tenure: Tenure,
     pub buffer: ReplayBuffer<Message>,
     writes: Vec<Write>,
@@ -112,7 +122,7 @@ pub struct Live {
     pub server: Vec<(Channel, Message)>,
     revival: Option<Revival>,
     /// The revival waits for the answer on this channel, or for this to be written.
-    asked: Option<Reading>,
+    asked: Option<BufferLease>,
     awaits: Option<u64>,
     waiting: Vec<(Channel, Message)>,
     own: u64,
@@ -128,23 +138,29 @@ pub enum Wish {
 
 impl Live {
     /// A session that begins.
-    pub fn begun(tenure: Tenure) -> Live {
+    pub fn begun(id: u64, tenure: Tenure) -> Live {
         let limits = ReplayLimits::default();
         let mut buffer =
             ReplayBuffer::new(outlive_core::replay_buffer::Delivery::Resumable, limits);
         buffer.record_all();
-        Live::over(tenure, buffer, None)
+        Live::over(id, tenure, buffer, None)
     }
 
     /// A session that is taken over.
-    pub fn taken_over(tenure: Tenure, kept: &KeptSession) -> Live {
+    pub fn taken_over(id: u64, tenure: Tenure, kept: &KeptSession) -> Live {
         let buffer = ReplayBuffer::restored(ReplayLimits::default(), kept.channels.clone());
         let revival = Revival::new(kept, Retry::Safe, "server");
-        Live::over(tenure, buffer, Some(revival))
+        Live::over(id, tenure, buffer, Some(revival))
     }
 
-    fn over(tenure: Tenure, buffer: ReplayBuffer<Message>, revival: Option<Revival>) -> Live {
+    fn over(
+        id: u64,
+        tenure: Tenure,
+        buffer: ReplayBuffer<Message>,
+        revival: Option<Revival>,
+    ) -> Live {
         Live {
+            id,
             tenure,
             buffer,
             writes: Vec::new(),
@@ -160,6 +176,12 @@ impl Live {
             own: OWN,
             leaving: false,
         }
+    }
+
+    /// A reader of this buffer.
+    pub fn reads(&self, lease: BufferLease) -> Reading {
+        let live = self.id;
+        Reading { live, lease }
     }
 
     /// A client sends a request.
@@ -196,8 +218,11 @@ impl Live {
             requests: vec![request],
             deaths: 0,
         };
-        let noted = self.put(vec![(Part::Open(reading.channel), Some(open.encode()))]);
-        self.buffer.promise(reading);
+        let noted = self.put(vec![(
+            Part::Open(reading.lease.channel),
+            Some(open.encode()),
+        )]);
+        self.buffer.promise(reading.lease);
         noted
     }
 

@@ -6,7 +6,7 @@ use outlive_core::replay_buffer::Beginning;
 use outlive_core::server::Channel;
 use outlive_core::tenure::{Fence, Owner};
 
-use crate::replica::{Handler, Live, Replica, Wish};
+use crate::replica::{Handler, Live, Reading, Replica, Wish};
 use crate::schedule::Kind;
 use crate::store::Ask;
 use crate::world::{Broken, Call, Place, Response, World, broken, pick};
@@ -25,7 +25,8 @@ impl World {
             }
             return Ok(());
         };
-        let reading = live.buffer.open(channel);
+        let lease = live.buffer.open(channel);
+        let reading = live.reads(lease);
         let mut wishes = Vec::new();
         live.hear(channel, message, &mut wishes);
         self.replicas[replica].handlers.push(Handler {
@@ -182,16 +183,16 @@ impl World {
             match noted {
                 Some(noted) if live.written >= noted => {
                     // Its client is told where to come back to.
-                    live.buffer.prime(reading);
+                    live.buffer.prime(reading.lease);
                     here.handlers.remove(at);
                     self.act(session, fence)?;
                     self.begin_stream(replica, request, reading, leg);
                     continue;
                 }
                 Some(_) => {}
-                None => match live.buffer.beginning(reading) {
+                None => match live.buffer.beginning(reading.lease) {
                     Some(Beginning::Answer(_)) => {
-                        live.buffer.detach(reading);
+                        live.buffer.detach(reading.lease);
                         here.handlers.remove(at);
                         self.seen.plain += 1;
                         self.act(session, fence)?;
@@ -207,20 +208,14 @@ impl World {
         Ok(())
     }
 
-    fn begin_stream(
-        &mut self,
-        replica: usize,
-        id: u64,
-        reading: outlive_core::replay_buffer::Lease,
-        leg: Option<u64>,
-    ) {
+    fn begin_stream(&mut self, replica: usize, id: u64, reading: Reading, leg: Option<u64>) {
         let at = self.at(replica);
         match leg {
             Some(leg) => self.reply(leg, Response::Stream(at, reading)),
             None => {
                 let request = self.request(id);
                 request.promised = true;
-                request.channel = reading.channel;
+                request.channel = reading.lease.channel;
                 request.place = Place::Streaming(at, reading, None);
             }
         }

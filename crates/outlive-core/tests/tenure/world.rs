@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use outlive_core::replay_buffer::Lease as Reading;
 use outlive_core::server::Channel;
 use outlive_core::tenure::{Fence, ForwardPolicy, LeaseOrder, LeasePolicy, Owner};
 use outlive_core::{Message, Time};
 
 use crate::random::Dice;
-use crate::replica::Replica;
+use crate::replica::{Reading, Replica};
 use crate::schedule::{Kind, Step};
 use crate::store::{Ask, Said, Store};
 
