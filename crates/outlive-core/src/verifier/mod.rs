@@ -6,10 +6,11 @@
 //! 1. **A token whose key is known is checked at once**, whatever the provider does. Keys that were read stay good
 //!    until a later set does without them; a set without keys is no set.
 //! 2. **A token whose key is not known makes us read the keys again**, once for all who wait, and no more often than
-//!    [`VerifierPolicy::refresh`]: tokens that anybody makes up must not become requests to the provider.
+//!    [`VerifierPolicy::refresh`]: tokens that anybody makes up must not become requests to the provider. Whoever shows
+//!    one before that waits until keys may be read: a new key costs nobody an error. Only so many wait.
 //! 3. **No is only said on good grounds.** A key that is not in a set that was read after the token was shown is
-//!    unknown, and the token refused. If the set could not be read, or is older, nobody knows: that is
-//!    [`Verdict::Unavailable`], and the client comes again.
+//!    unknown, and the token refused. If the set could not be read, nobody knows: that is [`Verdict::Unavailable`], and
+//!    the client comes again.
 //! 4. **What a provider says of an opaque token is remembered for a short time**, never beyond the token's end, and for
 //!    so many tokens only. One question for each token is on the way at a time.
 //! 5. **A provider that fails is left alone for a moment** that doubles, and nobody waits for it meanwhile.
@@ -265,6 +266,12 @@ struct Waiting {
     since: Time,
 }
 
+impl Waiting {
+    fn is_for_keys(&self) -> bool {
+        matches!(self.question, Question::Key { .. })
+    }
+}
+
 /// The keys of a provider.
 #[derive(Clone, Debug)]
 struct Keys {
@@ -324,6 +331,9 @@ impl Verifier {
             Input::Tick => {}
         }
         self.expire();
+        if self.waits_for_keys() {
+            self.fetch();
+        }
     }
 
     /// What is to be done next, if anything.
@@ -333,8 +343,17 @@ impl Verifier {
 
     /// When it wants to be called again at the latest.
     pub fn deadline(&self) -> Option<Time> {
-        let first = self.waiting.values().map(|it| it.since).min();
-        first.map(|since| since + self.policy.patience)
+        let first = self.waiting.values().map(|it| it.since).min()?;
+        let patience = first + self.policy.patience;
+        Some(match self.fetching.is_none() && self.waits_for_keys() {
+            true => patience.min(self.standing.not_before),
+            false => patience,
+        })
+    }
+
+    /// Whether somebody waits for keys to be read.
+    fn waits_for_keys(&self) -> bool {
+        self.waiting.values().any(Waiting::is_for_keys)
     }
 
     /// The newest set of keys.
@@ -375,13 +394,13 @@ impl Verifier {
             return;
         }
         self.fetch();
-        match self.fetching {
-            Some(_) => self.wait(ticket, question),
-            // The key may be newer than the set.
-            None => {
+        // A provider that has failed is left alone. One that was just asked will be again: the key may be newer.
+        match self.fetching.is_none() && self.standing.failures > 0 {
+            true => {
                 let after = self.standing.not_before - now;
                 self.answer(ticket, Verdict::Unavailable(after));
             }
+            false => self.wait(ticket, question),
         }
     }
 
@@ -438,13 +457,16 @@ impl Verifier {
                 self.standing.answered(began + self.policy.refresh);
             }
         }
-        let for_keys = |waiting: &Waiting| matches!(waiting.question, Question::Key { .. });
-        for (ticket, waiting) in self.take_waiting(for_keys) {
+        for (ticket, waiting) in self.take_waiting(Waiting::is_for_keys) {
             let verdict = match self.try_keys(&waiting.question) {
                 Some(verdict) => verdict,
-                // The set may be older than the key.
-                None if self.standing.failures > 0 || waiting.since > began => {
+                None if self.standing.failures > 0 => {
                     Verdict::Unavailable(self.standing.not_before - now)
+                }
+                // The set may be older than the key: the next one is not.
+                None if waiting.since > began => {
+                    self.waiting.insert(ticket, waiting);
+                    continue;
                 }
                 None => Verdict::Refused(no_key(&waiting.question)),
             };
@@ -477,9 +499,6 @@ impl Verifier {
     /// Whoever has waited too long comes again later.
     fn expire(&mut self) {
         let (now, patience) = (self.now.time, self.policy.patience);
-        if self.deadline().is_none_or(|it| it > now) {
-            return;
-        }
         for (ticket, waiting) in self.take_waiting(|it| it.since + patience <= now) {
             self.forgotten(&waiting.question);
             self.answer(ticket, Verdict::Unavailable(self.policy.backoff));

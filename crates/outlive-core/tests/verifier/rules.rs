@@ -200,3 +200,50 @@ fn keys_that_were_tried_are_not_handed_out_again() {
     let new = |it: &Option<Output>| matches!(it, Some(Output::Answer(_, Verdict::Try(_, places))) if *places == [1]);
     assert!(new(&told), "{told:?}");
 }
+
+/// A token whose key is newer than the set that was just read waits until the keys may be read again, with all others
+/// like it, and the provider is asked once.
+#[test]
+fn a_key_that_is_newer_than_the_set_is_waited_for() {
+    let policy = VerifierPolicy {
+        waiting: 3,
+        ..VerifierPolicy::default()
+    };
+    let mut verifier = Verifier::new(policy);
+    let at = |seconds| Moment {
+        time: Time::after(Duration::from_secs(seconds)),
+        wall: Duration::ZERO,
+    };
+    let question = |kid: &str| Question::Key {
+        algorithm: Algorithm::EdDsa,
+        kid: Some(kid.into()),
+        tried: None,
+    };
+    let key = |kid: &str| json!({ "kty": "OKP", "crv": "Ed25519", "kid": kid, "x": "AQ" });
+    let mut set = json!({ "keys": [key("old")] });
+    verifier.handle(Input::Start, at(0));
+    assert_eq!(verifier.poll(), Some(Output::Fetch));
+    verifier.handle(Input::Fetched(Some(Jwk::read_set(&set))), at(0));
+    verifier.handle(Input::Ask(Ticket(1), question("new")), at(1));
+    verifier.handle(Input::Ask(Ticket(2), question("made up")), at(2));
+    verifier.handle(Input::Ask(Ticket(3), question("new")), at(2));
+    assert_eq!(verifier.poll(), None, "they wait");
+    verifier.handle(Input::Ask(Ticket(4), question("made up")), at(2));
+    let crowded = verifier.poll();
+    let told = |it: &Option<Output>| matches!(it, Some(Output::Answer(Ticket(4), Verdict::Unavailable(after))) if *after > Duration::ZERO);
+    assert!(told(&crowded), "{crowded:?}");
+    assert_eq!(verifier.deadline(), Some(at(5).time));
+    verifier.handle(Input::Tick, at(5));
+    assert_eq!(verifier.poll(), Some(Output::Fetch));
+    set["keys"].as_array_mut().expect("keys").push(key("new"));
+    verifier.handle(Input::Fetched(Some(Jwk::read_set(&set))), at(5));
+    let mut answers = Vec::new();
+    while let Some(output) = verifier.poll() {
+        answers.push(output);
+    }
+    let is_new = |ticket, output: &Output| matches!(output, Output::Answer(it, Verdict::Try(_, places)) if *it == ticket && *places == [1]);
+    assert!(is_new(Ticket(1), &answers[0]) && is_new(Ticket(3), &answers[2]));
+    let refused = Verdict::Refused(Refusal::UnknownKey);
+    assert_eq!(answers[1], Output::Answer(Ticket(2), refused));
+    assert_eq!((answers.len(), verifier.deadline()), (3, None));
+}

@@ -15,8 +15,9 @@ use crate::random::Dice;
 pub type Seen = BTreeSet<&'static str>;
 
 /// What schedules must come across, or they show nothing.
-pub const EVERYTHING: [&str; 9] = [
+pub const EVERYTHING: [&str; 10] = [
     "a key was known",
+    "a key was in the second set",
     "a key was unknown",
     "come again, for a key",
     "come again, for a token",
@@ -108,6 +109,8 @@ pub struct World {
     /// When the last one began, whether it failed, and when that was known.
     last_fetch: Option<(Time, Option<(bool, Time)>)>,
     failed_fetches: u32,
+    /// When sets of keys have arrived.
+    arrived: Vec<Time>,
     failed_words: u32,
     /// The last set that the verifier has got, and when its reading began.
     known: Option<(Vec<u8>, Time)>,
@@ -150,6 +153,7 @@ impl World {
             fetching: None,
             last_fetch: None,
             failed_fetches: 0,
+            arrived: Vec::new(),
             failed_words: 0,
             known: None,
             good: (0..6).collect(),
@@ -215,6 +219,7 @@ impl World {
                 self.last_fetch = Some((began, Some((well, self.time()))));
                 if well {
                     self.failed_fetches = 0;
+                    self.arrived.push(self.time());
                     self.known = Some((keys.clone(), began));
                     let keys = keys.into_iter().map(key).collect();
                     self.feed(Input::Fetched(Some(keys)))
@@ -359,6 +364,11 @@ impl World {
         Ok(())
     }
 
+    /// How many sets of keys have arrived since then.
+    fn fetches_since(&self, then: Time) -> usize {
+        self.arrived.iter().filter(|at| **at > then).count()
+    }
+
     fn judge(&mut self, asked: &Asked, verdict: &Verdict) -> Result<(), Broken> {
         let now = self.time();
         let waited = now - asked.at;
@@ -371,6 +381,9 @@ impl World {
         match (&asked.question, verdict) {
             (Question::Key { kid, .. }, Verdict::Try(Edition(_), places)) => {
                 self.seen.insert("a key was known");
+                if waited > Duration::ZERO && self.fetches_since(asked.at) > 1 {
+                    self.seen.insert("a key was in the second set");
+                }
                 let (all, _) = self.known.as_ref().expect("a set");
                 let named = |at: &usize| all.get(*at).map(|it| format!("k{it}"));
                 match places
@@ -390,14 +403,10 @@ impl World {
             }
             (Question::Key { .. }, Verdict::Unavailable(_)) => {
                 self.seen.insert("come again, for a key");
-                // Either it has failed, or was asked just now, or somebody waited long, or too many wait.
-                let just_read = self
-                    .known
-                    .as_ref()
-                    .is_some_and(|(_, began)| now - *began < POLICY.refresh || asked.at > *began);
+                // Either it has failed, or somebody waited long, or too many wait. That keys were read just now is no
+                // reason: they are read again before anybody has waited too long.
                 let crowded = self.verifier.waiting() >= POLICY.waiting;
-                let need =
-                    self.failed_fetches > 0 || just_read || waited == POLICY.patience || crowded;
+                let need = self.failed_fetches > 0 || waited == POLICY.patience || crowded;
                 match need && !asked.known {
                     true => Ok(()),
                     false => broken(5, "without need"),

@@ -16,8 +16,10 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use serde_json::{Value, json};
+use tokio::runtime::Handle;
 use tokio::sync::{OnceCell, oneshot};
-use tokio::time::timeout;
+use tokio::task::AbortHandle;
+use tokio::time::sleep_until;
 
 use super::IdentityProvider;
 use super::signature::PublicKey;
@@ -33,8 +35,6 @@ use crate::oauth::wall;
 
 /// What an introspection endpoint says of a token is no longer than this.
 const LONGEST_ANSWER: usize = 64 << 10;
-/// How long after its time somebody who waits looks whether they have been answered.
-const SLACK: Duration = Duration::from_millis(10);
 
 /// An identity provider.
 pub(super) struct Provider(Arc<Inner>);
@@ -63,6 +63,8 @@ struct State {
     waiting: HashMap<Ticket, oneshot::Sender<Answer>>,
     /// The opaque tokens that the provider is asked about, or is to be.
     tokens: HashMap<TokenId, Arc<str>>,
+    /// When the rules want to be called again, and who does that then.
+    timer: Option<(Time, AbortHandle)>,
 }
 
 /// What is known about a token.
@@ -104,6 +106,7 @@ impl Provider {
                 keys: Arc::default(),
                 waiting: HashMap::new(),
                 tokens: HashMap::new(),
+                timer: None,
             }),
             begun: Instant::now(),
             tickets: AtomicU64::new(0),
@@ -235,13 +238,8 @@ struct Wait {
 impl Wait {
     async fn answer(mut self) -> Answer {
         let patience = self.inner.policy.patience;
-        loop {
-            match timeout(patience + SLACK, &mut self.answer).await {
-                Ok(Ok(answer)) => return answer,
-                Ok(Err(_)) => return Answer::Not(Unverified::Unavailable(patience)),
-                Err(_) => self.inner.turn(Input::Tick, None),
-            }
-        }
+        let answer = (&mut self.answer).await;
+        answer.unwrap_or(Answer::Not(Unverified::Unavailable(patience)))
     }
 }
 
@@ -354,10 +352,7 @@ impl Inner {
                 let message = message.as_bytes();
                 match keys.any(|key| key.verifies(head.algorithm, message, signature)) {
                     true => Some(Ok(())),
-                    // The key that it names is known, and has not signed it.
-                    false if head.kid.is_some() => {
-                        Some(Err(Unverified::Refused(Refusal::Signature)))
-                    }
+                    // Another may have, also under the same name: the provider has the word.
                     false => None,
                 }
             }
@@ -461,6 +456,7 @@ impl Inner {
             verifier, tokens, ..
         } = &mut *state;
         tokens.retain(|id, _| verifier.is_asking(id));
+        self.set_timer(&mut state);
         drop(state);
         for begun in begun {
             let inner = self.clone();
@@ -471,6 +467,31 @@ impl Inner {
                 }
             });
         }
+    }
+
+    /// Has the rules called when they want to be.
+    fn set_timer(self: &Arc<Inner>, state: &mut State) {
+        let deadline = state.verifier.deadline();
+        if deadline == state.timer.as_ref().map(|(at, _)| *at) {
+            return;
+        }
+        if let Some((_, timer)) = state.timer.take() {
+            timer.abort();
+        }
+        // Whoever does not wait any more may say so when the runtime is gone.
+        let Ok(runtime) = Handle::try_current() else {
+            return;
+        };
+        state.timer = deadline.map(|at| {
+            let inner = self.clone();
+            let timer = runtime.spawn(async move {
+                sleep_until((inner.begun + at.since_start()).into()).await;
+                // It is not the one that the next turn stops.
+                inner.lock().timer.take_if(|(of, _)| *of == at);
+                inner.turn(Input::Tick, None);
+            });
+            (at, timer.abort_handle())
+        });
     }
 
     async fn fetch(self: Arc<Inner>) {
