@@ -5,7 +5,7 @@ use security_framework::passwords::{
     delete_generic_password, get_generic_password, set_generic_password,
 };
 
-use super::{Entry, Trouble};
+use super::{Entry, Extent, Trouble};
 
 /// `errSecItemNotFound`.
 const NOT_FOUND: i32 = -25300;
@@ -26,7 +26,7 @@ fn trouble(error: Error) -> Trouble {
     }
 }
 
-pub(super) fn get(entry: &Entry) -> Result<Option<Vec<u8>>, Trouble> {
+pub(super) fn get(entry: &Entry, _: Extent) -> Result<Option<Vec<u8>>, Trouble> {
     match get_generic_password(&service(entry), &entry.name) {
         Ok(secret) => Ok(Some(secret)),
         Err(error) if error.code() == NOT_FOUND => Ok(None),

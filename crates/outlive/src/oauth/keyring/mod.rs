@@ -53,6 +53,15 @@ pub(super) struct Entry {
     pub(super) server: String,
 }
 
+/// Where an entry is looked for that may be locked away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// Wherever it may be: it was there once.
+    Everywhere,
+    /// Where new ones are put.
+    ForNew,
+}
+
 /// Why a keyring is of no use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
@@ -83,7 +92,11 @@ impl fmt::Display for Trouble {
 
 /// The key of a login, if there is one.
 pub(super) fn find(entry: &Entry) -> Result<Option<Key>, Trouble> {
-    match system::get(entry)? {
+    find_in(entry, Extent::Everywhere)
+}
+
+fn find_in(entry: &Entry, extent: Extent) -> Result<Option<Key>, Trouble> {
+    match system::get(entry, extent)? {
         None => Ok(None),
         Some(text) => decode(&text).map(Some),
     }
@@ -91,14 +104,14 @@ pub(super) fn find(entry: &Entry) -> Result<Option<Key>, Trouble> {
 
 /// The key of a login; one is made if there is none.
 pub(super) fn find_or_make(entry: &Entry) -> Result<Key, Trouble> {
-    if let Some(key) = find(entry)? {
+    if let Some(key) = find_in(entry, Extent::ForNew)? {
         return Ok(key);
     }
     let mut bytes = [0; KEY_LENGTH];
     getrandom::fill(&mut bytes).map_err(|error| Trouble::Broken(error.to_string()))?;
     system::set(entry, BASE64_STANDARD.encode(bytes).as_bytes())?;
     // What cannot be read back would be a login that is lost with this process.
-    match find(entry)? {
+    match find_in(entry, Extent::ForNew)? {
         Some(key) if key == Key(bytes) => Ok(key),
         _ => Err(Trouble::Broken("it does not hold what it was given".into())),
     }

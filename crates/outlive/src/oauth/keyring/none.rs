@@ -1,12 +1,12 @@
 //! No keyring: this program was built without one.
 
-use super::{Entry, Trouble};
+use super::{Entry, Extent, Trouble};
 
 fn absent() -> Trouble {
     Trouble::Absent("this program was built without one".into())
 }
 
-pub(super) fn get(_: &Entry) -> Result<Option<Vec<u8>>, Trouble> {
+pub(super) fn get(_: &Entry, _: Extent) -> Result<Option<Vec<u8>>, Trouble> {
     Err(absent())
 }
 

@@ -37,6 +37,14 @@ fn paths(signature: &'static str, unlocked: &[&str], rest: impl FnOnce(&mut Body
     )
 }
 
+fn nothing_found() -> Act {
+    paths("aoao", &[], |it| it.array(4, |_| ()))
+}
+
+fn property(signature: &'static str, put: impl FnOnce(&mut Body)) -> Act {
+    Act::Return("v", body(|it| it.variant(put, signature)))
+}
+
 /// What a keyring with one entry, which is locked or not, answers.
 fn usual(member: &str, locked: bool) -> Vec<Act> {
     let list = |on: bool| if on { &[ITEM_PATH][..] } else { &[] };
@@ -57,6 +65,8 @@ fn usual(member: &str, locked: bool) -> Vec<Act> {
             it.text(if locked { PROMPT_PATH } else { NOTHING });
         }),
         "ReadAlias" => path(ITEM_PATH),
+        // Its collections: there are none.
+        "Get" => property("ao", |it| it.array(4, |_| ())),
         "CreateItem" => Act::Return(
             "oo",
             body(|it| {
@@ -107,7 +117,7 @@ const LONG: Duration = Duration::from_secs(20);
 #[test]
 fn a_secret_is_kept_read_and_deleted() {
     let plain = |_, member: &str| usual(member, false);
-    let (secret, _) = with(LONG, plain, |it| it.get(&entry()));
+    let (secret, _) = with(LONG, plain, |it| it.get(&entry(), Extent::Everywhere));
     assert_eq!(secret, Ok(Some(b"hunter99".to_vec())));
     let (set, called) = with(LONG, plain, |it| it.set(&entry(), b"x"));
     assert_eq!(set, Ok(()));
@@ -115,10 +125,13 @@ fn a_secret_is_kept_read_and_deleted() {
     assert_eq!(called, calls);
     assert_eq!(with(LONG, plain, |it| it.delete(&entry())).0, Ok(()));
     let none = |_, member: &str| match member {
-        "SearchItems" => vec![paths("aoao", &[], |it| it.array(4, |_| ()))],
+        "SearchItems" => vec![nothing_found()],
         member => usual(member, false),
     };
-    assert_eq!(with(LONG, none, |it| it.get(&entry())).0, Ok(None));
+    assert_eq!(
+        with(LONG, none, |it| it.get(&entry(), Extent::Everywhere)).0,
+        Ok(None)
+    );
     assert_eq!(with(LONG, none, |it| it.delete(&entry())).0, Ok(()));
 }
 
@@ -144,7 +157,10 @@ fn a_person_may_unlock_it_or_not() {
                 }
                 acts
             };
-            assert_eq!(with(LONG, act, |it| it.get(&entry())).0, expected);
+            assert_eq!(
+                with(LONG, act, |it| it.get(&entry(), Extent::Everywhere)).0,
+                expected
+            );
         }
     }
 }
@@ -157,14 +173,16 @@ fn one_that_stops_at_any_step_is_told_from_one_that_leaves() {
             false => vec![Act::Hang],
         };
         let begun = Instant::now();
-        let (silent, _) = with(Duration::from_millis(200), stopped, |it| it.get(&entry()));
+        let (silent, _) = with(Duration::from_millis(200), stopped, |it| {
+            it.get(&entry(), Extent::Everywhere)
+        });
         assert_eq!(silent, Err(Trouble::Silent), "{step}");
         assert!(begun.elapsed() < LONG);
         let left = move |after: usize, member: &str| match after < step {
             true => usual(member, false),
             false => vec![Act::Leave],
         };
-        let (left, _) = with(LONG, left, |it| it.get(&entry()));
+        let (left, _) = with(LONG, left, |it| it.get(&entry(), Extent::Everywhere));
         assert!(matches!(left, Err(Trouble::Broken(_))), "{step}: {left:?}");
     }
 }
@@ -200,7 +218,7 @@ fn nonsense_at_any_step_is_the_end_of_it_and_nothing_worse() {
                 true => usual(member, false),
                 false => nonsense().into_iter().chain([Act::Leave]).collect(),
             };
-            let (answer, _) = with(LONG, act, |it| it.get(&entry()));
+            let (answer, _) = with(LONG, act, |it| it.get(&entry(), Extent::Everywhere));
             assert!(
                 matches!(answer, Err(Trouble::Broken(_))),
                 "{step}: {answer:?}"
@@ -215,7 +233,7 @@ fn nonsense_at_any_step_is_the_end_of_it_and_nothing_worse() {
                 Act::Leave,
             ],
         };
-        let (answer, _) = with(LONG, act, |it| it.get(&entry()));
+        let (answer, _) = with(LONG, act, |it| it.get(&entry(), Extent::Everywhere));
         assert!(
             matches!(answer, Err(Trouble::Broken(_))),
             "{signature}: {answer:?}"
@@ -242,6 +260,79 @@ fn refusals_mean_what_they_say() {
             "SearchItems" => vec![Act::Refuse(error)],
             member => usual(member, false),
         };
-        assert_eq!(with(LONG, act, |it| it.get(&entry())).0, Err(trouble));
+        assert_eq!(
+            with(LONG, act, |it| it.get(&entry(), Extent::Everywhere)).0,
+            Err(trouble)
+        );
     }
+}
+
+/// What KeePassXC does with a database that is locked: it shows nothing of it until it is unlocked, which takes a person.
+fn hiding(dismissed: bool, holds: bool) -> impl FnMut(usize, &str) -> Vec<Act> + Send + 'static {
+    let (mut locked, mut listed) = (true, false);
+    move |_, member: &str| match member {
+        "SearchItems" if locked || !holds => vec![nothing_found()],
+        "ReadAlias" => {
+            listed = true;
+            vec![path(COLLECTION_PATH)]
+        }
+        "Get" if !listed => {
+            listed = true;
+            vec![property("ao", |it| {
+                it.array(4, |it| it.text(COLLECTION_PATH));
+            })]
+        }
+        "Get" => vec![property("b", |it| it.flag(locked))],
+        "Unlock" => vec![paths("aoo", &[], |it| it.text(PROMPT_PATH))],
+        "Prompt" => {
+            locked = dismissed;
+            let told = body(|it| {
+                it.flag(dismissed);
+                it.variant(|it| it.text(""), "s");
+            });
+            let mut acts = usual(member, false);
+            acts.push(Act::Signal(PROMPT_PATH, "Completed", "bv", told));
+            acts
+        }
+        member => usual(member, false),
+    }
+}
+
+const COLLECTION_PATH: &str = "/collection/1";
+
+/// An entry in a collection that is locked is not missing: nobody makes another in its place.
+#[test]
+fn an_entry_that_is_locked_away_is_not_missing() {
+    for extent in [Extent::Everywhere, Extent::ForNew] {
+        for (dismissed, holds, expected) in [
+            (false, true, Ok(Some(b"hunter99".to_vec()))),
+            (false, false, Ok(None)),
+            (true, true, Err(Trouble::Locked)),
+            (true, false, Err(Trouble::Locked)),
+        ] {
+            let (got, called) = with(LONG, hiding(dismissed, holds), |it| {
+                it.get(&entry(), extent)
+            });
+            assert_eq!(
+                got, expected,
+                "{extent:?}, {dismissed}, {holds}: {called:?}"
+            );
+        }
+    }
+    // To delete one, nobody is asked to unlock anything.
+    let (deleted, called) = with(LONG, hiding(false, true), |it| it.delete(&entry()));
+    assert_eq!(deleted, Ok(()));
+    assert!(!called.iter().any(|it| it == "Prompt"), "{called:?}");
+}
+
+/// One that does not say whether it is locked has not said that an entry is missing.
+#[test]
+fn a_keyring_that_does_not_say_has_not_said_no() {
+    let act = |_, member: &str| match member {
+        "SearchItems" => vec![nothing_found()],
+        "Get" => vec![Act::Refuse("org.freedesktop.DBus.Error.UnknownMethod")],
+        member => usual(member, false),
+    };
+    let (answer, _) = with(LONG, act, |it| it.get(&entry(), Extent::Everywhere));
+    assert!(matches!(answer, Err(Trouble::Broken(_))), "{answer:?}");
 }

@@ -9,7 +9,7 @@ use windows_sys::Win32::Security::Credentials::{
     CredWriteW,
 };
 
-use super::{Entry, Trouble};
+use super::{Entry, Extent, Trouble};
 
 /// A text as Windows takes it.
 fn wide(text: &str) -> Vec<u16> {
@@ -31,7 +31,7 @@ fn trouble() -> Option<Trouble> {
     }
 }
 
-pub(super) fn get(entry: &Entry) -> Result<Option<Vec<u8>>, Trouble> {
+pub(super) fn get(entry: &Entry, _: Extent) -> Result<Option<Vec<u8>>, Trouble> {
     let target = target(entry);
     let mut found: *mut CREDENTIALW = ptr::null_mut();
     // SAFETY: `target` ends with a zero, and `found` is where the call puts what it allocates.
