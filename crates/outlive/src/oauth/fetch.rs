@@ -156,9 +156,8 @@ impl Fetcher {
 
     async fn send(&self, request: Request) -> Result<Response, Failure> {
         let origin = request.url().origin().ascii_serialization();
-        self.guard
-            .check(request.url())
-            .map_err(|why| Failure { unsent: true, why })?;
+        let checked = self.guard.check_name(request.url()).await;
+        checked.map_err(|why| Failure { unsent: true, why })?;
         self.client.execute(request).await.map_err(|error| Failure {
             unsent: error.is_connect(),
             why: format!("{origin} cannot be asked: {}", deepest(&error)),

@@ -6,13 +6,30 @@
 //! the moment of the connection; and a server whose name stands for another kind of address than at first (DNS
 //! rebinding) is from then on as far away as can be. One whose name has always stood for several kinds may be asked at
 //! all of them, and leads us where everybody can be.
+//!
+//! A proxy is where the user leads us, and no server: it may be anywhere. What is asked through one is judged before, by
+//! what its name stands for here. A name that stands for nothing here is the proxy's affair, which looks it up.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::net::lookup_host;
+use tokio::time::timeout;
+
+/// Where there is a proxy, names may stand for nothing here, and take long to say so.
+const LOOK_UP: Duration = Duration::from_secs(3);
+/// The variables that name proxies.
+const PROXIES: [&str; 6] = [
+    "ALL_PROXY",
+    "all_proxy",
+    "HTTP_PROXY",
+    "http_proxy",
+    "HTTPS_PROXY",
+    "https_proxy",
+];
 
 /// Who can reach an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +116,8 @@ pub(super) struct Guard {
     seen: Mutex<Seen>,
     /// The user lets it lead anywhere.
     open: bool,
+    /// The hosts of the proxies that the user has named.
+    proxies: Vec<String>,
 }
 
 /// What the name of a server has stood for.
@@ -120,19 +139,21 @@ impl Seen {
 impl Guard {
     /// The guard of this server; a name is looked up.
     pub(super) async fn of(server: &Url, open: bool) -> Guard {
+        let variables = PROXIES.iter().filter_map(|it| std::env::var(it).ok());
+        let proxies: Vec<String> = variables.filter_map(|it| proxy_host(&it)).collect();
         let kinds = match Reach::of_host(server) {
             Some(near) => vec![near],
             None => {
                 let host = server.host_str().unwrap_or_default().to_owned();
-                let found = lookup_host((host, 443)).await;
-                let found = found.map(|all| all.map(|it| Reach::of(it.ip())).collect::<Vec<_>>());
-                found.unwrap_or_default()
+                let found = look_up(&host, !proxies.is_empty()).await;
+                found.iter().map(|it| Reach::of(it.ip())).collect()
             }
         };
         Guard {
             server: server.clone(),
             seen: Mutex::new(Seen::at_first(kinds)),
             open,
+            proxies,
         }
     }
 
@@ -154,6 +175,30 @@ impl Guard {
         let fits = |there: Reach| self.open || unchanged || near.may_lead_to(there);
         let found = found.iter().copied();
         found.filter(|it| fits(Reach::of(it.ip()))).collect()
+    }
+
+    /// Whether this is the host of a proxy that the user has named.
+    fn is_proxy(&self, name: &str) -> bool {
+        self.proxies.iter().any(|it| it.eq_ignore_ascii_case(name))
+    }
+
+    /// Why an address is not asked, if it is not: as [`Guard::check`], and, where a proxy may be what looks its name up,
+    /// by what that stands for here.
+    pub(super) async fn check_name(&self, url: &Url) -> Result<(), String> {
+        self.check(url)?;
+        let host = url.host_str().unwrap_or_default();
+        if self.proxies.is_empty() || Reach::of_host(url).is_some() {
+            return Ok(());
+        }
+        self.check_found(host, &look_up(host, true).await)
+    }
+
+    /// Why a name is not asked that stands for this, if it is not.
+    fn check_found(&self, name: &str, found: &[SocketAddr]) -> Result<(), String> {
+        match found.is_empty() || !self.allowed(name, found).is_empty() {
+            true => Ok(()),
+            false => Err(self.refusal(name)),
+        }
     }
 
     /// Why an address is not asked, if it is not: by how it is written. Names are judged when they are looked up.
@@ -187,6 +232,27 @@ impl Guard {
     }
 }
 
+/// The host that a variable names as a proxy.
+fn proxy_host(variable: &str) -> Option<String> {
+    let whole = match variable.contains("://") {
+        true => variable.to_owned(),
+        false => format!("http://{variable}"),
+    };
+    Url::parse(&whole).ok()?.host_str().map(str::to_owned)
+}
+
+/// What a name stands for here; nothing, if that cannot be said, or not soon enough for somebody who need not know.
+async fn look_up(host: &str, bounded: bool) -> Vec<SocketAddr> {
+    let found = async {
+        let found = lookup_host((host, 443)).await;
+        found.map(Iterator::collect).unwrap_or_default()
+    };
+    match bounded {
+        true => timeout(LOOK_UP, found).await.unwrap_or_default(),
+        false => found.await,
+    }
+}
+
 /// How near somebody is who has all these addresses. What is here and there is nowhere in particular.
 fn together(all: &[Reach]) -> Reach {
     match all {
@@ -203,6 +269,10 @@ impl Resolve for Resolver {
         let guard = self.0.clone();
         Box::pin(async move {
             let found: Vec<_> = lookup_host((name.as_str(), 0)).await?.collect();
+            // Whoever is to be asked through it was judged before.
+            if guard.is_proxy(name.as_str()) {
+                return Ok(Box::new(found.into_iter()) as Addrs);
+            }
             let allowed = guard.allowed(name.as_str(), &found);
             if allowed.is_empty() && !found.is_empty() {
                 return Err(guard.refusal(name.as_str()).into());
@@ -317,6 +387,7 @@ mod tests {
             server: "https://evil.example/mcp".parse().unwrap(),
             seen: Mutex::new(Seen::at_first(kinds.to_vec())),
             open: false,
+            proxies: Vec::new(),
         };
         let local = "http://127.0.0.1:8080/token".parse().unwrap();
         let it = guard(&[Reach::Loopback]);
@@ -353,6 +424,7 @@ mod tests {
                 server: "https://nas.local/mcp".parse().unwrap(),
                 seen: Mutex::new(Seen::at_first(kinds)),
                 open: false,
+                proxies: Vec::new(),
             };
             assert_eq!(it.allowed("nas.local", &both), both);
             assert_eq!(it.allowed("nas.local", &both[..1]), both[..1]);
@@ -360,5 +432,37 @@ mod tests {
             let led = it.allowed("other.example", &both[..1]);
             assert_eq!(led, [], "it is nowhere in particular");
         }
+    }
+
+    /// A proxy is named by the user, and may be near; whoever is asked through it may not be nearer than the server.
+    #[tokio::test]
+    async fn a_proxy_is_no_place_that_a_server_leads_to() {
+        for (variable, host) in [
+            ("http://proxy.corp:3128", Some("proxy.corp")),
+            ("proxy.corp:3128", Some("proxy.corp")),
+            ("https://me:secret@Proxy.Corp", Some("proxy.corp")),
+            ("10.0.0.1:3128", Some("10.0.0.1")),
+            ("", None),
+        ] {
+            assert_eq!(proxy_host(variable).as_deref(), host, "{variable}");
+        }
+        let it = Guard {
+            server: "https://mcp.example/mcp".parse().unwrap(),
+            seen: Mutex::new(Seen::at_first(vec![Reach::Public])),
+            open: false,
+            proxies: vec!["localhost".into()],
+        };
+        let it = Arc::new(it);
+        let name = |text: &str| text.parse::<Name>().unwrap();
+        let proxy = Resolver(it.clone()).resolve(name("localhost")).await;
+        assert!(proxy.is_ok_and(|mut all| all.next().is_some()));
+        let address = |text: &str| SocketAddr::new(text.parse().unwrap(), 0);
+        let (near, there) = (address("10.0.0.1"), address("8.8.8.8"));
+        assert!(it.check_found("login.corp", &[near]).is_err());
+        assert!(it.check_found("localhost", &[near]).is_err());
+        assert!(it.check_found("login.example", &[there]).is_ok());
+        assert!(it.check_found("known.to.the.proxy", &[]).is_ok());
+        let near = "https://10.0.0.1/token".parse().unwrap();
+        assert!(it.check_name(&near).await.is_err());
     }
 }

@@ -297,3 +297,42 @@ fn a_folder_that_is_not_private_is_refused() {
     }
     assert_eq!(provider.books().logins, 1);
 }
+
+/// The address of a server that only the proxy knows.
+const BEYOND: &str = "http://mcp.example.test/mcp";
+
+/// The user's proxy has a name that stands for this machine, or this network: a login goes through it all the same. What
+/// a server leads to is judged as ever.
+#[test]
+fn a_proxy_may_be_near_and_what_a_server_leads_to_may_not() {
+    let provider = Provider::start(Duration::from_secs(3600));
+    let proxy = format!("http://localhost:{}", provider.web.address().port());
+    let through = || {
+        Setup::new()
+            .env("HTTP_PROXY", &proxy)
+            .env("HTTPS_PROXY", &proxy)
+    };
+    let (_folder, store) = store();
+    let login = Login::start_at(through(), BEYOND, &store, &[]);
+    let link = login.link();
+    let code = provider.approve(&link.asked);
+    let query = format!(
+        "code={code}&state={}&iss=http://mcp.example.test",
+        link.asked["state"]
+    );
+    assert_eq!(link.visit(&query), 200);
+    let (status, said) = login.end();
+    assert!(status.success(), "{said}");
+    let flags = ["--login", "link", "--token-store", &store];
+    let mut host = Host::ready(through().flags(&flags).server(&[BEYOND]));
+    host.ask("echo", json!({})).result();
+    for there in ["https://localhost", "https://127.0.0.1", "https://10.0.0.1"] {
+        provider.books().resource = json!({"authorization_servers": [there]});
+        let login = Login::start_at(through(), BEYOND, &store, &[]);
+        let (status, said) = login.end();
+        assert!(
+            !status.success() && said.contains("--allow-private-login"),
+            "{said}"
+        );
+    }
+}

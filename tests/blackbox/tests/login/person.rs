@@ -111,13 +111,18 @@ impl Login {
 
     /// The same, with the variables of this setup.
     pub fn start_in(setup: Setup, provider: &Provider, store: &str, flags: &[&str]) -> Login {
+        Login::start_at(setup, &provider.url(), store, flags)
+    }
+
+    /// The same, at the server with this address.
+    pub fn start_at(setup: Setup, url: &str, store: &str, flags: &[&str]) -> Login {
         let mut command = Command::new(Setup::outlive());
         setup.dress(&mut command);
         command.args(["login", "--token-store", store]);
         if !flags.contains(&"--login") {
             command.args(["--login", "link"]);
         }
-        command.args(flags).arg(provider.url());
+        command.args(flags).arg(url);
         let mut child = command.spawn().expect("outlive is built");
         let stderr = child.stderr.take().expect("a pipe");
         let mut login = Login {

@@ -161,6 +161,11 @@ impl Books {
             self.wrong
                 .push(format!("a secret in an address: {}", request.path));
         }
+        // As a proxy is asked.
+        let path = match path.strip_prefix("http://") {
+            Some(whole) => whole.find('/').map_or("/", |at| &whole[at..]),
+            None => path,
+        };
         if let Some(page) = self.pages.get(path) {
             return Some(page.clone());
         }
