@@ -3,12 +3,12 @@
 use std::io::{self, BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
 use outlive::Remote;
-use outlive::oauth::{Notice, OAuth, OAuthOptions, StoredLogin, TokenStore, Way};
+use outlive::oauth::{Ending, Notice, OAuth, OAuthOptions, StoredLogin, TokenStore, Way};
 use serde_json::json;
 
 use crate::log::Notes;
@@ -204,8 +204,33 @@ impl RemoteSettings {
         let browser = self.login.login == LoginWay::Auto;
         let options = self.login.options(self)?;
         let login = OAuth::new(url, options, move |notice| tell(&notice, browser))?;
+        let mut endings = endings();
+        // A file of servers that is read again has others each time.
+        endings.retain(|it| !it.is_over());
+        endings.push(login.ending());
         Ok(remote.credentials(login))
     }
+}
+
+/// How the logins end that were begun.
+static ENDINGS: Mutex<Vec<Ending>> = Mutex::new(Vec::new());
+
+fn endings() -> MutexGuard<'static, Vec<Ending>> {
+    ENDINGS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Drives this to its end, and then ends all logins: what was exchanged for one is kept before the program ends.
+pub async fn finished<T>(all: impl Future<Output = T>) -> T {
+    let came = all.await;
+    let endings = std::mem::take(&mut *endings());
+    let ends: Vec<_> = endings
+        .into_iter()
+        .map(|it| tokio::spawn(it.finish()))
+        .collect();
+    for end in ends {
+        let _ = end.await;
+    }
+    came
 }
 
 fn sealed(folder: PathBuf, or_plain: bool) -> TokenStore {

@@ -122,6 +122,7 @@ fn driven(
     instance: &Arc<Instance>,
     session: impl Future<Output = io::Result<Ended>>,
 ) -> Result<(&'static str, ExitCode), String> {
+    let session = login::finished(session);
     match runtime().and_then(|runtime| runtime.block_on(instance.answering(session))) {
         Ok(Ended::Closed) => Ok(("the host left, or it was stopped", ExitCode::SUCCESS)),
         Ok(Ended::Failed) => Ok(("the server kept failing", ExitCode::from(FAILED))),

@@ -125,7 +125,7 @@ fn served(
             }
         }
     };
-    let serving = gateway::run(&gateway, http, address, listening);
+    let serving = login::finished(gateway::run(&gateway, http, address, listening));
     gateway_runtime()
         .and_then(|runtime| runtime.block_on(instance.answering(serving)))
         .map_err(|error| format!("cannot listen at {address}: {error}"))?;

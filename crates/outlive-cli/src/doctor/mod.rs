@@ -18,6 +18,7 @@ use outlive::OrphanReaper;
 use outlive::gateway::Pins;
 use tokio::task::JoinSet;
 
+use crate::login::finished;
 use crate::places;
 use crate::remote::RemoteSettings;
 use crate::runtime::runtime;
@@ -84,7 +85,7 @@ pub fn run(args: &Args) -> Result<ExitCode, String> {
     // Without one we go on as well as we can: it is only needed if we are killed.
     let orphan_reaper = OrphanReaper::start().ok();
     let runtime = runtime().map_err(|error| format!("no runtime can be had: {error}"))?;
-    let mut diagnoses = runtime.block_on(examine(patients, args, orphan_reaper));
+    let mut diagnoses = runtime.block_on(finished(examine(patients, args, orphan_reaper)));
     if args.servers.is_some() {
         diagnoses.iter_mut().for_each(advise_to_accept);
     }

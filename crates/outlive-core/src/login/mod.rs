@@ -17,6 +17,9 @@
 //!    the store can be written again, or holds another.
 //! 6. **A login that did not help is not repeated at once.** A token that is refused right after its login means that
 //!    another login would not help either.
+//! 7. **A process that leaves begins nothing, and brings to its end what it has sent.** An exchange whose answer nobody
+//!    keeps costs a login, so its answer is waited for and kept. That is bounded: then the grant stays marked, as if
+//!    the process had been killed.
 //!
 //! The machine holds no secret: a grant is known by its [`GrantId`]. It is driven like all machines here: after each
 //! [`Login::handle`], [`Login::poll`] until there is nothing more, then wait for the next input, but no longer than
@@ -86,6 +89,8 @@ pub enum Input {
     LoggedIn(Option<Grant>),
     /// Somebody who was asked to log in does not want to.
     Declined,
+    /// The process is leaving.
+    Leave,
     /// The moment has come that [`Login::deadline`] named.
     Tick,
 }
@@ -141,6 +146,8 @@ pub enum NoToken {
     StillRefused,
     /// The server wants scopes that were asked for and not granted.
     ScopeRefused,
+    /// The process is leaving.
+    Leaving,
 }
 
 /// How long things take.
@@ -154,6 +161,8 @@ pub struct LoginPolicy {
     pub backoff: Duration,
     /// … up to this.
     pub backoff_cap: Duration,
+    /// A process that leaves waits this long for an exchange that it has sent.
+    pub farewell: Duration,
 }
 
 impl Default for LoginPolicy {
@@ -163,6 +172,7 @@ impl Default for LoginPolicy {
             pause: Duration::from_secs(60),
             backoff: Duration::from_millis(500),
             backoff_cap: Duration::from_secs(30),
+            farewell: Duration::from_secs(5),
         }
     }
 }
@@ -209,6 +219,8 @@ pub struct Login {
     failure: NoToken,
     /// No login before this moment.
     paused_until: Time,
+    /// The process leaves, and will have left at this moment.
+    leaving: Option<Time>,
     out: VecDeque<Output>,
 }
 
@@ -238,6 +250,7 @@ impl Login {
             failed_logins: 0,
             failure: NoToken::LoginFailed,
             paused_until: Time::ZERO,
+            leaving: None,
             out: VecDeque::new(),
         }
     }
@@ -262,10 +275,14 @@ impl Login {
             Input::Refreshed(how) => self.refreshed(how),
             Input::LoggedIn(grant) => self.logged_in(grant),
             Input::Declined => self.declined(),
+            Input::Leave => self.leave(),
             Input::Tick => {}
         }
         self.expire();
-        self.go_on();
+        match self.leaving {
+            Some(_) => self.dismiss(),
+            None => self.go_on(),
+        }
     }
 
     /// The next thing to be done.
@@ -277,6 +294,8 @@ impl Login {
     pub fn deadline(&self) -> Option<Time> {
         let tickets = self.waiting.values().map(|it| it.until).min();
         let step = match &self.step {
+            Step::Idle if self.leaving.is_some() => None,
+            _ if self.leaving.is_some() => self.leaving,
             Step::LoggingIn { until } => Some(*until),
             Step::Idle => {
                 let renew = self.renew_at().map(|at| at.max(self.retry_at));
@@ -291,6 +310,11 @@ impl Login {
     /// Whether nothing is under way and nobody waits.
     pub fn is_idle(&self) -> bool {
         self.step == Step::Idle && self.waiting.is_empty() && self.out.is_empty()
+    }
+
+    /// Whether the process may end: it was told to leave, and nothing is under way any more.
+    pub fn has_left(&self) -> bool {
+        self.leaving.is_some() && self.is_idle()
     }
 
     /// The grant that is used.
@@ -319,7 +343,7 @@ impl Login {
             && self.retry_at <= self.now.time
     }
 
-    /// Tells those whose time is up why there is no token, and ends a login that takes too long.
+    /// Tells those whose time is up why there is no token, and ends what takes too long: a login, a farewell.
     fn expire(&mut self) {
         let why = match &self.step {
             Step::LoggingIn { .. } => NoToken::LoginPending,
@@ -341,6 +365,9 @@ impl Login {
         {
             self.out.push_back(Output::StopLogin);
             self.login_failed(NoToken::LoginFailed);
+        }
+        if self.leaving.is_some_and(|until| until <= now) {
+            self.unlock();
         }
     }
 

@@ -59,7 +59,7 @@ impl Login {
 
     /// A token is in use that somebody else has read: from now on it is renewed in time.
     pub(super) fn look_after(&mut self) {
-        if self.step == Step::Idle && self.known.is_none() {
+        if self.step == Step::Idle && self.known.is_none() && self.leaving.is_none() {
             self.step = Step::Reading;
             self.out.push_back(Output::Load);
         }
@@ -120,6 +120,9 @@ impl Login {
     /// Under the lock, with what the store holds: what is to be done next.
     fn decide(&mut self) {
         self.settle();
+        if self.leaving.is_some() {
+            return self.unlock();
+        }
         let refresh = self.is_renewal_due() || self.someone(Need::Refresh);
         if refresh
             && self.retry_at <= self.now.time
@@ -176,6 +179,14 @@ impl Login {
         match (&self.step, &self.known) {
             // Whoever would have risked it has left meanwhile.
             (Step::Marking { doubted: true }, _) if !self.someone(Need::Refresh) => self.decide(),
+            // It was not sent, so there is no doubt that was not there before.
+            (Step::Marking { doubted }, Some(grant)) if self.leaving.is_some() => {
+                let unmarked = Grant {
+                    in_doubt: *doubted,
+                    ..grant.clone()
+                };
+                self.keep(unmarked);
+            }
             (Step::Marking { doubted }, Some(grant)) => {
                 self.out.push_back(Output::Refresh(grant.id));
                 self.step = Step::Refreshing { doubted: *doubted };
@@ -226,6 +237,30 @@ impl Login {
         }
     }
 
+    /// The process leaves: what was sent is waited for, and all else ends here.
+    pub(super) fn leave(&mut self) {
+        if self.leaving.is_some() {
+            return;
+        }
+        self.leaving = Some(self.now.time + self.policy.farewell);
+        match self.step {
+            Step::Marking { .. } | Step::Refreshing { .. } | Step::Keeping => {}
+            Step::LoggingIn { .. } => {
+                self.out.push_back(Output::StopLogin);
+                self.unlock();
+            }
+            Step::Idle | Step::Reading | Step::Locking | Step::Checking => self.unlock(),
+        }
+    }
+
+    /// Tells everybody who waits that the process leaves.
+    pub(super) fn dismiss(&mut self) {
+        let waiting: Vec<Ticket> = self.waiting.keys().copied().collect();
+        for ticket in waiting {
+            self.answer(ticket, Err(NoToken::Leaving));
+        }
+    }
+
     pub(super) fn logged_in(&mut self, grant: Option<Grant>) {
         if !self.is_asking() {
             return;
@@ -258,7 +293,7 @@ impl Login {
         self.out.push_back(Output::Save(grant));
     }
 
-    fn unlock(&mut self) {
+    pub(super) fn unlock(&mut self) {
         self.step = Step::Idle;
         if std::mem::take(&mut self.locked) {
             self.out.push_back(Output::Unlock);

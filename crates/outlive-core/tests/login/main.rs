@@ -119,6 +119,11 @@ fn invariant_9_a_machine_that_waits_is_not_woken_without_end() {
 }
 
 #[test]
+fn invariant_10_a_process_that_leaves_begins_nothing_and_loses_nothing() {
+    holds(10);
+}
+
+#[test]
 fn schedules_come_across_everything() {
     if number("OUTLIVE_SCHEDULES").is_none_or(|n| n >= 2000) {
         broken().1.check();

@@ -370,3 +370,46 @@ fn what_another_process_has_marked_stays_marked() {
     rig.full = false;
     assert_eq!(rig.pass(Duration::from_secs(100)), [], "nobody needs it");
 }
+
+/// A process that leaves in its own early refresh keeps what comes of it, and begins no other.
+#[test]
+fn a_process_that_leaves_keeps_what_it_has_asked_for() {
+    let mut rig = Rig::new(Some(grant(1, 3400)));
+    assert_eq!(rig.want(1, None), [got(1, 1), Output::Refresh(GrantId(1))]);
+    assert_eq!(rig.feed(Input::Leave), []);
+    assert!(!rig.login.has_left(), "the answer is on its way");
+    assert_eq!(rig.want(2, None), [lacks(2, NoToken::Leaving)]);
+    assert_eq!(rig.pass(Duration::from_secs(4)), []);
+    // It has expired when it comes: that is for the next process.
+    let granted = Refreshed::Granted(grant(2, 3400));
+    assert_eq!(rig.feed(Input::Refreshed(granted)), []);
+    assert!(rig.login.has_left());
+    assert_eq!(rig.store.as_ref().unwrap().id, GrantId(2));
+    assert_eq!(rig.pass(Duration::from_secs(1000)), []);
+}
+
+/// It does not wait for ever: then the grant is in doubt, as after a kill.
+#[test]
+fn a_process_that_leaves_waits_for_a_while() {
+    let mut rig = Rig::new(Some(grant(1, 4000)));
+    assert_eq!(rig.want(1, None), [Output::Refresh(GrantId(1))]);
+    let told = [lacks(1, NoToken::Leaving)];
+    assert_eq!(rig.feed(Input::Leave), told, "nobody else waits");
+    assert_eq!(rig.pass(Duration::from_secs(4)), []);
+    assert!(!rig.login.has_left());
+    assert_eq!(rig.pass(Duration::from_secs(1)), []);
+    assert!(rig.login.has_left() && rig.store.as_ref().unwrap().in_doubt);
+}
+
+#[test]
+fn a_process_that_leaves_asks_nobody() {
+    let mut rig = Rig::new(None);
+    assert_eq!(rig.want(1, None), [Output::LogIn(Vec::new())]);
+    let told = [Output::StopLogin, lacks(1, NoToken::Leaving)];
+    assert_eq!(rig.feed(Input::Leave), told);
+    assert!(rig.login.has_left());
+    let mut quiet = Rig::new(Some(grant(1, 0)));
+    assert_eq!(quiet.feed(Input::Accepted(GrantId(1))), []);
+    assert_eq!(quiet.feed(Input::Leave), []);
+    assert!(quiet.login.has_left() && quiet.login.deadline().is_none());
+}

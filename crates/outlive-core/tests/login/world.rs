@@ -76,6 +76,12 @@ seen!(
     unmarked,
     unkept,
     unkept_refreshed,
+    left,
+    left_in_a_refresh,
+    left_while_marking,
+    left_in_a_login,
+    left_too_late,
+    told_leaving,
 );
 
 /// One thing that happens.
@@ -100,6 +106,8 @@ pub enum Step {
     Work { process: usize, how: u8 },
     /// A process is killed, and another started in its place.
     Kill(usize),
+    /// A process leaves in order, and another is started in its place when it has left.
+    Leave(usize),
     /// Whoever is asked to log in does not want to.
     Decline(usize),
     /// The store is corrupted, or somebody logs out.
@@ -129,7 +137,8 @@ pub fn draw(dice: &mut Dice, steps: usize) -> Vec<Step> {
                     process,
                     how: dice.below(256) as u8,
                 },
-                96..=97 => Step::Kill(process),
+                96 => Step::Kill(process),
+                97 => Step::Leave(process),
                 98 => Step::Corrupt,
                 _ => Step::Withdraw,
             }
@@ -155,6 +164,8 @@ struct Process {
     /// A grant that it could not keep, and which one the store held then.
     unkept: Option<(Grant, Option<GrantId>)>,
     open: BTreeMap<Ticket, (Want, Time)>,
+    /// It leaves, and is to have left at this moment.
+    leaving: Option<Time>,
 }
 
 impl Process {
@@ -166,6 +177,7 @@ impl Process {
             has: None,
             unkept: None,
             open: BTreeMap::new(),
+            leaving: None,
         }
     }
 }
@@ -300,6 +312,7 @@ impl World {
             }
             Step::Work { process, how } => return self.work(process % count, how),
             Step::Kill(process) => return self.kill(process % count),
+            Step::Leave(process) => return self.leave(process % count),
             Step::Corrupt if self.lock.is_none() => {
                 self.seen.corrupted += 1;
                 self.store = None;
@@ -323,6 +336,48 @@ impl World {
         match tasks.iter().any(|task| matches!(task, Task::Login(_))) {
             true => broken(9, "somebody who has declined is still asked"),
             false => Ok(()),
+        }
+    }
+
+    /// A process is told to leave.
+    fn leave(&mut self, at: usize) -> Result<(), Broken> {
+        let process = &mut self.processes[at];
+        if process.leaving.is_none() {
+            process.leaving = Some(self.now.time + policy().farewell);
+            match process.tasks.front() {
+                Some(Task::Refresh(_)) => self.seen.left_in_a_refresh += 1,
+                Some(Task::Login(_)) => self.seen.left_in_a_login += 1,
+                Some(Task::Save(grant)) if grant.in_doubt => self.seen.left_while_marking += 1,
+                _ => {}
+            }
+        }
+        self.feed(at, Input::Leave)
+    }
+
+    /// A process has left, and another is started in its place. What it has sent may be lost if it has waited for it
+    /// long enough, and not before.
+    fn left(&mut self, at: usize) -> Result<(), Broken> {
+        let process = &self.processes[at];
+        if !process.open.is_empty() {
+            return broken(3, format!("process {at} has left, and somebody waits"));
+        }
+        if self.lock == Some(at) {
+            return broken(7, format!("process {at} has left with the lock"));
+        }
+        let mut tasks = process.tasks.iter();
+        let unfinished = tasks.find(|it| matches!(it, Task::Refresh(_) | Task::Save(_)));
+        self.seen.left += 1;
+        match unfinished {
+            None => {
+                self.next += 1;
+                self.processes[at] = Process::new(self.next);
+                Ok(())
+            }
+            Some(_) if process.leaving.is_some_and(|until| until <= self.now.time) => {
+                self.seen.left_too_late += 1;
+                self.kill(at)
+            }
+            Some(task) => broken(10, format!("process {at} has left in {task:?}")),
         }
     }
 
@@ -351,6 +406,9 @@ impl World {
 
     fn check_patience(&self) -> Result<(), Broken> {
         for (at, it) in self.processes.iter().enumerate() {
+            if it.leaving.is_some_and(|until| until < self.now.time) {
+                return broken(10, format!("process {at} is still here"));
+            }
             for (ticket, (_, until)) in &it.open {
                 if *until < self.now.time {
                     return broken(3, format!("{ticket:?} of process {at} still waits"));
@@ -371,11 +429,21 @@ impl World {
         if self.processes[at].login.is_idle() && self.lock == Some(at) {
             return broken(7, format!("process {at} keeps the lock"));
         }
-        Ok(())
+        match self.processes[at].login.has_left() {
+            true => self.left(at),
+            false => Ok(()),
+        }
     }
 
     fn take(&mut self, at: usize, output: Output) -> Result<(), Broken> {
         let ours = self.lock == Some(at);
+        let begins = matches!(
+            output,
+            Output::Load | Output::Lock | Output::Refresh(_) | Output::LogIn(_)
+        );
+        if begins && self.processes[at].leaving.is_some() {
+            return broken(10, format!("process {at} leaves, and begins {output:?}"));
+        }
         match output {
             Output::Load => self.processes[at].tasks.push_back(Task::Load),
             Output::Lock => self.processes[at].wants_lock = true,
@@ -490,6 +558,7 @@ impl World {
                     NoToken::Declined => seen.told_declined += 1,
                     NoToken::StillRefused => seen.still_refused += 1,
                     NoToken::ScopeRefused => seen.scope_refused += 1,
+                    NoToken::Leaving => seen.told_leaving += 1,
                 }
                 let early = matches!(why, NoToken::LoginPending | NoToken::OtherProcess)
                     && self.now.time < until;
@@ -550,7 +619,18 @@ impl World {
                 Input::LoggedIn(None)
             }
         };
-        self.feed(at, input)
+        let granted = match &input {
+            Input::Refreshed(Refreshed::Granted(grant)) => Some(grant.id),
+            _ => None,
+        };
+        self.feed(at, input)?;
+        // It has not left: what it was given is to be kept first.
+        let mut tasks = self.processes[at].tasks.iter();
+        let kept = |id| tasks.any(|task| matches!(task, Task::Save(grant) if grant.id == id));
+        match granted.is_none_or(kept) {
+            true => Ok(()),
+            false => broken(10, format!("process {at} throws away what it was given")),
+        }
     }
 
     /// Whether the disk is full, or may not be written: mostly not for one write alone.

@@ -63,8 +63,62 @@ struct State {
     told_out_of_reach: bool,
 }
 
-/// The way to the task that drives the rules, once it has begun. It ends when nobody has this any more.
-pub(super) type Commands = Mutex<Option<mpsc::UnboundedSender<Command>>>;
+/// The way to the task that drives the rules. That leaves when nobody has this any more, or when it is told to.
+#[derive(Default)]
+pub(super) struct Commands {
+    task: Mutex<Task>,
+    /// Whether the task is there.
+    runs: watch::Sender<bool>,
+}
+
+#[derive(Default)]
+enum Task {
+    /// Nothing was to be done so far.
+    #[default]
+    NotBegun,
+    Begun(mpsc::UnboundedSender<Command>),
+    /// It leaves, or has left: nothing begins any more.
+    Left,
+}
+
+/// The task is there while this is; also one that ends with its runtime is gone then.
+struct Running(watch::Sender<bool>);
+
+impl Running {
+    fn begin(runs: &watch::Sender<bool>) -> Running {
+        runs.send_replace(true);
+        Running(runs.clone())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.send_replace(false);
+    }
+}
+
+impl Commands {
+    fn task(&self) -> MutexGuard<'_, Task> {
+        self.task.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The task leaves.
+    pub(super) fn leave(&self) {
+        *self.task() = Task::Left;
+    }
+
+    /// Whether the task is there, as it changes.
+    pub(super) fn runs(&self) -> watch::Receiver<bool> {
+        self.runs.subscribe()
+    }
+
+    /// Tells the task, if there is one.
+    pub(super) fn tell(&self, command: Command) {
+        if let Task::Begun(commands) = &*self.task() {
+            let _ = commands.send(command);
+        }
+    }
+}
 
 pub(super) enum Command {
     Want(Want, oneshot::Sender<Result<GrantId, NoToken>>),
@@ -137,15 +191,22 @@ impl Keeper {
 
     /// Tells the task that drives the rules, which begins with the first order.
     fn order(self: &Arc<Self>, commands: &Commands, all: impl IntoIterator<Item = Command>) {
-        let mut commands = commands.lock().unwrap_or_else(PoisonError::into_inner);
-        let commands = commands.get_or_insert_with(|| {
-            let (sender, commands) = mpsc::unbounded_channel();
-            spawn(Driver::new(self.clone()).run(commands));
-            sender
-        });
-        for command in all {
-            // It does not end before we do.
-            let _ = commands.send(command);
+        let mut task = commands.task();
+        if matches!(*task, Task::NotBegun) {
+            let (sender, orders) = mpsc::unbounded_channel();
+            let runs = Running::begin(&commands.runs);
+            let driver = Driver::new(self.clone());
+            spawn(async move {
+                driver.run(orders).await;
+                drop(runs);
+            });
+            *task = Task::Begun(sender);
+        }
+        if let Task::Begun(sender) = &*task {
+            for command in all {
+                // It does not end before we do.
+                let _ = sender.send(command);
+            }
         }
     }
 
@@ -190,7 +251,7 @@ impl Keeper {
             commands,
             accepted.into_iter().chain([Command::Want(want, answer)]),
         );
-        match answered.await.unwrap_or(Err(NoToken::Unavailable)) {
+        match answered.await.unwrap_or(Err(NoToken::Leaving)) {
             Ok(_) => self.current(),
             Err(why) => {
                 let words = self.words(why);
@@ -242,6 +303,7 @@ impl Keeper {
                  in"
                     .into()
             }
+            (NoToken::Leaving, _) => "it wants another token, and this process is ending".into(),
         })
     }
 

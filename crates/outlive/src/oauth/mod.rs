@@ -40,7 +40,7 @@ mod vault;
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
 use base64::Engine;
@@ -217,6 +217,52 @@ impl OAuth {
     pub fn paste(&self, address: &str) {
         self.keeper.paste(address);
     }
+
+    /// Ends the login of this process; for a program that is about to end. From now on nothing is exchanged, and
+    /// nobody is asked. Waits until what was exchanged is kept, for a few seconds at most: a refresh token that is good
+    /// once would otherwise be lost, and a person would have to log in again.
+    ///
+    /// Dropping the last clone does the same, and does not wait.
+    pub async fn finish(&self) {
+        self.ending().finish().await;
+    }
+
+    /// The end of this login, for whoever ends it later and does not keep it alive until then.
+    pub fn ending(&self) -> Ending {
+        Ending {
+            commands: Arc::downgrade(&self.commands),
+            runs: self.commands.runs(),
+        }
+    }
+}
+
+/// Ends a login, also one that nobody uses any more: see [`OAuth::finish`].
+pub struct Ending {
+    commands: Weak<Commands>,
+    /// Whether its task is there.
+    runs: watch::Receiver<bool>,
+}
+
+impl fmt::Debug for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Ending")
+    }
+}
+
+impl Ending {
+    /// Ends the login, and waits as [`OAuth::finish`] does.
+    pub async fn finish(mut self) {
+        if let Some(commands) = self.commands.upgrade() {
+            commands.leave();
+        }
+        // An error: whoever would tell is gone.
+        let _ = self.runs.wait_for(|runs| !runs).await;
+    }
+
+    /// Whether there is nothing to wait for any more: nobody uses the login, and what was exchanged is kept.
+    pub fn is_over(&self) -> bool {
+        self.commands.strong_count() == 0 && !*self.runs.borrow()
+    }
 }
 
 impl Credentials for OAuth {
@@ -241,11 +287,7 @@ impl Credentials for OAuth {
     }
 
     fn decline(&self) {
-        let commands = self.commands.lock();
-        let commands = commands.unwrap_or_else(PoisonError::into_inner);
-        if let Some(commands) = &*commands {
-            let _ = commands.send(Command::Decline);
-        }
+        self.commands.tell(Command::Decline);
     }
 }
 

@@ -7,10 +7,17 @@
 mod attacks;
 mod elicitation;
 mod expiry;
+#[path = "../servers/fleet.rs"]
+#[allow(dead_code)] // It serves other tests too.
+mod fleet;
 mod flows;
 mod hostile;
 mod keyring;
+mod leaving;
 mod person;
+#[path = "../servers/place.rs"]
+#[allow(dead_code)] // So does this.
+mod place;
 mod processes;
 mod provider;
 #[path = "../rig/mod.rs"]

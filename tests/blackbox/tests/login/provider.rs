@@ -21,6 +21,8 @@ pub enum Fault {
     HangBefore,
     /// It hangs, and the token was exchanged.
     HangAfter,
+    /// The token was exchanged, and the answer takes this long.
+    Slow(Duration),
 }
 
 /// What the authorization server has written down.
@@ -313,7 +315,8 @@ impl Books {
 
     fn exchange(&mut self, token: &str, life: Duration) -> Reply {
         self.refreshes += 1;
-        match self.faults.pop_front() {
+        let fault = self.faults.pop_front();
+        match fault {
             Some(Fault::Status(status)) => return response(status, &[], ""),
             Some(Fault::Reset) => return vec![Act::Reset],
             Some(Fault::HangBefore) => {
@@ -327,7 +330,7 @@ impl Books {
                 self.hanging += 1;
                 return vec![Act::Hang];
             }
-            None => {}
+            Some(Fault::Slow(_)) | None => {}
         }
         if self.spent.iter().any(|it| it == token) {
             // Somebody has stolen it: all of its family is withdrawn.
@@ -339,7 +342,11 @@ impl Books {
         match self.refresh.remove(token) {
             Some(grant) => {
                 self.spent.push(token.to_owned());
-                self.grant(&grant, life)
+                let mut reply = self.grant(&grant, life);
+                if let Some(Fault::Slow(pause)) = fault {
+                    reply.insert(0, Act::Wait(pause));
+                }
+                reply
             }
             None => refusal("invalid_grant"),
         }

@@ -1,7 +1,8 @@
 //! Drives the rules of a login: reads and writes the store, waits for its lock, asks authorization servers and people.
 //!
 //! One task does all of it, and begins when a token is first wanted or accepted. Whatever takes time (the lock, the
-//! keyring, a refresh, a login) is a task of its own, and tells the first one how it ended.
+//! keyring, a refresh, a login) is a task of its own, and tells the first one how it ended. When nobody gives it orders
+//! any more, it leaves: the rules say what it still waits for.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -50,6 +51,7 @@ pub(super) struct Driver {
     asking: Option<AbortHandle>,
     /// Somebody does not want to log in.
     declined: bool,
+    leaving: bool,
     /// The authorization server does not know our registration any more.
     unknown_client: bool,
     next_ticket: u64,
@@ -77,6 +79,7 @@ impl Driver {
             locking: None,
             asking: None,
             declined: false,
+            leaving: false,
             unknown_client: false,
             next_ticket: 0,
             waiting: HashMap::new(),
@@ -86,7 +89,7 @@ impl Driver {
     }
 
     pub(super) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
-        loop {
+        while !self.login.has_left() {
             let deadline = self
                 .login
                 .deadline()
@@ -98,9 +101,12 @@ impl Driver {
                 }
             };
             let input = tokio::select! {
-                command = commands.recv() => match command {
+                command = commands.recv(), if !self.leaving => match command {
                     Some(command) => self.command(command),
-                    None => return,
+                    None => {
+                        self.leaving = true;
+                        Some(Input::Leave)
+                    }
                 },
                 Some(event) = self.happened.recv() => self.event(event),
                 () = tick => Some(Input::Tick),
@@ -263,6 +269,7 @@ impl Driver {
                 }
                 let why = match std::mem::take(&mut self.declined) {
                     true => "it was declined",
+                    false if self.leaving => "outlive was stopped before",
                     false => "nobody has logged in in time",
                 };
                 self.keeper.asked(Some(why.into()));
