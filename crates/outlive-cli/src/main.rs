@@ -39,13 +39,14 @@ mod variables;
 mod watch;
 mod wrap;
 
+use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue};
-use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use listen::ServeSettings;
 use settings::Settings;
@@ -60,6 +61,14 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
 
+    #[command(flatten)]
+    launched: Launched,
+}
+
+// No doc comment: it would become that of the program.
+#[allow(missing_docs)]
+#[derive(Args, Debug)]
+struct Launched {
     /// Stop, as at SIGTERM, when the process with this id has ended. Launchers set it: whoever ends only the launcher
     /// leaves the input open.
     #[arg(
@@ -148,7 +157,7 @@ fn main() -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => return refuse(&error),
     };
-    if let Some(parent) = cli.parent_pid
+    if let Some(parent) = cli.launched.parent_pid
         && let Err(error) = parent::end_with(parent)
     {
         return begun(Err(format!("cannot watch process {parent}: {error}")));
@@ -205,8 +214,29 @@ fn cli() -> clap::Command {
     Cli::command().mut_subcommand("serve", drain)
 }
 
+/// The command line with no other command than `run`. To put the flags of all commands together takes a good part of the
+/// time before a server is started. It reads the same, but has no help and no words for errors.
+fn cli_of_run() -> clap::Command {
+    let run = Settings::augment_args(clap::Command::new("run"));
+    Launched::augment_args(clap::Command::new("outlive")).subcommand(run)
+}
+
+/// What these words say, if they are those of a `run` that all is well with.
+fn parse_run(words: &[OsString]) -> Option<ArgMatches> {
+    if words.get(1)? != "run" {
+        return None;
+    }
+    let matches = cli_of_run().try_get_matches_from(words).ok()?;
+    let (_, given) = matches.subcommand()?;
+    (!given.contains_id("config")).then_some(matches)
+}
+
 /// Reads the command line, and what it says about a settings file.
 fn parse() -> Result<(Cli, ArgMatches), clap::Error> {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    if let Some(matches) = parse_run(&words) {
+        return Ok((Cli::from_arg_matches(&matches)?, matches));
+    }
     let matches = cli().try_get_matches()?;
     let file = matches.subcommand().and_then(|(name, given)| {
         let path = given.try_get_one::<PathBuf>("config").ok()??;
@@ -273,5 +303,56 @@ mod tests {
     #[test]
     fn the_version_is_what_the_command_line_says() {
         assert_eq!(version(), cli().render_version());
+    }
+
+    fn read_at_once(words: &[&str]) -> Option<String> {
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        let matches = parse_run(&words)?;
+        let cli = Cli::from_arg_matches(&matches).expect("the matches of run");
+        Some(format!("{cli:?} {:?}", matches.subcommand()))
+    }
+
+    #[test]
+    fn run_alone_reads_what_all_commands_together_read() {
+        for words in [
+            &["outlive", "run", "--", "server", "--flag"][..],
+            &["outlive", "run", "server", "--hold", "5s"],
+            &[
+                "outlive",
+                "run",
+                "--hold",
+                "5s",
+                "--parent-pid",
+                "7",
+                "server",
+            ],
+            &[
+                "outlive",
+                "run",
+                "--parent-pid=7",
+                "https://example.com/mcp",
+            ],
+            &["outlive", "run", "--servers", "servers.json"],
+        ] {
+            let matches = cli().try_get_matches_from(words).expect("it is right");
+            let read = Cli::from_arg_matches(&matches).expect("the matches of run");
+            let all = format!("{read:?} {:?}", matches.subcommand());
+            assert_eq!(read_at_once(words), Some(all), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn what_run_alone_cannot_say_is_left_to_all_commands_together() {
+        for words in [
+            &["outlive"][..],
+            &["outlive", "serve", "server"],
+            &["outlive", "--parent-pid", "7", "run", "server"],
+            &["outlive", "run", "--help"],
+            &["outlive", "run", "--hold", "soon", "server"],
+            &["outlive", "run", "--no-such-flag", "server"],
+            &["outlive", "run", "--config", "outlive.toml"],
+        ] {
+            assert_eq!(read_at_once(words), None, "{words:?}");
+        }
     }
 }
