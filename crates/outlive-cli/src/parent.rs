@@ -5,7 +5,7 @@
 //! A host that leaves closes our input, and that is how we learn of it. A launcher is not the host: the one of the npm
 //! package runs in a process of its own, between the two, and hands its streams down. Whoever ends only the launcher
 //! leaves our input open, and us with nobody who will ever end us. So a launcher tells its process id, and when that
-//! process is gone we do what we do at `SIGTERM`.
+//! process is gone we do what we do at `SIGTERM`; on Windows, which has no such signal, we end at once.
 //!
 //! The process is watched by a thread that sleeps, so that no command has to know of it.
 
@@ -95,12 +95,22 @@ mod system {
     }
 }
 
-#[cfg(not(unix))]
+#[cfg(windows)]
 mod system {
     use std::num::NonZeroU32;
 
-    /// There is no signal to stop that one could send oneself; there the end of input alone counts.
-    pub fn watch(_parent: NonZeroU32) {}
+    use crate::system::Process;
+
+    /// What this program exits with then.
+    const ENDED: i32 = 1;
+
+    /// Ends this process when that one has ended. There is no signal to stop that one could send oneself; the kernel
+    /// ends the servers with us.
+    pub fn watch(parent: NonZeroU32) {
+        if Process::of(parent.get().into()).is_none_or(Process::wait) {
+            std::process::exit(ENDED);
+        }
+    }
 }
 
 #[cfg(all(test, unix))]

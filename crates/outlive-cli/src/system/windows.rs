@@ -15,7 +15,10 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::signal::windows::{ctrl_break, ctrl_c, ctrl_close, ctrl_logoff, ctrl_shutdown};
-use windows_sys::Win32::Foundation::{ERROR_SHARING_VIOLATION, INVALID_HANDLE_VALUE, WAIT_TIMEOUT};
+use windows_sys::Win32::Foundation::{
+    ERROR_INVALID_PARAMETER, ERROR_SHARING_VIOLATION, INVALID_HANDLE_VALUE, WAIT_OBJECT_0,
+    WAIT_TIMEOUT,
+};
 use windows_sys::Win32::Storage::FileSystem::{
     FILE_FLAG_OPEN_REPARSE_POINT, FILE_SHARE_DELETE, FILE_SHARE_READ,
 };
@@ -24,7 +27,7 @@ use windows_sys::Win32::System::Diagnostics::ToolHelp::{
     TH32CS_SNAPTHREAD, THREADENTRY32, Thread32First, Thread32Next,
 };
 use windows_sys::Win32::System::Threading::{
-    OpenProcess, OpenThread, PROCESS_SYNCHRONIZE, PROCESS_TERMINATE, SuspendThread,
+    INFINITE, OpenProcess, OpenThread, PROCESS_SYNCHRONIZE, PROCESS_TERMINATE, SuspendThread,
     THREAD_SUSPEND_RESUME, TerminateProcess, WaitForSingleObject,
 };
 
@@ -248,6 +251,17 @@ impl Process {
             0 => Err(io::Error::last_os_error()),
             _ => Ok(()),
         }
+    }
+
+    /// Waits until it has ended; whether it has, as far as we may know.
+    pub fn wait(self) -> bool {
+        let process = match self.open(PROCESS_SYNCHRONIZE) {
+            Ok(process) => process,
+            // So it is for a number that no process has.
+            Err(error) => return error.raw_os_error() == Some(ERROR_INVALID_PARAMETER as i32),
+        };
+        // SAFETY: the handle is open until after the wait.
+        unsafe { WaitForSingleObject(process.as_raw_handle(), INFINITE) == WAIT_OBJECT_0 }
     }
 
     /// Stops it: it stays, and does nothing any more.

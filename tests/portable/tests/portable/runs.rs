@@ -1,12 +1,13 @@
 //! `outlive run`.
 
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::json;
 
 use crate::host::{Host, introduction};
 use crate::processes::{SHOWN, kill, lives};
-use crate::{server, state, until};
+use crate::{outlive, server, state, until};
 
 #[test]
 fn a_server_that_is_killed_while_idle_is_replaced() {
@@ -161,6 +162,25 @@ fn nobody_is_left_when_outlive_is_killed() {
     ];
     assert!(pids.iter().all(|pid| lives(*pid)));
     host.outlive.kill().expect("it is killed");
+    until("all are gone", || !pids.iter().any(|pid| lives(*pid)));
+}
+
+/// It hands its streams down, so the input stays open.
+#[test]
+fn nobody_is_left_when_only_the_launcher_is_killed() {
+    let launcher = Command::new(server()).arg("--sleep").spawn();
+    let mut launcher = launcher.expect("the server is built");
+    let mut command = outlive();
+    command.env("OUTLIVE_PARENT_PID", launcher.id().to_string());
+    command.args(["run", "--", server()]);
+    let mut host = Host::with(command).introduced("portable");
+    let pids = [host.number("pid"), host.number("child")];
+    assert!(pids.iter().all(|pid| lives(*pid)));
+    launcher.kill().expect("it is killed");
+    launcher.wait().expect("it has ended");
+    until("outlive has ended", || {
+        host.outlive.try_wait().expect("it is ours").is_some()
+    });
     until("all are gone", || !pids.iter().any(|pid| lives(*pid)));
 }
 
