@@ -29,6 +29,14 @@ class Files(unittest.TestCase):
             {"outlive", "LICENSE-MIT", "LICENSE-APACHE", "man/outlive-run.1", "completions/outlive.zsh"}, names
         )
 
+    def test_cargo_binstall_is_told_where_the_program_is(self) -> None:
+        told = tomllib.loads((ROOT / "crates/outlive-cli/Cargo.toml").read_text())["package"]["metadata"]["binstall"]
+        words = {"repo": "", "version": version().split()[1], "target": TARGET, "bin": "outlive", "binary-ext": ""}
+        url, program = (re.sub(r"\{ (\S+) \}", lambda found: words[found[1]], told[key]) for key in ("pkg-url", "bin-dir"))
+        self.assertEqual((url.rsplit("/")[-1], told["pkg-fmt"]), (one("*.tar.gz").name, "tgz"))
+        with tarfile.open(one("*.tar.gz")) as archive:
+            self.assertIn(program, archive.getnames())
+
     def test_what_is_packed_twice_is_the_same(self) -> None:
         program, again = FOLDER / "again/program", FOLDER / "again"
         again.mkdir()
