@@ -13,6 +13,7 @@
 //! | `too_large` | −31008 | the message is longer than the limit |
 //! | `token_withdrawn` | −31009 | the token is no longer good that the request was sent with |
 //! | `removed` | −31010 | the server was removed from the file of servers, or changed there, while the request waited |
+//! | `cyclic` | −31011 | a gateway got its own request back; said by that gateway |
 //! | `unsupported` | −32601 | the server does not take `server/discover`; `initialize` will do |
 //! | `protocol` | −32600, −32700 | the message breaks JSON-RPC |
 //! | `misconfigured` | −32603 | the client cannot be set up |

@@ -161,6 +161,8 @@ impl<S: Used> Gateway<S> {
             // One of a pool that speaks legacy revisions only answers nobody, and tells nothing about those who do.
             let answers =
                 |it: &&super::Server<S>| sharing != Sharing::Pooled || !it.usage().legacy_only;
+            // What is refused to those who come through other gateways is not refused to everybody.
+            let servers = servers.filter(|it| it.lane.is_none());
             let mut those = servers
                 .filter(|it| it.target == target && it.sharing == sharing)
                 .filter(answers);
@@ -208,7 +210,7 @@ impl<S: Used> Gateway<S> {
 
     /// A server is not waited for any more: if it is in trouble, that tells about the next.
     pub(super) fn give_up(&mut self, id: ServerId, now: Time) {
-        if let Some(server) = self.servers.get(&id)
+        if let Some(server) = self.servers.get(&id).filter(|it| it.lane.is_none())
             && let Some((cause, _)) = &server.standing.trouble
             && let Some(target) = self.targets.get_mut(&server.target)
         {

@@ -8,7 +8,7 @@ use crate::time::Time;
 use super::server::Phase;
 use super::{Gateway, ServerId, Urgency, Used};
 
-/// A pooled server that speaks legacy revisions only is kept for this long after its last use.
+/// A pooled server that speaks legacy revisions only, or serves one [way](super::Lane), is kept for this long after its last use.
 pub const LEGACY_MEMORY: Duration = Duration::from_secs(60);
 
 /// A server on standby waits this long for its client to come back.
@@ -72,7 +72,7 @@ impl<S: Used> Gateway<S> {
                 let target = self.targets.get(&server.target);
                 let idle_stop = target.and_then(|it| it.limits.idle_stop);
                 if idle_stop.is_some_and(|after| idle >= after)
-                    || usage.legacy_only && idle >= LEGACY_MEMORY
+                    || (usage.legacy_only || server.lane.is_some()) && idle >= LEGACY_MEMORY
                 {
                     return Retention::Stop;
                 }

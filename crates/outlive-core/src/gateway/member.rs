@@ -7,6 +7,7 @@ use crate::switch::{Client, Sharing};
 use crate::time::Time;
 
 use super::server::Phase;
+use super::target::Target;
 use super::{Gateway, ServerId, TargetId, Urgency, Used};
 
 /// Servers on standby at once, over all targets.
@@ -142,15 +143,7 @@ impl<S: Used> Gateway<S> {
 
     /// The server that a request without a session is handed to. Starts one if that is better than a busy one.
     pub fn request(&mut self, target: TargetId, now: Time) -> Result<ServerId, NoServer> {
-        if self.is_shutting_down() {
-            return Err(NoServer::ShuttingDown);
-        }
-        let Some(known) = self.targets.get(&target) else {
-            return Err(match target.0 < self.target_numbers {
-                true => NoServer::Removed,
-                false => NoServer::Gone,
-            });
-        };
+        let known = self.open_target(target)?;
         let is_full = known.pool.len() >= known.limits.pool;
         let server = match known.pool[..] {
             [only] if is_full => only,
@@ -162,7 +155,7 @@ impl<S: Used> Gateway<S> {
                 let least = known.pool.iter().min_by_key(load);
                 match least.filter(|id| is_full || load(id) == 0) {
                     Some(id) => *id,
-                    None => self.start(target, Sharing::Pooled, now),
+                    None => self.start(target, Sharing::Pooled, None, now),
                 }
             }
         };
@@ -170,6 +163,19 @@ impl<S: Used> Gateway<S> {
             server.used = now;
         }
         Ok(server)
+    }
+
+    /// A target that servers may be started of.
+    pub(super) fn open_target(&self, target: TargetId) -> Result<&Target, NoServer> {
+        if self.is_shutting_down() {
+            return Err(NoServer::ShuttingDown);
+        }
+        self.targets
+            .get(&target)
+            .ok_or(match target.0 < self.target_numbers {
+                true => NoServer::Removed,
+                false => NoServer::Gone,
+            })
     }
 
     /// Keeps a server that its client has left during the handshake, for the next attempt of the same client. That one
@@ -206,10 +212,10 @@ impl<S: Used> Gateway<S> {
         let known = self.targets.get(&target);
         if let Some(known) = known.filter(|it| it.limits.share) {
             let shared = known.shared;
-            return shared.unwrap_or_else(|| self.start(target, Sharing::Shared, now));
+            return shared.unwrap_or_else(|| self.start(target, Sharing::Shared, None, now));
         }
         let standby = opening.and_then(|opening| self.take_standby(target, opening));
-        standby.unwrap_or_else(|| self.start(target, Sharing::Dedicated, now))
+        standby.unwrap_or_else(|| self.start(target, Sharing::Dedicated, None, now))
     }
 
     /// A client that has come uses this server from now on.

@@ -8,7 +8,7 @@
 //! | who | server |
 //! |---|---|
 //! | a client with a session | one of its own ([`Sharing::Dedicated`]), or one for all sessions ([`Sharing::Shared`]) |
-//! | a request without a session | one of a pool ([`Sharing::Pooled`]) |
+//! | a request without a session | one of a pool ([`Sharing::Pooled`]); one of its own [way](Lane), if it has come through other gateways |
 //!
 //! ```text
 //!  arrive ─► admit ─► join ─► leave        Start, Stop, Restart, Over
@@ -46,6 +46,7 @@
 //! | `target` | the targets and their limits |
 //! | `admission` | clients that want a dedicated server and wait for one |
 //! | `member` | clients join and leave; requests are assigned |
+//! | `lane` | requests that come through other gateways |
 //! | `server` | one server, as far as the gateway has to know it |
 //! | `idle` | what is stopped when its time has come |
 //! | `health` | what has happened to servers, lately and ever; readiness |
@@ -53,6 +54,7 @@
 mod admission;
 mod health;
 mod idle;
+mod lane;
 mod member;
 mod server;
 mod target;
@@ -65,6 +67,7 @@ use crate::time::Time;
 pub use admission::Admission;
 pub use health::{GIVEN_UP, LOSS_SLOT, LOSSES, Loss, Standing, Unready};
 pub use idle::{LEGACY_MEMORY, STANDBY};
+pub use lane::{Lane, MOST_LANES};
 pub use member::{MOST_STANDBY, NoServer, Opening};
 pub use server::{Server, Usage, Used};
 pub use target::{TargetId, TargetLimits};
@@ -273,14 +276,22 @@ impl<S: Used> Gateway<S> {
         }
     }
 
-    fn start(&mut self, target: TargetId, sharing: Sharing, now: Time) -> ServerId {
+    fn start(
+        &mut self,
+        target: TargetId,
+        sharing: Sharing,
+        lane: Option<Lane>,
+        now: Time,
+    ) -> ServerId {
         self.numbers += 1;
         let id = ServerId(self.numbers);
-        self.servers.insert(id, Server::new(target, sharing, now));
+        let server = Server::new(target, sharing, lane, now);
+        self.servers.insert(id, server);
         if let Some(target) = self.targets.get_mut(&target) {
             match sharing {
                 Sharing::Dedicated => {}
                 Sharing::Shared => target.shared = Some(id),
+                Sharing::Pooled if lane.is_some() => {}
                 Sharing::Pooled => target.pool.push(id),
             }
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::switch::{Client, Sharing};
 use crate::time::Time;
 
-use super::{Opening, Standing, TargetId, Urgency};
+use super::{Lane, Opening, Standing, TargetId, Urgency};
 
 /// What a server is doing, as its driver sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,6 +48,8 @@ pub(super) enum Phase {
 pub struct Server<S> {
     pub(super) target: TargetId,
     pub(super) sharing: Sharing,
+    /// The way of those it is for, if they have come through other gateways.
+    pub(super) lane: Option<Lane>,
     pub(super) phase: Phase,
     pub(super) session: Option<S>,
     /// The clients with sessions that use it.
@@ -60,10 +62,16 @@ pub struct Server<S> {
 }
 
 impl<S> Server<S> {
-    pub(super) fn new(target: TargetId, sharing: Sharing, now: Time) -> Server<S> {
+    pub(super) fn new(
+        target: TargetId,
+        sharing: Sharing,
+        lane: Option<Lane>,
+        now: Time,
+    ) -> Server<S> {
         Server {
             target,
             sharing,
+            lane,
             phase: Phase::Serving,
             session: None,
             clients: BTreeSet::new(),

@@ -7,7 +7,7 @@ use crate::cause::Cause;
 use crate::history::Window;
 use crate::time::Time;
 
-use super::{LOSS_SLOT, Loss, ServerId};
+use super::{LOSS_SLOT, Lane, Loss, ServerId};
 
 /// A server is not stopped sooner after its last use.
 const SHORTEST_IDLE: Duration = Duration::from_millis(20);
@@ -52,6 +52,8 @@ pub(super) struct Target {
     pub(super) shared: Option<ServerId>,
     /// The servers for requests without a session, oldest first.
     pub(super) pool: Vec<ServerId>,
+    /// Those for requests that come through other gateways.
+    pub(super) lanes: Vec<(Lane, ServerId)>,
     /// The last server that was given up in trouble: why, and when that was.
     pub(super) given_up: Option<(Cause, Time)>,
     /// Its last losses, the latest first.
@@ -71,6 +73,7 @@ impl Target {
             limits,
             shared: None,
             pool: Vec::new(),
+            lanes: Vec::new(),
             given_up: None,
             losses: VecDeque::new(),
             lost_lately: Window::new(LOSS_SLOT),
@@ -89,9 +92,10 @@ impl Target {
     pub(super) fn withdraw(&mut self, server: ServerId) {
         self.shared.take_if(|it| *it == server);
         self.pool.retain(|it| *it != server);
+        self.lanes.retain(|(_, it)| *it != server);
     }
 
     pub(super) fn assigned(&self) -> usize {
-        self.pool.len() + usize::from(self.shared.is_some())
+        self.pool.len() + self.lanes.len() + usize::from(self.shared.is_some())
     }
 }

@@ -21,6 +21,9 @@ pub const MISSING_CLIENT_CAPABILITY: i64 = -32021;
 /// The server does not speak the version of the request (2026-07-28).
 pub const UNSUPPORTED_PROTOCOL_VERSION: i64 = -32022;
 
+/// A gateway of ours got its own request back: the address of one of its servers leads to itself.
+pub const CYCLIC: i64 = -31011;
+
 /// Whether an error of this code comes from a server of the modern era: 2026-07-28 set the range aside for what the
 /// specification defines from then on, and the one older code in it stands for itself.
 pub fn is_modern_only(code: i64) -> bool {

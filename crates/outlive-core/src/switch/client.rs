@@ -490,6 +490,13 @@ pub fn shutting_down(message: &Message) -> Option<Message> {
     is_request.then(|| Message::failure(message.id_json(), refusal.error.to_json().as_bytes()))
 }
 
+/// The answer to a request that reaches no session because there is no room for it; `None` for all else.
+pub fn overloaded(message: &Message) -> Option<Message> {
+    let refusal = ServerRefusal::overloaded(message.method());
+    let is_request = message.kind() == Kind::Request;
+    is_request.then(|| Message::failure(message.id_json(), refusal.error.to_json().as_bytes()))
+}
+
 /// What tells a client that its notification is not passed on: there was no room for it.
 pub fn overloaded_notification() -> Message {
     unheard(&ServerRefusal::overloaded("the notification"))

@@ -10,7 +10,7 @@ use crate::protocol::{code, meta, version};
 use crate::server::Channel;
 use crate::server::refusal::ServerRefusal;
 
-use super::table::What;
+use super::table::{Call, What};
 use super::{Client, Output, Switch};
 
 /// What clients can be asked.
@@ -242,6 +242,11 @@ impl Switch {
         };
         if !modern {
             let code = coded.flatten().map_or(0, |error| error.code);
+            if code == code::CYCLIC {
+                // No server has seen it: the next one who asks may have come another way.
+                let error = answer.error().unwrap_or_default();
+                return self.settle_probing(|call| Message::failure(&call.id_json, error));
+            }
             return self.is_legacy(format!(
                 "The server does not take `server/discover` (it answered with error {code})"
             ));
@@ -296,17 +301,24 @@ impl Switch {
             let why = format!("The server does not answer `server/discover` ({why})");
             return self.refuse_probing(ServerEra::Doubted, &why);
         }
-        // There is no server; whoever needs it next asks again.
+        self.settle_probing(|call| {
+            let refusal = SessionRefusal {
+                id_json: call.id_json.clone(),
+                what: "the request".into(),
+                ..refusal.clone()
+            };
+            refusal.to_response()
+        });
+    }
+
+    /// There is no server for what waits to know its era, which is answered with this; whoever needs one next asks
+    /// again.
+    fn settle_probing(&mut self, answer: impl Fn(&Call) -> Message) {
         for waiting in self.take_probing(ServerEra::Open) {
             match waiting {
                 Waiting::Request(id, _) => {
                     if let Some(call) = self.take(&id) {
-                        let refusal = SessionRefusal {
-                            id_json: call.id_json.clone(),
-                            what: "the request".into(),
-                            ..refusal.clone()
-                        };
-                        self.settle(&call, refusal.to_response());
+                        self.settle(&call, answer(&call));
                     }
                 }
                 Waiting::Notification(client, channel, _) => {

@@ -65,7 +65,7 @@ use crate::server::refusal::ServerRefusal;
 use crate::server::{Channel, Level};
 use crate::session::AbandonReason;
 
-pub use client::{overloaded_notification, shutting_down};
+pub use client::{overloaded, overloaded_notification, shutting_down};
 
 use abandoned::Abandoned;
 use candidate::Spoken;

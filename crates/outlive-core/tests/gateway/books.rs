@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use outlive_core::Time;
-use outlive_core::gateway::{Opening, ServerId, TargetId, Urgency, Usage, Used};
+use outlive_core::gateway::{Lane, Opening, ServerId, TargetId, Urgency, Usage, Used};
 use outlive_core::switch::{Client, Sharing};
 
 /// An invariant that does not hold.
@@ -43,6 +43,8 @@ impl Session {
 pub struct ServerBook {
     pub target: TargetId,
     pub sharing: Sharing,
+    /// The way of those it is for.
+    pub lane: Option<Lane>,
     pub session: Session,
     pub stop: Option<Urgency>,
     /// Its session is over, without an order.
@@ -130,6 +132,9 @@ seen!(
     shared_by_several,
     pool_grown,
     pool_busy,
+    lanes,
+    lanes_shared,
+    lanes_stopped,
     idle_stops,
     legacy_stops,
     given_up,

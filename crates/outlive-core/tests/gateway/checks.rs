@@ -37,7 +37,9 @@ impl World {
         };
         let serving = |sharing| {
             let servers = self.books.of(target, sharing);
-            servers.filter(|(_, it)| it.is_serving()).count()
+            servers
+                .filter(|(_, it)| it.is_serving() && it.lane.is_none())
+                .count()
         };
         if taken + admitted > limits.servers || limits.share && taken > 0 {
             return broken(
@@ -61,6 +63,8 @@ impl World {
             .filter(|it| it.target == target && !it.is_stopping())
             // One that is there only to tell requests that it knows no such requests answers nobody.
             .filter(|it| it.sharing != Sharing::Pooled || !it.session.0.get().legacy_only)
+            // One for those who come through other gateways says nothing of the rest.
+            .filter(|it| it.lane.is_none())
             .collect();
         let given_up = self.books.given_up.get(&target);
         let given_up = given_up.is_some_and(|since| self.now - *since < GIVEN_UP);
@@ -138,7 +142,8 @@ impl World {
                 let idle = self.now - it.used;
                 let after = self.limits_of(it.target).idle_stop;
                 let spent = after.is_some_and(|after| idle >= after.max(SHORTEST_IDLE));
-                match spent || it.session.0.get().legacy_only && idle >= LEGACY_MEMORY {
+                let is_brief = it.session.0.get().legacy_only || it.lane.is_some();
+                match spent || is_brief && idle >= LEGACY_MEMORY {
                     true => broken(4, format!("{id:?} has been idle for {idle:?} and goes on")),
                     false => Ok(()),
                 }

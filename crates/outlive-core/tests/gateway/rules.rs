@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use outlive_core::cause::{Exit, Phase, Reason};
 use outlive_core::gateway::{
-    Admission, GIVEN_UP, Gateway, LEGACY_MEMORY, LOSSES, MOST_STANDBY, NoServer, Opening, Order,
-    STANDBY, ServerId, TargetId, TargetLimits, Unready, Urgency,
+    Admission, GIVEN_UP, Gateway, LEGACY_MEMORY, LOSSES, Lane, MOST_LANES, MOST_STANDBY, NoServer,
+    Opening, Order, STANDBY, ServerId, TargetId, TargetLimits, Unready, Urgency,
 };
 use outlive_core::history::SLOTS;
 use outlive_core::session_table::Principal;
@@ -513,6 +513,55 @@ fn a_request_goes_to_an_idle_server_then_to_a_new_one_then_to_the_least_busy() {
         "another target"
     );
     assert_eq!(rig.gateway.request(TargetId(2), at(0)), Err(NoServer::Gone));
+}
+
+#[test]
+fn requests_that_came_through_other_gateways_have_servers_by_their_way() {
+    let mut rig = Rig::new(TargetLimits::default());
+    let direct = rig.request(at(0));
+    let along = |rig: &mut Rig, lane: u64, now: Time| {
+        let server = rig.gateway.request_along(T, Lane(lane), now);
+        rig.orders();
+        server
+    };
+    let first = along(&mut rig, 1, at(0)).expect("a server");
+    let second = along(&mut rig, 2, at(1)).expect("a server");
+    assert!(first != direct && second != direct && first != second);
+    assert_eq!(along(&mut rig, 1, at(2)), Ok(first));
+    assert_eq!(rig.request(at(2)), direct);
+    // What happens to one of a way says nothing of the target.
+    rig.gateway.observe(first, &down(), at(2));
+    assert_eq!(rig.readiness(true, at(2)), Ok(()));
+    // As many as there may be: the one that was unused longest gives way, one in use does not.
+    for lane in 3..=MOST_LANES as u64 {
+        along(&mut rig, lane, at(3)).expect("a server");
+    }
+    rig.busy(second, 1);
+    rig.gateway.request_along(T, Lane(99), at(4)).expect("room");
+    let orders = rig.orders();
+    assert_eq!(orders[..1], graceful(first), "{orders:?}");
+    assert_eq!(rig.readiness(true, at(4)), Ok(()));
+    assert_eq!(along(&mut rig, 2, at(4)), Ok(second));
+    // They are forgotten after a while, and the others are not.
+    rig.busy(second, 0);
+    let stops = rig.tick(at(5) + LEGACY_MEMORY);
+    assert_eq!(stops.len(), MOST_LANES, "{stops:?}");
+    assert!(!stops.contains(&graceful(direct)[0]), "{stops:?}");
+}
+
+#[test]
+fn with_all_ways_in_use_a_request_on_another_is_refused() {
+    let mut rig = Rig::new(TargetLimits::default());
+    for lane in 0..MOST_LANES as u64 {
+        let server = rig.gateway.request_along(T, Lane(lane), at(0));
+        rig.orders();
+        rig.busy(server.expect("a server"), 1);
+    }
+    let refused = rig.gateway.request_along(T, Lane(99), at(1));
+    assert_eq!(refused, Err(NoServer::Full));
+    assert_eq!(rig.orders(), []);
+    rig.request(at(1));
+    assert!(rig.gateway.request_along(U, Lane(99), at(1)).is_ok());
 }
 
 #[test]

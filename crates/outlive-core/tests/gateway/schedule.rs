@@ -15,6 +15,8 @@ pub enum Step {
     Leave(u8, bool),
     /// A request without a session comes to the n-th target.
     Request(u8),
+    /// A request without a session comes to the n-th target, along one of a few ways.
+    RequestAlong(u8, u8),
     /// The n-th client with a server sends a request.
     Call(u8),
     /// A server answers a request.
@@ -64,6 +66,7 @@ pub fn draw(dice: &mut Dice, steps: usize) -> Vec<Step> {
             24..=33 => Step::Join(n),
             34..=38 => Step::Leave(n, !flag),
             39..=43 if impatient => Step::Leave(n, !flag),
+            40 | 48 if requests => Step::RequestAlong(n, dice.below(3) as u8),
             39..=43 | 48..=50 if requests => Step::Request(n),
             39..=43 => Step::Request(n),
             44..=50 => Step::Call(n),

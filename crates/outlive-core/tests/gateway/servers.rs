@@ -104,7 +104,7 @@ impl World {
     /// A server is not waited for any more.
     pub(super) fn note_given_up(&mut self, server: ServerId) {
         let it = &self.books.servers[&server];
-        if it.trouble && !self.removed.contains(&it.target) {
+        if it.trouble && it.lane.is_none() && !self.removed.contains(&it.target) {
             self.books.given_up.insert(it.target, self.now);
         }
     }
@@ -216,7 +216,7 @@ impl World {
             return broken(9, format!("{server:?} is the {}-th", self.started));
         }
         let needed = match doing {
-            Doing::Request(at) => (at, Sharing::Pooled),
+            Doing::Request(at) | Doing::RequestAlong(at, _) => (at, Sharing::Pooled),
             Doing::Join(client) => {
                 let at = self.books.clients[&client].target;
                 let share = self.limits_of(at).share;
@@ -243,6 +243,10 @@ impl World {
         let book = ServerBook {
             target,
             sharing,
+            lane: match doing {
+                Doing::RequestAlong(_, lane) => Some(lane),
+                _ => None,
+            },
             session,
             stop: None,
             closed: false,
@@ -299,7 +303,9 @@ impl World {
                     let spent = limits
                         .idle_stop
                         .is_some_and(|after| idle >= after.max(SHORTEST_IDLE));
-                    let legacy = it.session.0.get().legacy_only && idle >= LEGACY_MEMORY;
+                    let is_brief = it.session.0.get().legacy_only || it.lane.is_some();
+                    let legacy = is_brief && idle >= LEGACY_MEMORY;
+                    self.seen.lanes_stopped += usize::from(it.lane.is_some());
                     self.seen.idle_stops += usize::from(spent);
                     self.seen.legacy_stops += usize::from(legacy && !spent);
                     it.sharing != Sharing::Dedicated && (spent || legacy)

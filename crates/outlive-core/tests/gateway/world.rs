@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use outlive_core::Time;
 use outlive_core::gateway::{
-    Admission, Gateway, NoServer, Opening, ServerId, TargetId, TargetLimits,
+    Admission, Gateway, Lane, NoServer, Opening, ServerId, TargetId, TargetLimits,
 };
 use outlive_core::session_table::Principal;
 use outlive_core::switch::{Client, Sharing};
@@ -21,6 +21,7 @@ pub(super) enum Doing {
     Join(Client),
     Leave,
     Request(TargetId),
+    RequestAlong(TargetId, Lane),
     Tick,
     Restart,
     StopTarget(TargetId),
@@ -81,6 +82,9 @@ impl World {
                 client.map_or(Ok(()), |client| self.leave(client, unanswered))?;
             }
             Step::Request(n) => self.request(self.target(n))?,
+            Step::RequestAlong(n, lane) => {
+                self.request_along(self.target(n), Lane(u64::from(lane)))?;
+            }
             Step::Call(n) => self.call(n),
             Step::Answer(n) => self.answer(n),
             Step::Shake(n) => self.shake(n),
@@ -420,7 +424,7 @@ impl World {
         let serving = self
             .books
             .of(target, Sharing::Pooled)
-            .filter(|(_, it)| it.is_serving());
+            .filter(|(_, it)| it.is_serving() && it.lane.is_none());
         let loads: Vec<usize> = serving.map(|(_, it)| it.in_flight()).collect();
         let before = self.started;
         let chosen = self.gateway.request(target, self.now);
@@ -441,7 +445,7 @@ impl World {
         self.may_be_handed(server)?;
         let fresh = self.started > before;
         let it = &self.books.servers[&server];
-        if it.target != target || it.sharing != Sharing::Pooled {
+        if it.target != target || it.sharing != Sharing::Pooled || it.lane.is_some() {
             return broken(10, format!("a request at {target:?} is handed to {it:?}"));
         }
         let least = loads.iter().copied().min();
@@ -455,6 +459,39 @@ impl World {
         }
         self.seen.pool_grown += usize::from(fresh && !loads.is_empty());
         self.seen.pool_busy += usize::from(!fresh && least > Some(0));
+        self.hand(server);
+        Ok(())
+    }
+
+    /// A request that has come through other gateways has a server for its way, and no other.
+    fn request_along(&mut self, target: TargetId, lane: Lane) -> Result<(), Broken> {
+        let is_own = |it: &ServerBook| it.is_serving() && it.lane == Some(lane);
+        let pooled = self.books.of(target, Sharing::Pooled);
+        let own = pooled
+            .filter(|(_, it)| is_own(it))
+            .map(|(id, _)| *id)
+            .next();
+        let chosen = self.gateway.request_along(target, lane, self.now);
+        self.say(format!(
+            "a request at {target:?} along {lane:?}: {chosen:?}"
+        ));
+        self.carry_out(Doing::RequestAlong(target, lane))?;
+        let server = match chosen {
+            Err(NoServer::ShuttingDown) if self.shutdowns > 0 => return Ok(()),
+            Err(NoServer::Removed) if self.removed.contains(&target) => return Ok(()),
+            Err(why) => return broken(10, format!("a request is refused: {why:?}")),
+            Ok(server) => server,
+        };
+        self.may_be_handed(server)?;
+        let it = &self.books.servers[&server];
+        if (it.target, it.lane) != (target, Some(lane)) || own.is_some_and(|own| own != server) {
+            return broken(
+                10,
+                format!("a request along {lane:?} is handed to {it:?}, not {own:?}"),
+            );
+        }
+        self.seen.lanes += usize::from(own.is_none());
+        self.seen.lanes_shared += usize::from(own.is_some());
         self.hand(server);
         Ok(())
     }

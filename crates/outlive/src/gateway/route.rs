@@ -282,12 +282,14 @@ struct ModernClients {
 }
 
 impl Route for ModernClients {
-    fn hear(&self, channel: Channel, frame: Frame, _: &Arc<Arrival>) -> bool {
-        match self.upstreams.request(self.target) {
+    fn hear(&self, channel: Channel, frame: Frame, arrival: &Arc<Arrival>) -> bool {
+        let way = Way::of(&arrival.parts.headers);
+        match self.upstreams.request(self.target, way.as_ref()) {
             Ok(upstream) => upstream.hear_expected(EVERYBODY, channel, frame),
             Err(why) => {
                 let error = frame.message().and_then(|message| match why {
                     NoServer::Removed => router::removed(message, &self.name),
+                    NoServer::Full => switch::overloaded(message),
                     _ => switch::shutting_down(message),
                 });
                 if let Some(error) = error {

@@ -151,6 +151,8 @@ pub(super) struct RouterSession {
     opening: OnceLock<Message>,
     /// The gateways that the client has come through, as its first message says.
     way: OnceLock<Option<Way>>,
+    /// Those that modern requests have come through, by their channels.
+    ways: Mutex<BTreeMap<Channel, Way>>,
     /// Whoever has a gateway may end it from any thread.
     runtime: Handle,
 }
@@ -187,6 +189,7 @@ impl RouterSession {
             withdrawn: AtomicBool::new(false),
             opening: OnceLock::new(),
             way: OnceLock::new(),
+            ways: Mutex::default(),
             runtime: Handle::current(),
         });
         catalogue.register(session.this.clone());
@@ -288,9 +291,15 @@ impl RouterSession {
                 }
                 Some(Happened::Client(channel, frame))
             }
-            Work::Left(channel) => Some(Happened::Left(channel)),
+            Work::Left(channel) => {
+                self.forget_way(channel);
+                Some(Happened::Left(channel))
+            }
             Work::Gone => Some(Happened::Gone),
-            Work::Withdrawn(channel) => Some(Happened::Withdrawn(channel)),
+            Work::Withdrawn(channel) => {
+                self.forget_way(channel);
+                Some(Happened::Withdrawn(channel))
+            }
             Work::Leg(leg, Heard::Said(channel, message)) => self
                 .is_current(leg)
                 .then(|| Happened::Server(leg.target, channel, message)),
@@ -344,7 +353,10 @@ impl RouterSession {
                 let channel = if heard { Channel::MAIN } else { channel };
                 self.replay.send(channel, message);
             }
-            Order::Done(channel) => self.replay.done(channel),
+            Order::Done(channel) => {
+                self.forget_way(channel);
+                self.replay.done(channel);
+            }
             Order::Learned(target, offer) => {
                 self.catalogue.learn(target, *offer);
                 // At once: whatever waits for it is next.
@@ -426,11 +438,13 @@ impl RouterSession {
 
     /// Hands a modern request to a server for such.
     fn request(&self, target: TargetId, channel: Channel, message: Message) {
-        let upstream = match self.upstreams.request(target) {
+        let way = self.way_of(channel);
+        let upstream = match self.upstreams.request(target, way.as_ref()) {
             Ok(upstream) => upstream,
             Err(why) => {
                 let error = match why {
                     NoServer::Removed => router::removed(&message, &self.name_of(target)),
+                    NoServer::Full => switch::overloaded(&message),
                     _ => switch::shutting_down(&message),
                 };
                 if let Some(error) = error {
@@ -448,6 +462,25 @@ impl RouterSession {
         drop(ports);
         upstream.join_pool(self.pooled, &outlet);
         upstream.hear_expected(self.pooled, channel, Frame::Message(message));
+    }
+
+    fn ways(&self) -> MutexGuard<'_, BTreeMap<Channel, Way>> {
+        self.ways.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The gateways that whoever asks on this channel has come through. What the rules ask for themselves has come
+    /// through none.
+    fn way_of(&self, channel: Channel) -> Option<Way> {
+        match self.whose {
+            Whose::Session(_) => self.way.get().cloned().flatten(),
+            Whose::Requests => self.ways().get(&channel).cloned(),
+        }
+    }
+
+    fn forget_way(&self, channel: Channel) {
+        if self.whose == Whose::Requests {
+            self.ways().remove(&channel);
+        }
     }
 
     /// There is room for a leg that waited.
@@ -552,9 +585,13 @@ impl Route for RouterSession {
         if self.replay.is_sealed() {
             return true;
         }
-        // Requests of many are not those of any of them.
-        if self.whose != Whose::Requests {
-            self.way.get_or_init(|| Way::of(&arrival.parts.headers));
+        match self.whose {
+            Whose::Session(_) => drop(self.way.get_or_init(|| Way::of(&arrival.parts.headers))),
+            Whose::Requests => {
+                if let Some(way) = Way::of(&arrival.parts.headers) {
+                    self.ways().insert(channel, way);
+                }
+            }
         }
         self.put(Work::Client(channel, frame));
         self.replay.is_done(channel)

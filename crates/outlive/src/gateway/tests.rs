@@ -24,6 +24,15 @@ fn builder(name: &str) -> Builder {
 }
 
 /// Posts `initialize`, in this session if there is one; the whole response.
+/// What a client of 2026-07-28 is answered.
+async fn modern(to: SocketAddr, path: &str, method: &str) -> String {
+    let about = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"0"},"io.modelcontextprotocol/clientCapabilities":{}}"#;
+    let body =
+        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{"_meta":{about}}}}}"#);
+    let headers = format!("MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n");
+    post(to, path, &headers, &body).await
+}
+
 async fn initialize(to: SocketAddr, path: &str, session: Option<&str>) -> String {
     let method = if session.is_some() {
         "ping"
@@ -33,13 +42,17 @@ async fn initialize(to: SocketAddr, path: &str, session: Option<&str>) -> String
     let params = r#"{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"0"}}"#;
     let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
     let session = session.map_or(String::new(), |id| format!("Mcp-Session-Id: {id}\r\n"));
+    post(to, path, &session, &body).await
+}
+
+async fn post(to: SocketAddr, path: &str, headers: &str, body: &str) -> String {
     let head = format!(
         "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
-         Accept: application/json, text/event-stream\r\n{session}Content-Length: {}\r\n\r\n",
+         Accept: application/json, text/event-stream\r\n{headers}Content-Length: {}\r\n\r\n",
         body.len()
     );
     let mut stream = TcpStream::connect(to).await.expect("a connection");
-    let request = head + &body;
+    let request = head + body;
     stream
         .write_all(request.as_bytes())
         .await
@@ -164,6 +177,10 @@ async fn a_request_that_comes_back_over_a_longer_way_is_refused() {
     });
     let refused = initialize(to, "/loop/mcp", None).await;
     assert!(refused.contains("(cyclic)"), "{refused}");
+    for method in ["server/discover", "tools/list", "tools/call"] {
+        let refused = modern(to, "/loop/mcp", method).await;
+        assert!(refused.contains("(cyclic)"), "{refused}");
+    }
     let a = initialize(to, "/a/mcp", None).await;
     assert!(a.contains(r#""name":"a""#), "{a}");
     gateway.shutdown();
@@ -203,6 +220,18 @@ async fn two_gateways_that_have_each_other_for_a_server_open_no_sessions_without
     let refused = initialize(first_at, "/b/mcp", None).await;
     assert!(refused.contains("(cyclic)"), "{refused}");
     assert!(times.load(Ordering::SeqCst) < 8, "{times:?} times around");
+    // At both ends at once: each then waits for a handshake of the other, which must not be the same one.
+    let (one, other) = tokio::join!(
+        modern(first_at, "/b/mcp", "tools/list"),
+        modern(second_at, "/a/mcp", "tools/list")
+    );
+    let again = modern(first_at, "/b/mcp", "server/discover").await;
+    for refused in [one, other, again] {
+        let code = r#""error":{"code":-31011,"#;
+        let is_told = refused.contains("(cyclic)") && refused.contains(code);
+        assert!(is_told, "{refused}");
+    }
+    assert!(times.load(Ordering::SeqCst) < 24, "{times:?} times around");
     let one = initialize(second_at, "/one/mcp", None).await;
     assert!(one.contains(r#""name":"one""#), "{one}");
     for (gateway, serving) in [(first, serving_first), (second, serving_second)] {

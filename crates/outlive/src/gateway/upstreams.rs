@@ -213,8 +213,8 @@ impl Upstreams {
             let name = self.catalogue.is_some().then_some(&*target.name);
             self.observer.began(upstream.id.0, name);
             let via = match way {
-                // What is shared serves others, too: one client's way must not close it to them.
-                Some(way) if upstream.sharing == Sharing::Dedicated => way.through(&self.via),
+                // What all sessions share serves others, too: one client's way must not close it to them.
+                Some(way) if upstream.sharing != Sharing::Shared => way.through(&self.via),
                 _ => self.via.clone(),
             };
             let downstream = GatewayDownstream::new(upstream, id, self);
@@ -350,14 +350,21 @@ impl Upstreams {
         self.room.notify_waiters();
     }
 
-    /// The server for a modern request, which [expects](UpstreamSession::expect) it.
+    /// The server for a modern request that has come this way, which [expects](UpstreamSession::expect) it.
     pub(super) fn request(
         self: &Arc<Upstreams>,
         target: TargetId,
+        way: Option<&Way>,
     ) -> Result<Arc<UpstreamSession>, NoServer> {
+        // Only servers over HTTP are told of ways.
+        let is_told = |_: &&Way| self.target(target).is_some_and(|it| it.confirms());
+        let way = way.filter(is_told);
         self.change_then(
-            None,
-            |machine, now| machine.request(target, now),
+            way,
+            |machine, now| match way {
+                None => machine.request(target, now),
+                Some(way) => machine.request_along(target, way.lane(), now),
+            },
             |machine, assigned| {
                 let upstream = session(machine, assigned?).ok_or(NoServer::Gone)?;
                 upstream.expect();

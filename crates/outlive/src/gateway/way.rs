@@ -4,7 +4,10 @@
 //! has come through. A request that comes back to a gateway on any way around is refused there, before it opens the
 //! next one: otherwise two gateways that have each other for a server would open sessions without end.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use hyper::HeaderMap;
+use outlive_core::gateway::Lane;
 
 use crate::http_server::VIA;
 
@@ -28,6 +31,13 @@ impl Way {
     /// Whether the headers lead in a circle, as this gateway sees it.
     pub(super) fn is_circle(headers: &HeaderMap, own: &str) -> bool {
         names(headers).any(|name| name == own) || names(headers).count() > MOST
+    }
+
+    /// Whose requests may share a server: those that have come this way.
+    pub(super) fn lane(&self) -> Lane {
+        let mut hasher = DefaultHasher::new();
+        self.0.hash(&mut hasher);
+        Lane(hasher.finish())
     }
 
     /// The way of what this gateway sends for that client.

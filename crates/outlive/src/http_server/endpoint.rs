@@ -220,9 +220,7 @@ impl HttpListener {
             }
         }
         if head.has_via && self.backend.is_own(arrival.headers()) {
-            let sentence = "This gateway has sent this request to itself: the address of one of its servers leads \
-                            back here (cyclic).";
-            return Ok(reply::refusal(StatusCode::LOOP_DETECTED, sentence));
+            return Ok(reply::cyclic());
         }
         let path = arrival.uri().path();
         let of_view;

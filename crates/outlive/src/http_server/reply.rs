@@ -131,6 +131,20 @@ pub(crate) fn error(status: StatusCode, id_json: &[u8], code: i64, sentence: Str
     json(status, body.into())
 }
 
+/// The refusal of what a gateway has sent to itself.
+pub(crate) fn cyclic() -> Reply {
+    let sentence = "This gateway has sent this request to itself: the address of one of its servers leads back here \
+                    (cyclic). Nothing was executed. Remove that server from the file of one of the gateways on the way.";
+    let about = r#"{"outlive":{"kind":"cyclic","outcome":"rejected","retryable":false}}"#;
+    let error = RpcError {
+        code: code::CYCLIC,
+        message: sentence.into(),
+        data: Some(about.into()),
+    };
+    let body = format!("{ANONYMOUS}{}}}", error.to_json());
+    json(StatusCode::LOOP_DETECTED, body.into())
+}
+
 /// A refusal of the whole exchange.
 pub(crate) fn refusal(status: StatusCode, sentence: impl Into<String>) -> Reply {
     error(status, b"", code::INVALID_REQUEST, sentence.into())
