@@ -15,7 +15,7 @@ use super::recent::{CALL_SLOT, Tools};
 use super::target::Target;
 use super::upstreams::Upstreams;
 use super::{Sharing, Upstream};
-use crate::http_server::{ListenerStats, ServerUse};
+use crate::http_server::{ListenerStats, ServerUse, stays};
 
 /// Instances of a server that are told one by one.
 const MOST_INSTANCES: usize = 100;
@@ -171,7 +171,7 @@ impl Upstreams {
             in_flight: self.meter.in_flight(),
             held: self.meter.held(),
             may_act: stats.may_act,
-            problem: self.problem().or_else(|| {
+            problem: self.problem().or_else(|| stats.token_trouble.as_deref().map(stays)).or_else(|| {
                 let why = store?;
                 Some(format!(
                     "The store of sessions does not work: {why}. Sessions in use go on; no other is begun or taken over."

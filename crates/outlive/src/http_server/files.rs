@@ -66,19 +66,26 @@ impl Files {
         }
         let mut known = self.stamps();
         // Whoever changed one since it was read for the first time would wait for ever.
-        if let Err(wrong) = self.read() {
-            wrong.iter().for_each(|why| tell(&stays(why)));
-        }
+        let mut wrong = self.read().err().unwrap_or_default();
+        wrong.iter().for_each(|why| tell(&stays(why)));
         loop {
             sleep(FILE_POLL).await;
             let stamps = self.stamps();
-            if stamps != known {
-                known = stamps;
-                match self.read() {
-                    Ok(()) => {
-                        tell("tokens, certificates or secrets have changed and were read again")
-                    }
-                    Err(wrong) => wrong.iter().for_each(|why| tell(&stays(why))),
+            // What was wrong may be right by now: a view may have come, or permissions.
+            if stamps == known && wrong.is_empty() {
+                continue;
+            }
+            let has_changed = stamps != known;
+            known = stamps;
+            match self.read() {
+                Ok(()) => {
+                    wrong.clear();
+                    tell("tokens, certificates or secrets have changed and were read again");
+                }
+                Err(now) => {
+                    let is_news = |why: &&String| has_changed || !wrong.contains(why);
+                    now.iter().filter(is_news).for_each(|why| tell(&stays(why)));
+                    wrong = now;
                 }
             }
         }

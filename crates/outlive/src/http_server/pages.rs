@@ -21,6 +21,7 @@ use super::durable::StoreStats;
 use super::listener::HttpListener;
 use super::refusal::Refused;
 use super::reply::{self, Reply};
+use super::token::Tokens;
 
 /// The version of the format that `/metrics` is written in.
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -100,6 +101,8 @@ pub(crate) struct ListenerStats {
     pub(crate) may_act: bool,
     /// The store of sessions, if there is one.
     pub(crate) store: Option<StoreStats>,
+    /// Why the file of tokens could not be read again, if it could not.
+    pub(crate) token_trouble: Option<String>,
 }
 
 impl ListenerStats {
@@ -123,6 +126,7 @@ impl HttpListener {
             path: self.first.path.clone(),
             may_act: self.access.may_act(self.mounted),
             store: self.durability.as_ref().map(|it| it.stats()),
+            token_trouble: self.access.tokens.as_ref().and_then(Tokens::problem),
         }
     }
 

@@ -14,7 +14,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, SystemTime};
 
 use outlive_core::session_table::Principal;
@@ -44,6 +44,8 @@ struct Inner {
     withdrawn: Notify,
     /// Tells whether there is a view of a name. Without it all are believed.
     has_view: OnceLock<HasView>,
+    /// Why the file could not be used the last time it was read.
+    problem: Mutex<Option<String>>,
 }
 
 /// Tells whether there is a view of a name.
@@ -236,6 +238,23 @@ impl Tokens {
 
     /// Reads the file, if there is one; a sentence if that cannot be done.
     pub(crate) fn read(&self) -> Result<(), String> {
+        let read = self.read_file();
+        let problem = self.inner.problem.lock();
+        *problem.unwrap_or_else(PoisonError::into_inner) = read.clone().err();
+        read
+    }
+
+    /// Why the file could not be used the last time it was read. Then what was read before is still good.
+    #[cfg_attr(
+        not(feature = "gateway"),
+        expect(dead_code, reason = "only a gateway shows it")
+    )]
+    pub(crate) fn problem(&self) -> Option<String> {
+        let problem = self.inner.problem.lock();
+        problem.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn read_file(&self) -> Result<(), String> {
         let Some(path) = &self.file else {
             return Ok(());
         };

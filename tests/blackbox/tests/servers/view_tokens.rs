@@ -106,11 +106,11 @@ fn a_file_that_comes_to_name_an_unknown_view_changes_nothing() {
     let servers = json!({ "one": place.fake("one", &[]) });
     let flags = place.flags(&servers);
     let config = place.write("outlive.toml", VIEW);
-    let tokens = place.write("tokens", "worker view=work\n");
+    let tokens = place.write("tokens", "worker view=work\nboss\n");
     let mut flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     flags.extend(["--config", &config, "--token-file", &tokens]);
     let fleet = Fleet::start(Setup::new(), &flags);
-    place.write("tokens", "worker view=wrok\nother\n");
+    place.write("tokens", "worker view=wrok\nother\nboss\n");
     let told = |it: &Value| {
         let line = it.to_string();
         line.contains("wrok") && line.contains("what was read before stays good")
@@ -118,13 +118,25 @@ fn a_file_that_comes_to_name_an_unknown_view_changes_nothing() {
     until("the log", || {
         fleet.log().iter().find(|it| told(it)).cloned()
     });
+    for path in ["/", "/status.json"] {
+        let page = send(&fleet, "GET", path, "boss", "", "").text();
+        assert!(
+            page.contains("wrok") && page.contains("stays good"),
+            "{page}"
+        );
+    }
     assert!(!tools(&fleet, "/mcp", "worker").0.is_empty());
     let hello = message::initialize().to_string();
     let other = send(&fleet, "POST", "/mcp", "other", "", &hello);
     assert_eq!(other.status, 401);
-    place.write("tokens", "worker view=work\nother\n");
+    // The view comes, and the file of tokens is right as it is.
+    let view = format!("{VIEW}[views.wrok]\nservers = ['one']\n");
+    place.write("outlive.toml", &view);
     until("the other token", || {
         let reply = send(&fleet, "POST", "/mcp", "other", "", &hello);
         (reply.status == 200).then_some(())
     });
+    let page = send(&fleet, "GET", "/", "boss", "", "").text();
+    assert!(!page.contains("stays good"), "{page}");
+    assert!(!tools(&fleet, "/view/wrok/mcp", "worker").0.is_empty());
 }
