@@ -35,8 +35,9 @@ const LONGEST_CHANGE: Duration = Duration::from_secs(5);
 /// A file that cannot be used may be whole again within this time, and then nobody needs to know.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What can be told of a file without reading it, if it is there: which it is, when it was written, and its size.
-type Stamp = Option<((u64, u64), Option<SystemTime>, u64)>;
+/// What can be told of a file without reading it, if it is there: which it is, when it was written, its size, and when
+/// its permissions or anything else of it last changed.
+type Stamp = Option<((u64, u64), Option<SystemTime>, u64, (i64, i64))>;
 
 /// Files, and how they were when they were last looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,7 +70,8 @@ impl Look {
     fn of(files: impl Iterator<Item = PathBuf>) -> Look {
         let stamp = |path: &PathBuf| {
             let data = fs::metadata(path).ok()?;
-            Some((system::id(&data), data.modified().ok(), data.len()))
+            let changed = system::changed(&data);
+            Some((system::id(&data), data.modified().ok(), data.len(), changed))
         };
         let stamped = files.map(|path| {
             let stamp = stamp(&path);
@@ -297,7 +299,7 @@ mod tests {
 
     fn look(size: u64) -> Look {
         Look {
-            files: vec![("f".into(), Some(((0, 0), None, size)))],
+            files: vec![("f".into(), Some(((0, 0), None, size, (0, 0))))],
         }
     }
 

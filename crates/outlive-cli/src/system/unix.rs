@@ -112,6 +112,11 @@ pub fn id(file: &Metadata) -> (u64, u64) {
     (file.dev(), file.ino())
 }
 
+/// When anything about a file last changed, its permissions included.
+pub fn changed(file: &Metadata) -> (i64, i64) {
+    (file.ctime(), file.ctime_nsec())
+}
+
 /// Gives a new file to the owner of another.
 pub fn chown_like(file: &File, like: &Metadata) -> io::Result<()> {
     let own = file.metadata()?;

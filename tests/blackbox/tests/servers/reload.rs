@@ -376,6 +376,167 @@ fn a_pipe_at_the_place_of_the_file_is_told_and_holds_up_no_later_file() {
 }
 
 #[test]
+fn a_directory_at_the_place_of_the_file_is_told_and_holds_up_no_later_file() {
+    let place = Place::new();
+    let one = place.fake("one", &[]);
+    let fleet = serve(&place, &json!({ "one": one }), &[]);
+    let session = fleet.all();
+    let before = pid_of(&fleet.call_all(&session, "one__ping", json!({})));
+    let path = place.path("mcp.json");
+    std::fs::remove_file(&path).expect("a file");
+    std::fs::create_dir(&path).expect("a directory");
+    fleet.event("servers_unusable");
+    let after = pid_of(&fleet.call_all(&session, "one__ping", json!({})));
+    assert_eq!(after, before);
+    std::fs::remove_dir(&path).expect("a directory");
+    let both = json!({ "one": one, "two": place.fake("two", &[]) });
+    std::fs::write(&path, servers(&both)).expect("a file");
+    assert_eq!(read(&fleet, 1)["added"], json!(["two"]));
+    let after = pid_of(&fleet.call_all(&session, "one__ping", json!({})));
+    assert_eq!(after, before);
+}
+
+/// A ConfigMap that Kubernetes mounts: the file is a link into a link that is swapped.
+#[cfg(unix)]
+#[test]
+fn a_file_behind_links_that_are_swapped_is_read_and_restarts_only_what_changed() {
+    use std::os::unix::fs::symlink;
+    let place = Place::new();
+    let (one, two) = (place.fake("one", &[]), place.fake("two", &[]));
+    let edition = |n: u32, entries: &Value| {
+        let folder = place.path(&format!("..{n}"));
+        std::fs::create_dir(&folder).expect("a directory");
+        std::fs::write(format!("{folder}/servers.json"), servers(entries)).expect("a file");
+        let link = place.path("..data_tmp");
+        symlink(format!("..{n}"), &link).expect("a link");
+        std::fs::rename(&link, place.path("..data")).expect("a swap");
+    };
+    edition(1, &json!({ "one": one, "two": two }));
+    symlink("..data/servers.json", place.path("servers.json")).expect("a link");
+    let file = place.path("servers.json");
+    let catalogue = place.path("catalogue");
+    let flags = [
+        "--servers",
+        &file,
+        "--catalogue",
+        &catalogue,
+        "--list-wait",
+        "45s",
+    ];
+    let fleet = Fleet::start(Setup::new(), &flags);
+    let session = fleet.all();
+    fleet.tools(&session);
+    let ping = |name: &str| pid_of(&fleet.call_all(&session, &format!("{name}__ping"), json!({})));
+    let before = (ping("one"), ping("two"));
+    let other = place.fake("two", &["--start-delay", "1"]);
+    edition(
+        2,
+        &json!({ "one": one, "two": other, "three": place.fake("three", &[]) }),
+    );
+    std::fs::remove_dir_all(place.path("..1")).expect("the old edition");
+    let told = read(&fleet, 1);
+    assert_eq!(told["added"], json!(["three"]), "{told}");
+    assert_eq!(told["changed"], json!(["two"]), "{told}");
+    assert_eq!(ping("one"), before.0);
+    assert_ne!(ping("two"), before.1);
+    ping("three");
+    // The same again in another order: nothing has changed.
+    edition(
+        3,
+        &json!({ "three": place.fake("three", &[]), "two": other, "one": one }),
+    );
+    let told = read(&fleet, 2);
+    assert_eq!(
+        (&told["added"], &told["changed"]),
+        (&json!([]), &json!([])),
+        "{told}"
+    );
+    assert_eq!(ping("one"), before.0);
+    assert_eq!(place.spawns("two"), 2);
+    assert!(
+        fleet
+            .log()
+            .iter()
+            .all(|it| it["event"] != "servers_unusable")
+    );
+}
+
+#[test]
+fn of_fifty_changes_in_a_second_the_last_one_counts_and_a_running_call_is_not_lost() {
+    let place = Place::new();
+    let one = place.fake("one", &[]);
+    let fleet = serve(
+        &place,
+        &json!({ "one": one, "two": place.fake("two", &[]) }),
+        &[],
+    );
+    let session = fleet.all();
+    fleet.tools(&session);
+    let before = pid_of(&fleet.call_all(&session, "one__ping", json!({})));
+    let watcher = fleet.all();
+    std::thread::scope(|scope| {
+        let call = || fleet.call_all(&session, "one__sleep", json!({ "ms": 8_000 }));
+        let running = scope.spawn(call);
+        until("the call", || {
+            (place.heard("one", "tools/call") == 2).then_some(())
+        });
+        let file = place.path("mcp.json");
+        for n in 0..50 {
+            let name = format!("x{n}");
+            let entries = match n % 5 {
+                0 => json!({ "one": one }),
+                1 => json!({ "one": one, name: place.fake("x", &[]) }),
+                2 => json!({ name: place.fake("x", &[]), "one": one, "two": one }),
+                3 => json!({}),
+                _ => json!({ "one": one, "two": place.fake("two", &[]) }),
+            };
+            match n % 3 {
+                0 => replace(&file, &servers(&entries)),
+                1 => std::fs::write(&file, servers(&entries)).expect("a file"),
+                _ => std::fs::write(&file, &servers(&entries)[..9]).expect("a file"),
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let last = json!({ "last": place.fake("last", &[]), "one": one });
+        std::fs::write(&file, servers(&last)).expect("a file");
+        until("the last file", || {
+            let tools = fleet.tools(&watcher);
+            let is_last = has(&tools, "last") && has(&tools, "one");
+            (is_last && !has(&tools, "two") && !tools.iter().any(|it| it.starts_with('x')))
+                .then_some(())
+        });
+        let answer = running.join().expect("an answer");
+        assert!(answer["result"].is_object(), "{answer}");
+    });
+    let after = pid_of(&fleet.call_all(&session, "one__ping", json!({})));
+    assert_eq!(after, before);
+    assert_eq!(place.spawns("one"), 1);
+    pid_of(&fleet.call_all(&session, "last__ping", json!({})));
+}
+
+#[test]
+fn a_file_that_is_far_too_large_is_told_and_changes_nothing() {
+    let place = Place::new();
+    let one = place.fake("one", &[]);
+    let fleet = serve(&place, &json!({ "one": one }), &[]);
+    let session = fleet.all();
+    let before = pid_of(&fleet.call_all(&session, "one__ping", json!({})));
+    // A hole of a terabyte, if the file system has such.
+    let huge = place.path("huge");
+    let file = std::fs::File::create(&huge).expect("a file");
+    let sized = [1_u64 << 40, 1 << 33]
+        .into_iter()
+        .any(|size| file.set_len(size).is_ok());
+    assert!(sized, "a large file");
+    std::fs::rename(&huge, place.path("mcp.json")).expect("a file");
+    let told = fleet.event("servers_unusable");
+    let why = told["error"].as_str().unwrap_or_default();
+    assert!(why.contains("the file is longer than "), "{told}");
+    let after = pid_of(&fleet.call_all(&session, "one__ping", json!({})));
+    assert_eq!(after, before);
+}
+
+#[test]
 fn the_secrets_of_servers_that_come_are_shown_to_nobody() {
     let place = Place::new();
     let one = place.fake("one", &[]);
