@@ -42,6 +42,13 @@ impl<'n> Form<'n> {
             );
             return Form::Broken(entry.span.start, why);
         }
+        if let Some(second) = entry.twice() {
+            let why = format!(
+                "the server {name:?} has a second {:?}: remove one of them",
+                second.key
+            );
+            return Form::Broken(second.key_span.start, why);
+        }
         if entry.member("<<").is_some() {
             return Form::Foreign("it takes keys from elsewhere (<<)".into());
         }

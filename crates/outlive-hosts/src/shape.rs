@@ -1,7 +1,5 @@
 //! The spellings of hosts: which key holds the servers, and what the keys of a server are called.
 
-use std::collections::HashSet;
-
 use crate::error::Error;
 use crate::format::Format;
 use crate::tree::{Kind, Member, Node};
@@ -97,6 +95,7 @@ impl Shape {
             let why = format!("the file is {}, where an object is wanted", root.noun());
             return Err(Error::at(text, root.span.start, why));
         }
+        only_one(root, self.key(), text)?;
         let mut entries = Vec::new();
         if let Some(member) = root.member(self.key()) {
             entries.extend(in_table(
@@ -107,6 +106,15 @@ impl Shape {
             )?);
         }
         if self == Shape::McpServers {
+            only_one(root, "projects", text)?;
+            for project in root
+                .get("projects")
+                .and_then(Node::members)
+                .into_iter()
+                .flatten()
+            {
+                only_one(&project.value, self.key(), text)?;
+            }
             for (project, table) in projects(root) {
                 entries.extend(in_table(table, self.key(), Some(project), text)?);
             }
@@ -176,6 +184,20 @@ fn projects(root: &Node) -> impl Iterator<Item = (&str, &Node)> {
     })
 }
 
+/// An error if a table has two of a key that holds servers: a host would see those of one of them, and nobody would
+/// say so.
+fn only_one(node: &Node, key: &str, text: &str) -> Result<(), Error> {
+    let members = node.members().unwrap_or_default();
+    let mut all = members.iter().filter(|member| member.key == key);
+    match all.nth(1) {
+        Some(second) => {
+            let why = format!("there is a second {key}: put what is in both into one of them");
+            Err(Error::at(text, second.key_span.start, why))
+        }
+        None => Ok(()),
+    }
+}
+
 fn in_table<'n>(
     table: &'n Node,
     key: &str,
@@ -192,8 +214,7 @@ fn in_table<'n>(
         );
         return Err(Error::at(text, table.span.start, why));
     };
-    let mut names = HashSet::new();
-    if let Some(second) = members.iter().find(|member| !names.insert(&member.key)) {
+    if let Some(second) = table.twice() {
         let why = format!(
             "a second server is called {:?}: rename one of them",
             second.key

@@ -1,5 +1,6 @@
 //! A parsed file: values that know where in the text they stand, whatever the format.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use serde_json::{Value, json};
@@ -50,6 +51,13 @@ impl Node {
             .iter()
             .rev()
             .find(|member| member.key == key)
+    }
+
+    /// The first key that stands twice, where it stands the second time.
+    pub fn twice(&self) -> Option<&Member> {
+        let mut keys = HashSet::new();
+        let mut members = self.members()?.iter();
+        members.find(|member| !keys.insert(&member.key))
     }
 
     pub fn get(&self, key: &str) -> Option<&Node> {

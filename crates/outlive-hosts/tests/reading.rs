@@ -279,6 +279,18 @@ fn a_file_that_cannot_be_read_says_where_and_is_not_edited() {
             "2:2",
             "a second server is called \"a\"",
         ),
+        (
+            Format::Json,
+            "{\"mcpServers\": {\"a\": {\"command\": \"x\"}},\n \"mcpServers\": {}}",
+            "2:2",
+            "there is a second mcpServers",
+        ),
+        (
+            Format::Json,
+            "{\"mcpServers\": {}, \"projects\": {\"/p\": {\"mcpServers\": {},\n\"mcpServers\": {}}}}",
+            "2:1",
+            "there is a second mcpServers",
+        ),
         (Format::Json, &long, "1:513", "nesting"),
         (
             Format::Toml,

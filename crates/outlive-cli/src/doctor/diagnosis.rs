@@ -174,6 +174,7 @@ fn slow(is_command: bool) -> String {
 
 /// What to do about a failure.
 fn advice(error: &Error, cause: Option<&Cause>, is_command: bool) -> String {
+    let has_last_words = cause.is_some_and(|cause| !cause.stderr_tail.is_empty());
     let words = match cause.map(|cause| &cause.reason) {
         Some(Reason::Unmade(StartFailure::NotFound)) => {
             "install the program, or write its full path"
@@ -182,7 +183,7 @@ fn advice(error: &Error, cause: Option<&Cause>, is_command: bool) -> String {
         Some(Reason::Unmade(StartFailure::NotExecutable)) => "make the file executable (chmod +x)",
         Some(Reason::Unreachable(_)) => "start the server, or correct its address",
         Some(Reason::Unauthorized(_)) => "give it other credentials (headers)",
-        Some(Reason::Exited(_) | Reason::Eof) => {
+        Some(Reason::Exited(_) | Reason::Eof) if has_last_words => {
             "its last words say why; a key or an argument may be missing"
         }
         Some(Reason::SlowHandshake(_) | Reason::Unresponsive(_)) => {

@@ -22,6 +22,10 @@ impl Target {
             (None, Some(host)) => own_file(host)?,
             (None, None) => return Err("neither a host nor a file is named".into()),
         };
+        // One that is waited for, like a pipe, cannot be written back either.
+        if path.metadata().is_ok_and(|it| !it.is_file()) {
+            return Err(format!("{} is not a file", path.display()));
+        }
         let format = Format::of(&path);
         let text = load(&path).map_err(|error| error.to_string())?;
         let shape = match host {

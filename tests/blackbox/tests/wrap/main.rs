@@ -184,6 +184,43 @@ fn a_file_that_is_malformed_is_named_with_line_and_column_and_not_touched() {
 }
 
 #[test]
+fn what_is_no_file_is_not_waited_for() {
+    let home = Home::new();
+    home.write(".cursor/x", "");
+    let path = home.path(".cursor/mcp.json");
+    let made = Command::new("mkfifo").arg(&path).status();
+    assert!(made.is_ok_and(|it| it.success()), "a pipe");
+    for command in ["wrap", "unwrap"] {
+        let told = home.run(&[command, "cursor"]);
+        assert_ne!(told.code, 0);
+        assert!(told.err.contains("mcp.json is not a file"), "{}", told.err);
+    }
+}
+
+#[test]
+fn a_file_with_two_tables_of_servers_is_refused_and_not_touched() {
+    let home = Home::new();
+    let one = r#"{"command": "cat"}"#;
+    for (text, words) in [
+        (
+            format!(r#"{{"mcpServers": {{"a": {one}}}, "mcpServers": {{"b": {one}}}}}"#),
+            "there is a second mcpServers",
+        ),
+        (
+            r#"{"mcpServers": {"a": {"command": "cat", "command": "ls"}}}"#.to_owned(),
+            "the server \"a\" has a second \"command\"",
+        ),
+    ] {
+        home.write(".cursor/mcp.json", &text);
+        let told = home.run(&["wrap", "cursor"]);
+        assert_ne!(told.code, 0, "{}", told.out);
+        assert!(told.err.contains(words), "{}", told.err);
+        assert_eq!(home.read(".cursor/mcp.json"), text);
+        assert_eq!(home.beside(".cursor/mcp.json"), ["mcp.json"]);
+    }
+}
+
+#[test]
 fn links_are_followed_and_permissions_kept() {
     let home = Home::new();
     home.write(
