@@ -8,7 +8,8 @@ use crate::time::Time;
 use super::server::Phase;
 use super::{Gateway, ServerId, Urgency, Used};
 
-/// A pooled server that speaks legacy revisions only, or serves one [way](super::Lane), is kept for this long after its last use.
+/// A pooled server that speaks legacy revisions only, or serves one [way](super::Lane), is kept for this long after its
+/// last use.
 pub const LEGACY_MEMORY: Duration = Duration::from_secs(60);
 
 /// A server on standby waits this long for its client to come back.

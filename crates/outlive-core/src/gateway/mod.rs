@@ -8,7 +8,7 @@
 //! | who | server |
 //! |---|---|
 //! | a client with a session | one of its own ([`Sharing::Dedicated`]), or one for all sessions ([`Sharing::Shared`]) |
-//! | a request without a session | one of a pool ([`Sharing::Pooled`]); one of its own [way](Lane), if it has come through other gateways |
+//! | a request without a session | one of a pool ([`Sharing::Pooled`]), or of its [way](Lane) through other gateways |
 //!
 //! ```text
 //!  arrive ─► admit ─► join ─► leave        Start, Stop, Restart, Over

@@ -134,7 +134,7 @@ pub(crate) fn error(status: StatusCode, id_json: &[u8], code: i64, sentence: Str
 /// The refusal of what a gateway has sent to itself.
 pub(crate) fn cyclic() -> Reply {
     let sentence = "This gateway has sent this request to itself: the address of one of its servers leads back here \
-                    (cyclic). Nothing was executed. Remove that server from the file of one of the gateways on the way.";
+                    (cyclic). Nothing was executed. Remove that server from the file of one of the gateways.";
     let about = r#"{"outlive":{"kind":"cyclic","outcome":"rejected","retryable":false}}"#;
     let error = RpcError {
         code: code::CYCLIC,
