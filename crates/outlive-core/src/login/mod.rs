@@ -16,7 +16,8 @@
 //!    would not know that its token is spent. One that was given and could not be kept is this process's alone, until
 //!    the store can be written again, or holds another.
 //! 6. **A login that did not help is not repeated at once.** A token that is refused right after its login means that
-//!    another login would not help either.
+//!    another login would not help either. Nor would it if a refresh brings another token and that is refused as well:
+//!    each login that began for such a token doubles the pause before the next one.
 //! 7. **A process that leaves begins nothing, and brings to its end what it has sent.** An exchange whose answer nobody
 //!    keeps costs a login, so its answer is waited for and kept. That is bounded: then the grant stays marked, as if
 //!    the process had been killed.
@@ -219,6 +220,10 @@ pub struct Login {
     failure: NoToken,
     /// No login before this moment.
     paused_until: Time,
+    /// Logins in a row that began because a token was refused that a refresh had just brought.
+    fruitless: u32,
+    /// No further one of them before this moment.
+    fruitless_until: Time,
     /// The process leaves, and will have left at this moment.
     leaving: Option<Time>,
     out: VecDeque<Output>,
@@ -250,6 +255,8 @@ impl Login {
             failed_logins: 0,
             failure: NoToken::LoginFailed,
             paused_until: Time::ZERO,
+            fruitless: 0,
+            fruitless_until: Time::ZERO,
             leaving: None,
             out: VecDeque::new(),
         }

@@ -148,6 +148,15 @@ impl Login {
                 scopes.push(scope.clone());
             }
         }
+        let refused = |grant: &Grant| {
+            self.waiting
+                .values()
+                .any(|it| self.is_fruitless(&it.want, grant))
+        };
+        self.fruitless = match self.known.as_ref().is_some_and(refused) {
+            true => self.fruitless.saturating_add(1),
+            false => 0,
+        };
         self.step = Step::LoggingIn {
             until: self.now.time + self.policy.login,
         };
@@ -271,6 +280,8 @@ impl Login {
                 self.retry_at = self.now.time;
                 self.failed_logins = 0;
                 self.paused_until = Time::ZERO;
+                let pause = self.policy.pause * 2u32.pow(self.fruitless.min(10));
+                self.fruitless_until = self.now.time + pause.min(LONGEST_PAUSE);
                 self.keep(grant);
             }
             None => self.login_failed(NoToken::LoginFailed),
@@ -345,12 +356,29 @@ impl Login {
         if !refused && !expired {
             return Need::Nothing;
         }
-        let never_good =
-            refused && self.accepted != Some(grant.id) && grant.is_fresh(wall) && !expired;
-        match (never_good, grant.by_login, grant.renewable) {
+        match (
+            self.was_never_good(want, grant),
+            grant.by_login,
+            grant.renewable,
+        ) {
             (true, true, _) => Need::Hopeless(NoToken::StillRefused),
+            (true, false, _) if self.now.time < self.fruitless_until => {
+                Need::Hopeless(NoToken::StillRefused)
+            }
             (true, false, _) | (false, _, false) => login,
             (false, _, true) => Need::Refresh,
         }
+    }
+
+    /// Whether the token was refused right after it was issued.
+    fn was_never_good(&self, want: &Want, grant: &Grant) -> bool {
+        let wall = self.now.wall;
+        let refused = want.refused == Some(grant.id) && self.accepted != Some(grant.id);
+        refused && grant.is_fresh(wall) && !grant.is_expired(wall)
+    }
+
+    /// Whether a refresh has not helped, as the login before it had not.
+    fn is_fruitless(&self, want: &Want, grant: &Grant) -> bool {
+        !grant.by_login && self.was_never_good(want, grant)
     }
 }

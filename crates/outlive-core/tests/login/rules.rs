@@ -413,3 +413,34 @@ fn a_process_that_leaves_asks_nobody() {
     assert_eq!(quiet.feed(Input::Leave), []);
     assert!(quiet.login.has_left() && quiet.login.deadline().is_none());
 }
+
+/// A server that refuses every token, for whatever reason, has a person asked ever more seldom.
+#[test]
+fn a_server_that_refuses_every_token_asks_ever_more_seldom() {
+    let mut rig = Rig::new(Some(grant(1, 4000)));
+    let (mut logins, mut next) = (0, 1);
+    for ticket in 0..720 {
+        let has = rig.store.as_ref().map(|it| it.id.0);
+        let mut orders = rig.want(ticket, has);
+        while let Some(order) = orders.pop() {
+            next += 1;
+            let new = Grant {
+                issued: rig.now.wall,
+                expires: Some(rig.now.wall + Duration::from_secs(3600)),
+                by_login: matches!(order, Output::LogIn(_)),
+                ..grant(next, 0)
+            };
+            let done = match order {
+                Output::LogIn(_) => {
+                    logins += 1;
+                    Input::LoggedIn(Some(new))
+                }
+                Output::Refresh(_) => Input::Refreshed(Refreshed::Granted(new)),
+                _ => continue,
+            };
+            orders.extend(rig.feed(done));
+        }
+        rig.pass(Duration::from_secs(10));
+    }
+    assert!((2..=8).contains(&logins), "{logins} logins in two hours");
+}
