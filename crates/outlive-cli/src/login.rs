@@ -3,7 +3,8 @@
 use std::io::{self, BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
@@ -360,8 +361,13 @@ pub fn log_in(args: &LoginArgs) -> Result<ExitCode, String> {
     }
     let pastes = options.way == Way::Browser && io::stdin().is_terminal();
     let browser = settings.login == LoginWay::Auto;
+    let told = Arc::new(AtomicBool::new(false));
+    let telling = told.clone();
     let login = OAuth::new(&args.url, options, move |notice| {
         tell(&notice, browser);
+        if matches!(notice, Notice::Failed(_)) {
+            telling.store(true, Ordering::Relaxed);
+        }
         if pastes && matches!(notice, Notice::Open { .. }) {
             eprintln!(
                 "If the browser is on another machine, paste the address that it ends at here:"
@@ -383,7 +389,9 @@ pub fn log_in(args: &LoginArgs) -> Result<ExitCode, String> {
     Ok(match logged_in {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            eprintln!("outlive: {why}");
+            if !told.load(Ordering::Relaxed) {
+                eprintln!("outlive: {why}");
+            }
             ExitCode::FAILURE
         }
     })

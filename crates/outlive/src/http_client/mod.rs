@@ -41,5 +41,7 @@ pub(crate) use remote::Sessions;
 #[cfg(feature = "oauth")]
 pub(crate) use remote::is_local;
 pub use remote::{Remote, RemoteError};
+#[cfg(feature = "oauth")]
+pub(crate) use response::challenges;
 #[cfg(any(feature = "oauth", feature = "tls"))]
 pub(crate) use tls::config as tls_config;

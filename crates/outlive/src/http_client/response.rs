@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use outlive_core::http_upstream::{Foreign, Head, Location};
 use reqwest::header::{
-    CONTENT_ENCODING, CONTENT_TYPE, HeaderName, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE,
+    CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use reqwest::{Response, Url};
 
@@ -23,12 +23,19 @@ pub(super) fn head(
         stream: text(CONTENT_TYPE).is_some_and(is_stream),
         foreign: foreign(text(CONTENT_TYPE), text(CONTENT_ENCODING)),
         retry_after,
-        authenticate: text(WWW_AUTHENTICATE).map(str::to_string),
+        authenticate: challenges(response.headers()),
         location: text(LOCATION).and_then(|to| location(sent, to)),
         names_session,
         turn,
         mirrored,
     }
+}
+
+/// All that a server asks for, in however many headers it says so (RFC 9110, 11.6.1).
+pub(crate) fn challenges(headers: &HeaderMap) -> Option<String> {
+    let all = headers.get_all(WWW_AUTHENTICATE).into_iter();
+    let all: Vec<&str> = all.filter_map(|it| it.to_str().ok()).collect();
+    (!all.is_empty()).then(|| all.join(", "))
 }
 
 /// Whether this is the type of a stream of events.

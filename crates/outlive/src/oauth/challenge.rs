@@ -34,6 +34,8 @@ impl Bearer {
                 continue;
             };
             match name.to_ascii_lowercase().as_str() {
+                // An empty one names nothing.
+                "resource_metadata" if value.is_empty() => {}
                 "resource_metadata" => bearer.resource_metadata = Some(value),
                 "scope" => bearer.scopes = value.split_whitespace().map(Into::into).collect(),
                 "error" => bearer.error = Some(value),
@@ -93,6 +95,10 @@ mod tests {
             ("", of(None, &[], None)),
             ("Bearer", of(None, &[], None)),
             ("bearer scope=read", of(None, &["read"], None)),
+            (
+                r#"Bearer resource_metadata="", error="e""#,
+                of(None, &[], Some("e")),
+            ),
             (
                 r#"Bearer error="insufficient_scope",   scope="a b", resource_metadata="https://x/y?a=1,2""#,
                 of(

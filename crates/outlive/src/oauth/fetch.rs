@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, WWW_AUTHENTICATE};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method, Request, Response, Url};
 use serde_json::Value;
 
 use super::reach::{Guard, Resolver};
+use crate::http_client::challenges;
 
 /// Metadata and tokens are small; what is larger is not read.
 const LARGEST: usize = 256 << 10;
@@ -111,9 +112,8 @@ impl Fetcher {
         let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
         *request.body_mut() = Some(ping.into());
         let response = self.send(request).await.map_err(|it| it.why)?;
-        let header = response.headers().get(WWW_AUTHENTICATE);
-        let header = header.and_then(|it| it.to_str().ok()).map(str::to_owned);
-        Ok((response.status().as_u16(), header))
+        let challenges = challenges(response.headers());
+        Ok((response.status().as_u16(), challenges))
     }
 
     /// Posts a form; the status and what was answered.

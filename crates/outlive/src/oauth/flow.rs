@@ -16,10 +16,13 @@ use super::discovery::{Issuer, Resource, canonical};
 use super::fetch::Fetcher;
 use super::store::Kept;
 use super::token::{NoTokens, Tokens, ask};
-use super::{Notice, OAuthOptions, Way, random_text};
+use super::{Notice, OAuthOptions, Way, plain, random_text};
 
 /// Why there is no login at a server that merely refuses: there is no authorization server.
 pub(super) const NOT_OFFERED: &str = "the server offers no login";
+
+/// A link that is longer is opened by no browser; authorization servers choose much of it.
+const LONGEST_LINK: usize = 16 << 10;
 
 /// A login that begins now.
 pub(super) struct Flow<'a> {
@@ -170,6 +173,12 @@ impl Flow<'_> {
             // OpenID Connect, 11: without it the scope is ignored.
             page.query_pairs_mut().append_pair("prompt", "consent");
         }
+        if page.as_str().len() > LONGEST_LINK {
+            return Err(format!(
+                "the link to {} would be longer than a browser opens",
+                issuer.name
+            ));
+        }
         (self.tell)(Notice::Open {
             link: page.into(),
             code: None,
@@ -245,7 +254,7 @@ impl Flow<'_> {
         self.fetcher.check(&link)?;
         (self.tell)(Notice::Open {
             link: link.into(),
-            code: text("user_code"),
+            code: text("user_code").map(|it| plain(&it)),
         });
         let mut pause = Duration::from_secs(answer["interval"].as_u64().unwrap_or(5).clamp(1, 60));
         loop {

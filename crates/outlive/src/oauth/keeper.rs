@@ -3,6 +3,7 @@
 
 mod driver;
 
+use std::fs::File;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,12 +21,15 @@ use super::flow::{Flow, NOT_OFFERED};
 use super::keyring::Trouble;
 use super::reach::Guard;
 use super::store::{Kept, Place};
-use super::{Notice, OAuthOptions, Way, random_number, wall};
+use super::{Notice, OAuthOptions, Way, plain, random_number, wall};
 use crate::http_client::{Challenge, is_local, tls_config};
 use driver::Driver;
 
 /// An authorization server that is told of a logout is not waited for longer.
 const FAREWELL: Duration = Duration::from_secs(5);
+
+/// Whoever has the lock for longer does not only read and write.
+const SOON: Duration = Duration::from_secs(2);
 
 const OUT_OF_REACH: &str = "the login that is kept cannot be read: it is sealed with a key in the system's keyring, \
                             which --token-store file does not ask; --token-store auto reads it, and a login without \
@@ -345,7 +349,7 @@ impl Keeper {
             tell: &tell,
             pasted,
         };
-        flow.run(scopes).await
+        flow.run(scopes).await.map_err(|why| plain(&why))
     }
 
     /// The login is over: nobody needs its link any more.
@@ -439,6 +443,25 @@ impl Keeper {
         !place.is_locked()
     }
 
+    /// Waits for the lock, and says so if that takes long: somebody else may be asked to log in, and think.
+    async fn lock(&self, place: &Place) -> Result<File, String> {
+        let lock = place.lock();
+        tokio::pin!(lock);
+        let locked = match timeout(SOON, &mut lock).await {
+            Ok(locked) => locked,
+            Err(_) => {
+                (self.tell)(Notice::Warning(
+                    "another process of outlive is logging in at this server: waiting for it; finish the login there, \
+                     or stop it"
+                        .into(),
+                ));
+                let locked = timeout(self.options.login_timeout, lock).await;
+                locked.map_err(|_| "another process of outlive did not finish its login in time")?
+            }
+        };
+        locked.map_err(|error| format!("logins cannot be locked: {error}"))
+    }
+
     pub(super) async fn log_in(&self) -> Result<(), String> {
         let fetcher = self.fetcher().await?;
         let (status, header) = fetcher.challenge(self.server.clone()).await?;
@@ -448,7 +471,7 @@ impl Keeper {
         }
         self.state().metadata = bearer.resource_metadata;
         let _lock = match &self.place {
-            Some(place) => Some(place.lock().await.map_err(|error| error.to_string())?),
+            Some(place) => Some(self.lock(place).await?),
             None => None,
         };
         self.unlock().await;
@@ -477,7 +500,7 @@ impl Keeper {
         let Some(place) = &self.place else {
             return Ok(self.state().kept.take().is_some());
         };
-        let _lock = place.lock().await.map_err(|error| error.to_string())?;
+        let _lock = self.lock(place).await?;
         let sealed = place.is_sealed();
         if !self.unlock().await {
             let key = match place.is_out_of_reach() {

@@ -56,6 +56,9 @@ pub use resource_server::{IdentityProvider, ProviderError};
 pub use store::{StoredLogin, TokenStore};
 use tokio::sync::watch;
 
+/// So much is shown of what somebody else says.
+const LONGEST_WORDS: usize = 500;
+
 /// How a login is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -295,6 +298,14 @@ impl Credentials for OAuth {
 fn wall() -> Duration {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     now.unwrap_or_default()
+}
+
+/// What somebody else says, as a person may be shown it: one line, in which nothing moves a cursor or hides, and not
+/// more than can be read.
+fn plain(text: &str) -> String {
+    let hides = |it: char| matches!(it, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
+    let shown = text.chars().filter(|it| !it.is_control() && !hides(*it));
+    shown.take(LONGEST_WORDS).collect()
 }
 
 /// What nobody can guess, as text.

@@ -204,7 +204,10 @@ impl Guard {
     /// Why an address is not asked, if it is not: by how it is written. Names are judged when they are looked up.
     pub(super) fn check(&self, url: &Url) -> Result<(), String> {
         let own = url.origin() == self.server.origin();
-        let shown = url.origin().ascii_serialization();
+        let shown = match url.has_host() {
+            true => url.origin().ascii_serialization(),
+            false => format!("{}:…", url.scheme()),
+        };
         match url.scheme() {
             "https" => {}
             // OAuth 2.1 wants TLS for everybody but this machine; a server that has none cannot have more.

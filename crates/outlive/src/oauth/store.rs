@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::client::Client;
 use super::discovery::canonical;
 use super::keyring::Entry;
+use super::plain;
 use super::vault::Vault;
 
 /// The ending of a login.
@@ -116,10 +117,10 @@ struct About {
 impl About {
     fn login(self, sealed: bool) -> StoredLogin {
         StoredLogin {
-            server: self.server,
-            issuer: self.issuer,
-            client_id: self.client_id,
-            scopes: self.scopes,
+            server: plain(&self.server),
+            issuer: plain(&self.issuer),
+            client_id: plain(&self.client_id),
+            scopes: self.scopes.iter().map(|it| plain(it)).collect(),
             expires: self.expires.map(Duration::from_millis),
             renewable: self.renewable,
             sealed,
@@ -456,6 +457,21 @@ mod tests {
         fs::write(place.file(ENDING), "{\"server\": tr").unwrap();
         assert!(place.load().is_none(), "what is damaged is no login");
         assert!(place.remove().unwrap() && !place.remove().unwrap());
+    }
+
+    /// An authorization server chooses its name, and what it calls us.
+    #[test]
+    fn names_that_others_chose_move_no_cursor() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = TokenStore::Folder(folder.path().into());
+        let mut kept = kept("hunter66");
+        kept.client.issuer = "https://as.example/\u{1b}[2J\u{202e}x".into();
+        kept.client.id = "me\r\n".into();
+        let place = store.place(&kept.server.parse().unwrap()).unwrap();
+        place.save(&kept, true).unwrap();
+        let login = &store.logins().unwrap()[0];
+        assert_eq!(login.issuer, "https://as.example/[2Jx");
+        assert_eq!(login.client_id, "me");
     }
 
     /// The key of a login is found by its name, so that is one, however the folder is spelled.

@@ -14,6 +14,7 @@ mod flows;
 mod hostile;
 mod keyring;
 mod leaving;
+mod odd;
 mod person;
 #[path = "../servers/place.rs"]
 #[allow(dead_code)] // So does this.

@@ -52,6 +52,14 @@ pub struct Books {
     pub metadata: Value,
     /// The same of the server's.
     pub resource: Value,
+    /// What the server asks for beside, in headers of their own, before what it wants.
+    pub challenges: Vec<String>,
+    /// Where the server's metadata is, if it is not where it is by convention.
+    pub place: Option<String>,
+    /// Refresh tokens stay good, and are given once.
+    pub lasting: bool,
+    /// What tokens say in `expires_in`, if it is not what is true.
+    pub expires_in: Value,
     /// The whole answer to these paths.
     pub pages: HashMap<String, Reply>,
     number: usize,
@@ -174,7 +182,7 @@ impl Books {
         let origin = format!("http://{}", request.header("host").unwrap_or_default());
         match path {
             "/mcp" => self.admit(request, &origin),
-            "/.well-known/oauth-protected-resource/mcp" => Some(document(
+            _ if path == self.place() => Some(document(
                 json!({"resource": format!("{origin}/mcp"), "authorization_servers": [origin]}),
                 &self.resource,
             )),
@@ -225,16 +233,23 @@ impl Books {
         }
     }
 
+    /// Where the server's metadata is.
+    fn place(&self) -> &str {
+        let usual = "/.well-known/oauth-protected-resource/mcp";
+        self.place.as_deref().unwrap_or(usual)
+    }
+
     /// Whether a request to the MCP server comes in.
     fn admit(&mut self, request: &Request, origin: &str) -> Option<Reply> {
         let bearer = request
             .header("authorization")
             .and_then(|it| it.strip_prefix("Bearer "));
-        let metadata =
-            format!("resource_metadata=\"{origin}/.well-known/oauth-protected-resource/mcp\"");
+        let metadata = format!("resource_metadata=\"{origin}{}\"", self.place());
         let Some((until, scope)) = bearer.and_then(|token| self.access.get(token)) else {
             let challenge = format!("Bearer {metadata}");
-            return Some(response(401, &[("www-authenticate", &challenge)], ""));
+            let all = self.challenges.iter().chain([&challenge]);
+            let all: Vec<(&str, &str)> = all.map(|it| ("www-authenticate", it.as_str())).collect();
+            return Some(response(401, &all, ""));
         };
         if *until <= Instant::now() {
             let challenge = format!("Bearer error=\"invalid_token\", {metadata}");
@@ -339,6 +354,11 @@ impl Books {
             self.access.clear();
             return refusal("invalid_grant");
         }
+        if let Some(grant) = self.refresh.get(token).filter(|_| self.lasting).cloned() {
+            let mut reply = self.access_token(&grant, life);
+            reply["refresh_token"].take();
+            return answer(200, &reply);
+        }
         match self.refresh.remove(token) {
             Some(grant) => {
                 self.spent.push(token.to_owned());
@@ -363,11 +383,15 @@ impl Books {
         self.access
             .insert(access.clone(), (Instant::now() + life, scope));
         self.refresh.insert(refresh.clone(), grant.clone());
+        let expires_in = match &self.expires_in {
+            Value::Null => json!(life.as_secs()),
+            other => other.clone(),
+        };
         json!({
             "access_token": access,
             "refresh_token": refresh,
             "token_type": "Bearer",
-            "expires_in": life.as_secs(),
+            "expires_in": expires_in,
         })
     }
 }

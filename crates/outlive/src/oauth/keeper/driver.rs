@@ -21,7 +21,7 @@ use tokio::time::sleep_until;
 
 use super::super::store::{Kept, KeptGrant};
 use super::super::token::{NoTokens, Tokens, ask};
-use super::super::{Notice, Way, random_number, wall};
+use super::super::{Notice, Way, plain, random_number, wall};
 use super::{Command, Keeper};
 
 /// How something ended that took time.
@@ -192,7 +192,7 @@ impl Driver {
             Err(NoTokens::Unsent(why)) => (Some(why), Refreshed::Unsent),
             Err(NoTokens::Unknown(why)) => (Some(why), Refreshed::Unknown),
         };
-        self.keeper.state().problem = problem;
+        self.keeper.state().problem = problem.map(|it| plain(&it));
         how
     }
 
