@@ -28,6 +28,8 @@ fn of_several_challenges_ours_is_found() {
     // It is found by the challenge, or not at all.
     provider.books().place = Some("/about/mcp".into());
     let (_folder, store) = logged_in(&provider);
+    let seen = provider.web.seen();
+    assert!(seen.iter().any(|it| it.path == "/about/mcp"), "{seen:?}");
     let mut host = Host::ready(setup(&provider, &store));
     provider.withdraw_access();
     host.ask("echo", json!({})).result();
