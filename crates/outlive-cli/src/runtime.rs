@@ -125,19 +125,22 @@ fn forget_start() {
         .and_then(|line| line.split_whitespace().nth(4));
     let mut range = None;
     for line in maps.lines() {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        match words[..] {
-            [ends, rights, offset, _, inode, ..] if ends.contains('-') => {
-                // Its code, and the constants at its beginning. Other pages that cannot be written to now may have been
-                // before.
-                let is_constant = rights == "r--p"
-                    && offset.bytes().all(|digit| digit == b'0')
-                    && Some(inode) == own;
-                range = (inode != "0" && (rights == "r-xp" || is_constant)).then_some(ends);
+        // What is said of a range begins with a capital. It is nearly all there is to read, and one word of it counts:
+        // whether somebody has put something else in its place.
+        if line.starts_with(|first: char| first.is_ascii_uppercase()) {
+            let anonymous = line.strip_prefix("Anonymous:").map(str::trim_start);
+            if anonymous.is_some_and(|size| size.starts_with("0 ")) {
+                forget(range.take());
             }
-            // Nobody has put anything else in its place.
-            ["Anonymous:", "0", ..] => forget(range.take()),
-            _ => {}
+            continue;
+        }
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if let [ends, rights, offset, _, inode, ..] = words[..] {
+            // Its code, and the constants at its beginning. Other pages that cannot be written to now may have been
+            // before.
+            let is_constant =
+                rights == "r--p" && offset.bytes().all(|digit| digit == b'0') && Some(inode) == own;
+            range = (inode != "0" && (rights == "r-xp" || is_constant)).then_some(ends);
         }
     }
 }
