@@ -32,7 +32,8 @@ class Files(unittest.TestCase):
     def test_cargo_binstall_is_told_where_the_program_is(self) -> None:
         told = tomllib.loads((ROOT / "crates/outlive-cli/Cargo.toml").read_text())["package"]["metadata"]["binstall"]
         words = {"repo": "", "version": version().split()[1], "target": TARGET, "bin": "outlive", "binary-ext": ""}
-        url, program = (re.sub(r"\{ (\S+) \}", lambda found: words[found[1]], told[key]) for key in ("pkg-url", "bin-dir"))
+        filled = {key: re.sub(r"\{ (\S+) \}", lambda found: words[found[1]], text) for key, text in told.items()}
+        url, program = filled["pkg-url"], filled["bin-dir"]
         self.assertEqual((url.rsplit("/")[-1], told["pkg-fmt"]), (one("*.tar.gz").name, "tgz"))
         with tarfile.open(one("*.tar.gz")) as archive:
             self.assertIn(program, archive.getnames())

@@ -214,8 +214,8 @@ fn cli() -> clap::Command {
     Cli::command().mut_subcommand("serve", drain)
 }
 
-/// The command line with no other command than `run`. To put the flags of all commands together takes a good part of the
-/// time before a server is started. It reads the same, but has no help and no words for errors.
+/// The command line with no other command than `run`. To put the flags of all commands together takes a good part of
+/// the time before a server is started. It reads the same, but has no help and no words for errors.
 fn cli_of_run() -> clap::Command {
     let run = Settings::augment_args(clap::Command::new("run"));
     Launched::augment_args(clap::Command::new("outlive")).subcommand(run)
