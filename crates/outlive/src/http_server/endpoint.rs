@@ -505,12 +505,12 @@ impl HttpListener {
                             with each request (2026-07-28).";
             return Err(reply::refusal(StatusCode::BAD_REQUEST, sentence).into());
         };
-        match (self.find_session(id, false, caller), &self.durability) {
-            (Err(_), Some(durability)) if is_id(id) => {
+        match (self.known_session(id, false, caller), &self.durability) {
+            (None, Some(durability)) if is_id(id) => {
                 // Large: not in the future of every request.
                 Box::pin(self.look_elsewhere(durability, id, arrival, caller, wanted)).await
             }
-            (found, _) => found,
+            (found, _) => found.ok_or_else(session_not_found),
         }
     }
 
@@ -521,11 +521,19 @@ impl HttpListener {
         sse: bool,
         caller: &Caller<'_>,
     ) -> Refused<Arc<ClientSession>> {
+        let session = self.known_session(id, sse, caller);
+        session.ok_or_else(session_not_found)
+    }
+
+    fn known_session(
+        &self,
+        id: &str,
+        sse: bool,
+        caller: &Caller<'_>,
+    ) -> Option<Arc<ClientSession>> {
         let session = self.sessions.get(id, caller.principal());
         let session = session.filter(|session| session.endpoint == caller.endpoint.number);
-        let session =
-            session.filter(|session| (session.replay.delivery == Delivery::OneStream) == sse);
-        session.ok_or_else(session_not_found)
+        session.filter(|session| (session.replay.delivery == Delivery::OneStream) == sse)
     }
 
     /// Reads a body within its bounds. Nobody behind the listener reads it again.

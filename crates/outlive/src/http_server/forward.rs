@@ -10,16 +10,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use bytes::Bytes;
-use hyper::body::{Body, Frame as BodyFrame, Incoming};
-use hyper::header::{
-    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, HeaderName, HeaderValue,
-    ORIGIN, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
-};
-use hyper::{Method, Request, Response, StatusCode};
+use bytes::{Bytes, BytesMut};
+use hyper::body::{Frame as BodyFrame, SizeHint};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderName};
+use hyper::{Method, Response, StatusCode};
 use outlive_core::cause::{Cause, Phase, Reason};
 use outlive_core::error::Outcome;
 use outlive_core::message::Kind as MessageKind;
+use outlive_core::protocol::header;
 use outlive_core::protocol::method::is_read_only;
 use outlive_core::tenure::{
     Forward, ForwardOrder, ForwardPolicy, Found, NotForwarded, Owner, Sent,
@@ -32,12 +30,13 @@ use super::arrival::Arrival;
 use super::durable::{Durability, WAITING_KIB, requests_of};
 use super::endpoint::Caller;
 use super::listener::HttpListener;
-use super::passport::{FORWARD, Request as Signed};
-use super::peers::{NoResponse, Peers, Place, Sender};
+use super::passport::{self, FORWARD, Request as Signed};
+use super::peer_connection::{Connection, Outgoing, ResponseHead};
+use super::peers::{NoResponse, Peer};
 use super::reader::Cut;
 use super::refusal::{Refused, session_not_found};
 use super::replicas::{ANSWERED, ELSEWHERE, REFUSED, ReplicaStats, Replicas};
-use super::reply::{self, Content, Reply, SESSION_ID};
+use super::reply::{self, Content, Reply};
 use super::session::ClientSession;
 use super::takeover::{Taken, unkept};
 use super::token::TOKEN_LABEL;
@@ -45,9 +44,24 @@ use super::token::TOKEN_LABEL;
 /// A response of this length is waited for as a whole: if it breaks off, its client is told so.
 const WHOLE: u64 = 1 << 20;
 
-/// Headers that belong to one connection.
-const HOP: [HeaderName; 6] = [CONNECTION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, EXPECT];
-const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+/// Whether a client's header goes to the owner of its session. Some belong to one connection, or are written anew; the
+/// origin of a page was judged here.
+fn goes_along(name: &HeaderName) -> bool {
+    !matches!(
+        name.as_str(),
+        "connection"
+            | "content-length"
+            | "expect"
+            | "host"
+            | "keep-alive"
+            | "origin"
+            | "te"
+            | "trailer"
+            | "transfer-encoding"
+            | "upgrade"
+            | passport::NAME
+    )
+}
 
 /// What a client wants of its session.
 #[derive(Clone, Copy)]
@@ -218,8 +232,7 @@ impl Exchange<'_> {
         let now = || Time::after(begun.elapsed());
         let (replicas, id) = (self.replicas, self.id);
         let known = replicas.and_then(|it| it.owner_of(id, &self.whose));
-        let mut address = known.as_ref().map(|it| it.address.clone());
-        let owner = known.map(|it| it.owner);
+        let (owner, mut peer) = known.unzip();
         let repeatable = wanted.is_repeatable();
         let mut forward = Forward::new(now(), self.policy, repeatable, owner);
         let (mut asked, mut taken, mut refusal) = (owner, None, None::<Box<Reply>>);
@@ -235,7 +248,7 @@ impl Exchange<'_> {
                 }
                 Some(ForwardOrder::Send(owner)) => {
                     asked = Some(owner);
-                    match address.as_deref().and_then(|it| self.send(it, owner)) {
+                    match peer.as_ref().and_then(|it| self.send(it, owner)) {
                         Some(sent) => sending = Some(Box::pin(sent)),
                         None => forward.sent(now(), Sent::Unreached),
                     }
@@ -243,9 +256,8 @@ impl Exchange<'_> {
                 }
                 Some(ForwardOrder::Serve) => return taken.ok_or_else(unkept),
                 Some(ForwardOrder::Settle) => {
-                    if let (Some(replicas), Some(address), Some(_)) = (replicas, &address, &sending)
-                    {
-                        replicas.peers.suspect(address);
+                    if let (Some(peer), Some(_)) = (&peer, &sending) {
+                        peer.suspect();
                     }
                     let label = self.caller.endpoint.route.label();
                     return Err(wanted.settled(&label).into());
@@ -262,7 +274,7 @@ impl Exchange<'_> {
                 None => {}
             }
             let left = forward.deadline().map(|at| at - now()).unwrap_or_default();
-            let mut alarm = Box::pin(sleep(left));
+            let mut alarm = self.caller.deadline.wait(left);
             let news = poll_fn(|cx| {
                 if let Some(sent) = &mut sending
                     && let Poll::Ready(sent) = sent.as_mut().poll(cx)
@@ -276,7 +288,7 @@ impl Exchange<'_> {
                     claiming = None;
                     return Poll::Ready(News::Claimed(taken));
                 }
-                alarm.as_mut().poll(cx).map(|()| News::Tick)
+                alarm.poll(cx).map(|()| News::Tick)
             });
             match news.await {
                 News::Tick => {}
@@ -285,12 +297,11 @@ impl Exchange<'_> {
                     forward.found(now(), Found::Granted);
                 }
                 News::Claimed(Taken::Held(owner, at)) => {
-                    let reached = replicas.filter(|_| !at.is_empty());
-                    if let Some(replicas) = reached {
-                        replicas.learn(id, &self.whose, owner, at.clone());
-                        address = Some(at);
+                    let told = replicas.filter(|_| !at.is_empty());
+                    if let Some(replicas) = told {
+                        peer = replicas.learn(id, &self.whose, owner, &at);
                     }
-                    forward.found(now(), Found::Held(owner, reached.is_some()));
+                    forward.found(now(), Found::Held(owner, told.is_some()));
                 }
                 News::Claimed(Taken::Unkept) => forward.found(now(), Found::Failed),
                 News::Claimed(Taken::Refused(why)) => {
@@ -343,20 +354,17 @@ impl Exchange<'_> {
     /// Sends the request to its owner. What comes of it; `None` if it cannot be sent.
     fn send(
         &mut self,
-        address: &str,
+        peer: &Arc<Peer>,
         owner: Owner,
     ) -> Option<impl Future<Output = Result<Reply, Unsent>> + Send + use<>> {
         let replicas = self.replicas?;
-        let place = Place::read(address).ok()?;
-        let request = self.request(replicas, &place, owner, self.id, self.body.clone())?;
-        let is_suspect = replicas.peers.is_suspect(address);
-        let question = match is_suspect {
-            true => Some(self.request(replicas, &place, owner, "", Bytes::new())?),
+        let request = self.request(replicas, peer, owner, self.id, self.body.clone())?;
+        let question = match peer.is_suspect() {
+            true => Some(self.request(replicas, peer, owner, "", Bytes::new())?),
             false => None,
         };
         let hand_on = HandOn {
-            peers: replicas.peers.clone(),
-            address: address.to_owned(),
+            peer: peer.clone(),
             silence: replicas.silence,
             place: self.place.take().flatten(),
         };
@@ -364,7 +372,7 @@ impl Exchange<'_> {
         self.place = Some(None);
         Some(async move {
             if let Some(question) = question
-                && !hand_on.peers.answers(&hand_on.address, question).await
+                && !hand_on.peer.answers(&question).await
             {
                 return Err(Unsent::Unreached);
             }
@@ -376,82 +384,78 @@ impl Exchange<'_> {
     fn request(
         &self,
         replicas: &Replicas,
-        place: &Place,
+        peer: &Peer,
         owner: Owner,
         session: &str,
         body: Bytes,
-    ) -> Option<Request<Content>> {
+    ) -> Option<Outgoing> {
         let parts = &self.arrival.parts;
         let path = parts.uri.path_and_query().map_or("/", |it| it.as_str());
-        let mut headers = parts.headers.clone();
         let method = match session.is_empty() {
-            false => parts.method.clone(),
-            true => {
-                headers.remove(SESSION_ID);
-                Method::GET
-            }
+            false => &parts.method,
+            true => &Method::GET,
         };
         let signed = Signed {
-            method: &method,
+            method,
             path,
             session,
         };
         let passport = replicas.sign(&signed, owner, &self.whose)?;
-        HOP.iter().for_each(|name| drop(headers.remove(name)));
-        for name in [KEEP_ALIVE, CONTENT_LENGTH, ORIGIN] {
-            headers.remove(name);
-        }
-        if self.whose.starts_with(TOKEN_LABEL) {
-            // It was checked here, and is nobody else's business.
-            headers.remove(AUTHORIZATION);
-        }
-        headers.insert(HOST, HeaderValue::from_str(&place.authority).ok()?);
-        headers.insert(FORWARD, passport);
-        let mut request = Request::new(Content::Whole(Some(body).filter(|it| !it.is_empty())));
-        *request.method_mut() = method;
-        *request.uri_mut() = format!("{}{path}", place.base).parse().ok()?;
-        *request.headers_mut() = headers;
-        Some(request)
+        // It was checked here, and is nobody else's business.
+        let keeps_token = self.whose.starts_with(TOKEN_LABEL);
+        let goes_along = |name: &HeaderName| match name.as_str() {
+            "authorization" => !keeps_token,
+            header::SESSION_ID => !session.is_empty(),
+            _ => goes_along(name),
+        };
+        let own = [(&HOST, &peer.place.authority), (&FORWARD, &passport)];
+        let clients = parts.headers.iter().filter(|(name, _)| goes_along(name));
+        let headers = own.into_iter().chain(clients);
+        Some(Outgoing::new(
+            method,
+            [&peer.place.base, path],
+            headers,
+            body,
+        ))
     }
 }
 
 /// How a response is handed on.
 struct HandOn {
-    peers: Arc<Peers>,
-    address: String,
+    peer: Arc<Peer>,
     silence: std::time::Duration,
     place: Option<OwnedSemaphorePermit>,
 }
 
 impl HandOn {
-    async fn exchange(self, request: Request<Content>) -> Result<Reply, Unsent> {
-        let (peers, address) = (self.peers.clone(), self.address.clone());
+    async fn exchange(self, request: Outgoing) -> Result<Reply, Unsent> {
+        let peer = self.peer.clone();
         let answered = self.answered(request).await;
         if let Err(Unsent::Unreached | Unsent::Lost) = answered {
-            peers.suspect(&address);
+            peer.suspect();
         }
         answered
     }
 
-    async fn answered(self, request: Request<Content>) -> Result<Reply, Unsent> {
-        let sent = self.peers.send(&self.address, request).await;
-        let (response, sender) = sent.map_err(|why| match why {
+    async fn answered(self, request: Outgoing) -> Result<Reply, Unsent> {
+        let sent = self.peer.send(&request).await;
+        let (head, connection) = sent.map_err(|why| match why {
             NoResponse::Unreached => Unsent::Unreached,
             NoResponse::Lost => Unsent::Lost,
         })?;
-        let (mut head, body) = response.into_parts();
-        let said = head.headers.remove(FORWARD);
-        HOP.iter().for_each(|name| drop(head.headers.remove(name)));
-        head.headers.remove(KEEP_ALIVE);
-        let is_stream = head
-            .headers
+        let ResponseHead {
+            status,
+            headers,
+            said,
+        } = head;
+        let is_stream = headers
             .get(CONTENT_TYPE)
             .is_some_and(|it| it == "text/event-stream");
-        let length = body.size_hint().exact();
+        let length = connection.length();
         let mut body = Forwarded {
-            body,
+            connection: Some(connection),
+            peer: self.peer,
             is_stream,
-            back: Some((sender, self.peers, self.address)),
             silence: self.silence,
             alarm: None,
             _place: self.place,
@@ -475,8 +479,8 @@ impl HandOn {
             _ => return Err(Unsent::Lost),
         }
         let mut reply = Response::new(content);
-        *reply.status_mut() = head.status;
-        *reply.headers_mut() = head.headers;
+        *reply.status_mut() = status;
+        *reply.headers_mut() = headers;
         Ok(reply)
     }
 }
@@ -490,10 +494,10 @@ fn sentence_of(body: &[u8]) -> String {
 
 /// The body of a response, as it comes from another replica.
 pub(crate) struct Forwarded {
-    body: Incoming,
+    /// `None` when it was read to its end.
+    connection: Option<Connection>,
+    peer: Arc<Peer>,
     is_stream: bool,
-    /// The connection, and where it belongs.
-    back: Option<(Sender, Arc<Peers>, String)>,
     silence: std::time::Duration,
     alarm: Option<Pin<Box<Sleep>>>,
     _place: Option<OwnedSemaphorePermit>,
@@ -505,14 +509,17 @@ impl Forwarded {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<BodyFrame<Bytes>, Cut>>> {
-        match Pin::new(&mut self.body).poll_frame(cx) {
-            Poll::Ready(Some(Ok(frame))) => {
+        let Some(connection) = &mut self.connection else {
+            return Poll::Ready(None);
+        };
+        match connection.poll_body(cx) {
+            Poll::Ready(Some(Ok(piece))) => {
                 self.alarm = None;
-                Poll::Ready(Some(Ok(frame)))
+                Poll::Ready(Some(Ok(BodyFrame::data(piece))))
             }
             Poll::Ready(None) => {
-                if let Some((sender, peers, address)) = self.back.take() {
-                    peers.give_back(&address, sender);
+                if let Some(connection) = self.connection.take() {
+                    self.peer.give_back(connection);
                 }
                 Poll::Ready(None)
             }
@@ -527,24 +534,35 @@ impl Forwarded {
         }
     }
 
-    pub(super) fn size_hint(&self) -> hyper::body::SizeHint {
-        self.body.size_hint()
+    fn length(&self) -> Option<u64> {
+        let connection = self.connection.as_ref();
+        connection.map_or(Some(0), Connection::length)
+    }
+
+    pub(super) fn size_hint(&self) -> SizeHint {
+        self.length().map(SizeHint::with_exact).unwrap_or_default()
     }
 
     pub(super) fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.length() == Some(0)
     }
 
-    /// All of it, which is short.
+    /// All of it, which is short. Most come in one piece.
     async fn whole(&mut self) -> Result<Option<Bytes>, Unsent> {
-        let mut whole = bytes::BytesMut::new();
+        let mut whole = Bytes::new();
         while let Some(piece) = poll_fn(|cx| self.poll_piece(cx)).await {
             let piece = piece.map_err(|Cut| Unsent::Lost)?;
-            if let Ok(data) = piece.into_data() {
-                whole.extend_from_slice(&data);
-            }
+            let piece = piece.into_data().unwrap_or_default();
+            whole = match whole.is_empty() {
+                true => piece,
+                false => {
+                    let mut longer = BytesMut::from(whole);
+                    longer.extend_from_slice(&piece);
+                    longer.freeze()
+                }
+            };
         }
-        Ok((!whole.is_empty()).then(|| whole.freeze()))
+        Ok((!whole.is_empty()).then_some(whole))
     }
 }
 

@@ -30,7 +30,7 @@
 //! | `request_metadata`, `mirrored` | the headers of a modern request against its body |
 //! | `opening`, `session` | legacy clients |
 //! | `durable`, `takeover` | what is kept of their sessions elsewhere, and how one from there goes on here |
-//! | `forward`, `replicas`, `passport`, `secret`, `peers` | exchanges of sessions that another process answers for |
+//! | `forward`, `replicas`, `passport`, `secret`, `peers`, `peer_connection` | exchanges of sessions that another process answers for |
 //! | `pages` | what is told about the server to those who watch it |
 //! | `action` | what they may have done to it, and who may |
 //! | `sse` | clients of 2024-11-05: a stream to read, an address to write to |
@@ -55,6 +55,7 @@ mod mirrored;
 mod opening;
 mod pages;
 mod passport;
+mod peer_connection;
 mod peers;
 mod reader;
 mod refusal;

@@ -6,6 +6,7 @@
 //! is not signed: who can change it on the way can also read it, and encryption (`https://` in `--advertise`) keeps out
 //! both.
 
+use std::fmt::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
@@ -21,6 +22,9 @@ pub(crate) const FORWARD: HeaderName = HeaderName::from_static(NAME);
 pub(super) const NAME: &str = "outlive-forward";
 
 const VERSION: &str = "1";
+
+/// Most of what is signed is shorter.
+const ROOM: usize = 384;
 
 /// What is signed besides what the header itself says.
 pub(super) struct Request<'a> {
@@ -61,10 +65,14 @@ impl Passport {
         request: &Request<'_>,
         secret: &ReplicaSecret,
     ) -> Option<HeaderValue> {
-        let fields = self.fields();
-        let tag = secret.sign(&signed(&fields, request))?;
-        let value = format!("{fields} {}", BASE64_URL_SAFE_NO_PAD.encode(tag));
-        let mut value = HeaderValue::from_str(&value).ok()?;
+        let mut text = self.fields();
+        let length = text.len();
+        sign_also(&mut text, request);
+        let tag = secret.sign(text.as_bytes())?;
+        text.truncate(length);
+        text.push(' ');
+        BASE64_URL_SAFE_NO_PAD.encode_string(tag, &mut text);
+        let mut value = HeaderValue::try_from(text).ok()?;
         value.set_sensitive(true);
         Some(value)
     }
@@ -81,7 +89,10 @@ impl Passport {
             .decode(tag)
             .map_err(|_| Invalid::Forged)?;
         // Before anything is made of it.
-        if !secret.has_signed(&signed(fields, request), &tag) {
+        let mut signed = String::with_capacity(ROOM);
+        signed.push_str(fields);
+        sign_also(&mut signed, request);
+        if !secret.has_signed(signed.as_bytes(), &tag) {
             return Err(Invalid::Forged);
         }
         Passport::read(fields).ok_or(Invalid::Forged)
@@ -97,10 +108,12 @@ impl Passport {
     }
 
     fn fields(&self) -> String {
-        let principal = BASE64_URL_SAFE_NO_PAD.encode(&self.principal);
         let (made, owner) = (self.made.as_millis(), self.owner);
         let (sender, number) = (self.sender, self.number);
-        format!("{VERSION} {made} {sender:016x} {number} {owner} {principal}")
+        let mut fields = String::with_capacity(ROOM);
+        let _ = write!(fields, "{VERSION} {made} {sender:016x} {number} {owner} ");
+        BASE64_URL_SAFE_NO_PAD.encode_string(&self.principal, &mut fields);
+        fields
     }
 
     fn read(fields: &str) -> Option<Passport> {
@@ -125,14 +138,12 @@ impl Passport {
     }
 }
 
-/// What is signed. No part can be taken for another: none has a line break.
-fn signed(fields: &str, request: &Request<'_>) -> Vec<u8> {
-    let Request {
-        method,
-        path,
-        session,
-    } = request;
-    format!("{fields}\n{method}\n{path}\n{session}").into_bytes()
+/// Adds what is signed besides the fields. No part can be taken for another: none has a line break.
+fn sign_also(fields: &mut String, request: &Request<'_>) {
+    for part in [request.method.as_str(), request.path, request.session] {
+        fields.push('\n');
+        fields.push_str(part);
+    }
 }
 
 /// The time since 1970.

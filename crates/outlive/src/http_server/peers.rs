@@ -7,21 +7,18 @@
 //! request would be lost there. So a replica that has left a request unanswered is asked something without consequence
 //! before it gets the next one.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use hyper::body::Incoming;
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper::{Request, Response, Uri};
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
+use hyper::Uri;
+use hyper::header::HeaderValue;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
-use super::passport::FORWARD;
-use super::reply::Content;
+use super::peer_connection::{Connection, Outgoing, ResponseHead, Stream};
 use crate::io::peer;
 
 /// How long a connection may take to be made.
@@ -37,15 +34,8 @@ pub(super) const LINGER: Duration = Duration::from_secs(1);
 /// How many unused connections to one replica are kept.
 const SPARE: usize = 64;
 
-/// How many replicas connections are kept to.
+/// How many replicas are known.
 const REPLICAS: usize = 256;
-
-/// How long after its last exchange a connection may take to be ready.
-const READY: Duration = Duration::from_millis(100);
-
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
-
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
 /// Where a replica is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +44,7 @@ pub(super) struct Place {
     host: String,
     port: u16,
     /// As a `Host` header has it.
-    pub(super) authority: String,
+    pub(super) authority: HeaderValue,
     /// What stands before the paths of endpoints.
     pub(super) base: String,
 }
@@ -83,6 +73,9 @@ impl Place {
         if uri.query().is_some() {
             return wrong("has a query");
         }
+        let Ok(written) = HeaderValue::from_str(authority.as_str()) else {
+            return wrong("names no host");
+        };
         let port = match encrypted {
             true => 443,
             false => 80,
@@ -94,7 +87,7 @@ impl Place {
                 .trim_matches(['[', ']'])
                 .to_ascii_lowercase(),
             port: authority.port_u16().unwrap_or(port),
-            authority: authority.to_string(),
+            authority: written,
             base: uri.path().trim_end_matches('/').to_owned(),
         })
     }
@@ -126,9 +119,6 @@ impl Place {
     }
 }
 
-/// A connection.
-pub(super) type Sender = SendRequest<Content>;
-
 /// Why there is no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoResponse {
@@ -138,134 +128,154 @@ pub(super) enum NoResponse {
     Lost,
 }
 
-/// Connections to one replica, and since when they are not used.
-type Spare = VecDeque<(Sender, Instant)>;
+/// Another replica.
+pub(super) struct Peer {
+    pub(super) place: Place,
+    spare: Mutex<Spare>,
+    /// It has left a request unanswered, and was not heard since.
+    is_suspect: AtomicBool,
+    /// How long it may take nothing.
+    unread: Duration,
+}
 
-/// Connections that are not used at the moment.
+/// Connections that are not used at the moment, and since when.
+#[derive(Default)]
+struct Spare {
+    all: VecDeque<(Connection, Instant)>,
+    /// Those that are too old are being dropped.
+    is_swept: bool,
+}
+
+impl Spare {
+    fn drop_old(&mut self) {
+        let is_old = |(_, since): &(Connection, Instant)| since.elapsed() >= IDLE;
+        while self.all.front().is_some_and(is_old) {
+            self.all.pop_front();
+        }
+    }
+}
+
+impl Peer {
+    fn spare(&self) -> MutexGuard<'_, Spare> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a request. The connection is given [back](Peer::give_back) when the response was read.
+    pub(super) async fn send(
+        &self,
+        request: &Outgoing,
+    ) -> Result<(ResponseHead, Connection), NoResponse> {
+        let mut connection = loop {
+            let Some(mut connection) = self.take() else {
+                let mut connection = self.connect().await.ok_or(NoResponse::Unreached)?;
+                connection.write(request).await?;
+                break connection;
+            };
+            match connection.write(request).await {
+                Ok(()) => break connection,
+                Err(NoResponse::Unreached) => {}
+                Err(NoResponse::Lost) => return Err(NoResponse::Lost),
+            }
+        };
+        let head = connection.head().await.map_err(|_| NoResponse::Lost)?;
+        Ok((head, connection))
+    }
+
+    /// It has left a request unanswered.
+    pub(super) fn suspect(&self) {
+        self.is_suspect.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it has, and was not heard since.
+    pub(super) fn is_suspect(&self) -> bool {
+        self.is_suspect.load(Ordering::Relaxed)
+    }
+
+    /// Whether it answers, whatever it answers to this.
+    pub(super) async fn answers(&self, question: &Outgoing) -> bool {
+        let answer = timeout(CONNECT, self.send(question)).await;
+        let is_there = matches!(answer, Ok(Ok((head, _))) if head.said.is_some());
+        if is_there {
+            self.is_suspect.store(false, Ordering::Relaxed);
+        }
+        is_there
+    }
+
+    async fn connect(&self) -> Option<Connection> {
+        let connecting = self.place.connect(self.unread);
+        let stream = timeout(CONNECT, connecting).await.ok()??;
+        Some(Connection::new(stream))
+    }
+
+    fn take(&self) -> Option<Connection> {
+        let mut spare = self.spare();
+        // The last one was used last: if that was too long ago, all are of no use.
+        while let Some((mut connection, since)) = spare.all.pop_back() {
+            if since.elapsed() < IDLE && connection.is_quiet() {
+                return Some(connection);
+            }
+        }
+        None
+    }
+
+    /// A connection may be used again, if its response was read to the end.
+    pub(super) fn give_back(self: &Arc<Peer>, connection: Connection) {
+        let mut spare = self.spare();
+        spare.drop_old();
+        if spare.all.len() < SPARE && connection.is_reusable() {
+            spare.all.push_back((connection, Instant::now()));
+            if !std::mem::replace(&mut spare.is_swept, true) {
+                tokio::spawn(self.clone().sweep());
+            }
+        }
+    }
+
+    /// Drops connections that are not used again, until there are none.
+    async fn sweep(self: Arc<Peer>) {
+        loop {
+            sleep(IDLE).await;
+            let mut spare = self.spare();
+            spare.drop_old();
+            if spare.all.is_empty() {
+                spare.is_swept = false;
+                return;
+            }
+        }
+    }
+}
+
+/// The other replicas, by their addresses.
 pub(super) struct Peers {
-    spare: Mutex<HashMap<String, Spare>>,
-    /// Where a request was left unanswered last.
-    suspects: Mutex<HashSet<String>>,
-    /// How long a peer may take nothing.
+    all: Mutex<HashMap<String, Arc<Peer>>>,
+    /// How long one may take nothing.
     unread: Duration,
 }
 
 impl Peers {
     pub(super) fn new(unread: Duration) -> Peers {
         Peers {
-            spare: Mutex::default(),
-            suspects: Mutex::default(),
+            all: Mutex::default(),
             unread,
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Spare>> {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Sends a request to the replica at this address. The connection is given [back](Peers::give_back) when the
-    /// response was read.
-    pub(super) async fn send(
-        &self,
-        address: &str,
-        mut request: Request<Content>,
-    ) -> Result<(Response<Incoming>, Sender), NoResponse> {
-        while let Some(mut sender) = self.take(address) {
-            let ready = timeout(READY, sender.ready()).await;
-            if !matches!(ready, Ok(Ok(()))) {
-                continue;
-            }
-            match sender.try_send_request(request).await {
-                Ok(response) => return Ok((response, sender)),
-                Err(mut error) => match error.take_message() {
-                    Some(unsent) => request = unsent,
-                    None => return Err(NoResponse::Lost),
-                },
-            }
+    /// The one at this address, if it is one.
+    pub(super) fn at(&self, address: &str) -> Option<Arc<Peer>> {
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(peer) = all.get(address) {
+            return Some(peer.clone());
         }
-        let mut sender = self.connect(address).await.ok_or(NoResponse::Unreached)?;
-        match sender.try_send_request(request).await {
-            Ok(response) => Ok((response, sender)),
-            Err(mut error) => Err(match error.take_message() {
-                Some(_) => NoResponse::Unreached,
-                None => NoResponse::Lost,
-            }),
+        let peer = Arc::new(Peer {
+            place: Place::read(address).ok()?,
+            spare: Mutex::default(),
+            is_suspect: AtomicBool::new(false),
+            unread: self.unread,
+        });
+        if all.len() >= REPLICAS {
+            all.clear();
         }
-    }
-
-    fn suspects(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.suspects.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The replica at this address has left a request unanswered.
-    pub(super) fn suspect(&self, address: &str) {
-        let mut suspects = self.suspects();
-        if suspects.len() >= REPLICAS {
-            suspects.clear();
-        }
-        suspects.insert(address.to_owned());
-    }
-
-    /// Whether it has, and has not been heard since.
-    pub(super) fn is_suspect(&self, address: &str) -> bool {
-        let suspects = self.suspects();
-        !suspects.is_empty() && suspects.contains(address)
-    }
-
-    /// Whether a replica answers at this address, whatever it answers to this.
-    pub(super) async fn answers(&self, address: &str, question: Request<Content>) -> bool {
-        let answer = timeout(CONNECT, self.send(address, question)).await;
-        let is_there =
-            matches!(answer, Ok(Ok((answer, _))) if answer.headers().contains_key(FORWARD));
-        if is_there {
-            self.suspects().remove(address);
-        }
-        is_there
-    }
-
-    async fn connect(&self, address: &str) -> Option<Sender> {
-        let place = Place::read(address).ok()?;
-        let connecting = async {
-            let stream = place.connect(self.unread).await?;
-            http1::handshake(TokioIo::new(stream)).await.ok()
-        };
-        let (sender, connection) = timeout(CONNECT, connecting).await.ok()??;
-        tokio::spawn(connection);
-        Some(sender)
-    }
-
-    fn take(&self, address: &str) -> Option<Sender> {
-        let mut spare = self.lock();
-        let those = spare.get_mut(address)?;
-        // The last one was used last: if that was too long ago, all are of no use.
-        while let Some((sender, since)) = those.pop_back() {
-            if !sender.is_closed() && since.elapsed() < IDLE {
-                return Some(sender);
-            }
-        }
-        None
-    }
-
-    /// A connection may be used again.
-    pub(super) fn give_back(&self, address: &str, sender: Sender) {
-        let mut spare = self.lock();
-        if spare.len() >= REPLICAS && !spare.contains_key(address) {
-            spare.clear();
-        }
-        let now = Instant::now();
-        let those = match spare.get_mut(address) {
-            Some(those) => those,
-            None => spare.entry(address.to_owned()).or_default(),
-        };
-        while those
-            .front()
-            .is_some_and(|(_, since)| now.duration_since(*since) >= IDLE)
-        {
-            those.pop_front();
-        }
-        if those.len() < SPARE && !sender.is_closed() {
-            those.push_back((sender, now));
-        }
+        all.insert(address.to_owned(), peer.clone());
+        Some(peer)
     }
 }
 
@@ -277,7 +287,8 @@ mod tests {
     fn an_address_is_read_or_refused_with_a_reason() {
         let place = Place::read("http://10.0.0.5:8620").expect("a place");
         assert_eq!((&*place.host, place.port), ("10.0.0.5", 8620));
-        assert_eq!((&*place.authority, &*place.base), ("10.0.0.5:8620", ""));
+        assert_eq!(place.authority, "10.0.0.5:8620");
+        assert_eq!(place.base, "");
         let place = Place::read("http://[::1]:80/behind/").expect("a place");
         assert_eq!((&*place.host, &*place.base), ("::1", "/behind"));
         for (wrong, word) in [

@@ -12,7 +12,7 @@ use outlive_core::meter::Latency;
 use outlive_core::tenure::{Nonces, Owner};
 
 use super::passport::{Invalid, Passport, Request, wall_clock};
-use super::peers::{Peers, Place};
+use super::peers::{Peer, Peers, Place};
 use super::secret::ReplicaSecret;
 
 /// How many sessions we know the owner of.
@@ -61,7 +61,7 @@ impl ReplicaSettings {
 /// The other replicas, as seen from this one.
 pub(crate) struct Replicas {
     pub(super) secret: ReplicaSecret,
-    pub(super) peers: Arc<Peers>,
+    peers: Peers,
     /// How long a stream may be silent.
     pub(super) silence: Duration,
     pub(crate) stats: ReplicaStats,
@@ -74,12 +74,11 @@ pub(crate) struct Replicas {
 }
 
 /// Who owns a session.
-#[derive(Clone)]
-pub(super) struct Known {
+struct Known {
     /// Whose session it is.
     principal: String,
-    pub(super) owner: Owner,
-    pub(super) address: String,
+    owner: Owner,
+    peer: Arc<Peer>,
 }
 
 /// What was counted.
@@ -109,7 +108,7 @@ impl Replicas {
     ) -> Replicas {
         Replicas {
             secret,
-            peers: Arc::new(Peers::new(unread)),
+            peers: Peers::new(unread),
             silence: keep_alive.max(lease) * 2,
             stats: ReplicaStats::default(),
             sender: crate::run::seed(),
@@ -125,25 +124,32 @@ impl Replicas {
     }
 
     /// Whose a session of this principal is, as far as we know.
-    pub(super) fn owner_of(&self, session: &str, principal: &str) -> Option<Known> {
+    pub(super) fn owner_of(&self, session: &str, principal: &str) -> Option<(Owner, Arc<Peer>)> {
         let known = self.known();
         let known = known.get(session)?;
-        (known.principal == principal).then(|| known.clone())
+        (known.principal == principal).then(|| (known.owner, known.peer.clone()))
     }
 
-    /// Whose it is by now.
-    pub(super) fn learn(&self, session: &str, principal: &str, owner: Owner, address: String) {
+    /// Whose it is by now; who is found at that address, if it is one.
+    pub(super) fn learn(
+        &self,
+        session: &str,
+        principal: &str,
+        owner: Owner,
+        address: &str,
+    ) -> Option<Arc<Peer>> {
+        let peer = self.peers.at(address)?;
         let mut known = self.known();
         if known.len() >= KNOWN && !known.contains_key(session) {
             known.clear();
         }
-        let principal = principal.to_owned();
         let whose = Known {
-            principal,
+            principal: principal.to_owned(),
             owner,
-            address,
+            peer: peer.clone(),
         };
         known.insert(session.to_owned(), whose);
+        Some(peer)
     }
 
     /// It is not that owner's any more.
