@@ -356,6 +356,26 @@ mod tests {
         assert!(!pace.unusable(at(begin, 6500)), "the time begins anew");
     }
 
+    /// One that may not be read is told and let be; it has to be read when it may be.
+    #[cfg(unix)]
+    #[test]
+    fn a_change_of_permissions_is_a_change() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let before = Look::of(std::iter::once(file.path().to_owned()));
+        assert_eq!(before.again(), before);
+        // What the clock of a file system does not tell apart is no change.
+        let until = Instant::now() + Duration::from_secs(10);
+        for mode in [0o600, 0o644].into_iter().cycle() {
+            let permissions = fs::Permissions::from_mode(mode);
+            fs::set_permissions(file.path(), permissions).expect("permissions");
+            if before.again() != before || Instant::now() > until {
+                break;
+            }
+        }
+        assert_ne!(before.again(), before);
+    }
+
     #[test]
     fn what_is_said_to_a_terminal_becomes_one_line() {
         assert_eq!(one_line("error: f.toml: no\n\n"), "f.toml: no");

@@ -179,10 +179,14 @@ mod tests {
             ("mem:x", "mem:x"),
             ("a/../b", "b"),
             ("100%", "100%"),
+            ("file:///", "file:///"),
+            ("http://LocalHost/x", "http://localhost/x"),
         ] {
             assert_eq!(plain(uri).as_deref(), Some(spelled), "{uri}");
         }
-        assert_eq!(plain("file:///a%00"), None);
+        for uri in ["docs://../x", "docs://./x", "file:///a%00"] {
+            assert_eq!(plain(uri), None, "{uri}");
+        }
         assert_eq!(plain(&format!("file:///a%{}62", "25".repeat(9))), None);
     }
 
@@ -256,6 +260,14 @@ mod tests {
         assert!(admits(&public, "s", "docs://public/a/../b"));
         for uri in ["docs://public/../secret", "docs://public/%2e%2e/secret"] {
             assert!(!admits(&public, "s", uri), "{uri}");
+        }
+        // What is written in another way than a pattern is not what the pattern names.
+        for (pattern, uri) in [
+            ("file:///docs/a", "file:///docs/x/../a"),
+            ("file:///docs/%2A", "file:///docs/secret"),
+            ("file:///docs/a%3F", "file:///docs/ab"),
+        ] {
+            assert!(!admits(&Filter::new([pattern], []), "s", uri), "{uri}");
         }
         // Whoever writes a pattern need not know which spelling is the plain one.
         for (pattern, uri) in [

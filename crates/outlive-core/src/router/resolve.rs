@@ -100,7 +100,8 @@ impl Router {
                 #[cfg(feature = "search")]
                 if called.is_none() && self.roster.is_searchable() && name == roster::CALL {
                     return Err(ServerRefusal::invalid_params(
-                        "Nothing was called: `name` must be the name of a tool, as find_tools returned it."
+                        "Nothing was called: `name` must be the name of a tool, as find_tools returned it, and \
+                         `arguments` an object."
                             .into(),
                     ));
                 }

@@ -30,12 +30,20 @@ impl Router {
         true
     }
 
-    /// The call that a call of the tool that calls tools stands for.
+    /// The call that a call of the tool that calls tools stands for; `None` if it does not say which tool, or if its
+    /// arguments are no object.
     pub(super) fn called_tool(&self, message: &Message) -> Option<Message> {
         let is_it = self.roster.is_searchable() && message.name().is_some_and(|it| it == CALL);
         // Arguments may be long: they are looked into only if they say what is called.
         let name = is_it.then(|| message.argument("name"))??;
-        let arguments = message.argument("arguments").unwrap_or(b"{}");
+        let arguments: &[u8] = match message.argument("arguments") {
+            None | Some(b"null") => b"{}",
+            Some(given) => given,
+        };
+        let is_call = name.first() == Some(&b'"') && arguments.first() == Some(&b'{');
+        if !is_call {
+            return None;
+        }
         Some(message.clone().with_arguments(arguments).with_name(name))
     }
 }

@@ -212,6 +212,22 @@ fn who_accepts_takes_what_is_there_and_keeps_what_could_not_be_read() {
     assert_eq!(now.list(List::Tools), live.list(List::Tools));
     assert_eq!(now.list(List::Prompts), accepted.list(List::Prompts));
     assert_eq!(pin(&now, &live).differences, []);
+    // What the server does not even declare any more is gone.
+    let declares = |json: &[u8]| Offer::new("v", b"{}", json, None);
+    let without = accepting(Some(&accepted), &declares(br#"{"tools":{}}"#));
+    assert_eq!(without.list(List::Tools), accepted.list(List::Tools));
+    assert_eq!(without.list(List::Prompts), None);
+}
+
+#[test]
+fn what_is_kept_to_itself_is_the_same() {
+    let whole = tools(&[r#"{"name":"a"}"#]);
+    let declared = Offer::new("v", b"{}", br#"{"tools":{}}"#, Some("do"));
+    for offer in [whole, declared] {
+        let pinned = pin(&offer, &offer);
+        assert_eq!(pinned.differences, []);
+        assert_eq!(pinned.offer, offer, "no list comes that was not there");
+    }
 }
 
 #[test]

@@ -62,18 +62,28 @@ fn bad_calls_of_the_two_tools_say_what_is_wrong() {
         );
         assert_eq!(rig.answer(id)["result"]["isError"], true);
     }
-    let wrong: [Value; 3] = [
-        json!({}),
-        json!({"name": 7}),
-        json!({"name": "git__nothing"}),
+    let nothing = "Nothing was called: ";
+    let wrong: [(Value, &str); 6] = [
+        (json!({}), nothing),
+        (json!({"name": 7}), nothing),
+        (json!({"name": "git__commit", "arguments": "{}"}), nothing),
+        (json!({"name": "git__commit", "arguments": []}), nothing),
+        (
+            json!({"name": "git__nothing"}),
+            "Unknown tool: \"git__nothing\"",
+        ),
+        (json!({"name": "call_tool"}), "Unknown tool: \"call_tool\""),
     ];
-    for (id, arguments) in (4..).zip(wrong) {
+    for (id, (arguments, words)) in (4..).zip(wrong) {
         rig.request(
             id,
             "tools/call",
             json!({"name": "call_tool", "arguments": arguments}),
         );
-        assert_eq!(rig.answer(id)["error"]["code"], -32602, "{arguments}");
+        let error = rig.answer(id)["error"].clone();
+        assert_eq!(error["code"], -32602, "{arguments}");
+        let said = error["message"].as_str().expect("a sentence");
+        assert!(said.starts_with(words), "{arguments}: {said}");
     }
 }
 

@@ -23,16 +23,22 @@ fn builder(name: &str) -> Builder {
     Gateway::command(Command::new("sh", ["-c", &script]))
 }
 
-/// Posts `initialize`, in this session if there is one; the whole response.
-/// What a client of 2026-07-28 is answered.
+/// Posts a request of 2026-07-28; the whole response.
 async fn modern(to: SocketAddr, path: &str, method: &str) -> String {
-    let about = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"0"},"io.modelcontextprotocol/clientCapabilities":{}}"#;
-    let body =
-        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{"_meta":{about}}}}}"#);
+    let about = [
+        r#""io.modelcontextprotocol/protocolVersion":"2026-07-28""#,
+        r#""io.modelcontextprotocol/clientInfo":{"name":"c","version":"0"}"#,
+        r#""io.modelcontextprotocol/clientCapabilities":{}"#,
+    ]
+    .join(",");
+    let body = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{"_meta":{{{about}}}}}}}"#
+    );
     let headers = format!("MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n");
     post(to, path, &headers, &body).await
 }
 
+/// Posts `initialize`, in this session if there is one; the whole response.
 async fn initialize(to: SocketAddr, path: &str, session: Option<&str>) -> String {
     let method = if session.is_some() {
         "ping"

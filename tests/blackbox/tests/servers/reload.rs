@@ -515,6 +515,58 @@ fn of_fifty_changes_in_a_second_the_last_one_counts_and_a_running_call_is_not_lo
 }
 
 #[test]
+fn a_server_that_is_renamed_during_a_call_tells_what_became_of_it_and_two_may_swap_their_names() {
+    let place = Place::new();
+    let (one, two) = (
+        place.fake("one", &[]),
+        place.fake("two", &["--start-delay", "1"]),
+    );
+    let three = place.fake("three", &[]);
+    let all = json!({ "one": one, "two": two, "three": three });
+    // So many tools would be searched and not listed.
+    let fleet = serve(&place, &all, &["--expose", "list"]);
+    let session = fleet.all();
+    fleet.tools(&session);
+    let ping = |name: &str| fleet.call_all(&session, &format!("{name}__ping"), json!({}));
+    let third = pid_of(&ping("three"));
+    pid_of(&ping("one"));
+    std::thread::scope(|scope| {
+        let call = || fleet.call_all(&session, "one__sleep", json!({ "ms": 3_600_000 }));
+        let running = scope.spawn(call);
+        until("the call", || {
+            (place.heard("one", "tools/call") == 2).then_some(())
+        });
+        let renamed = json!({ "uno": one, "two": two, "three": three });
+        replace(&place.path("mcp.json"), &servers(&renamed));
+        let error = running.join().expect("an answer");
+        let about = &error["error"]["data"]["outlive"];
+        assert_eq!(
+            (&about["kind"], &about["outcome"]),
+            (&json!("removed"), &json!("unknown")),
+            "{error}"
+        );
+    });
+    assert!(has(&fleet.tools(&session), "uno"));
+    pid_of(&ping("uno"));
+    assert_eq!(ping("one")["error"]["code"], -32602);
+    // Each is what the other was; `three` does not notice.
+    let heard = (
+        place.heard("one", "tools/call"),
+        place.heard("two", "tools/call"),
+    );
+    let swapped = json!({ "uno": two, "two": one, "three": three });
+    replace(&place.path("mcp.json"), &servers(&swapped));
+    let told = read(&fleet, 2);
+    assert_eq!(told["changed"], json!(["two", "uno"]), "{told}");
+    pid_of(&ping("uno"));
+    assert_eq!(place.heard("two", "tools/call"), heard.1 + 1);
+    pid_of(&ping("two"));
+    assert_eq!(place.heard("one", "tools/call"), heard.0 + 1);
+    assert_eq!(pid_of(&ping("three")), third);
+    assert_eq!(place.spawns("three"), 1);
+}
+
+#[test]
 fn a_file_that_is_far_too_large_is_told_and_changes_nothing() {
     let place = Place::new();
     let one = place.fake("one", &[]);
