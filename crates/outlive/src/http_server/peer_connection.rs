@@ -119,6 +119,8 @@ pub(super) struct Connection {
     rest: Rest,
     /// Another request may be written when the response was read.
     persists: bool,
+    /// The request was not written to its end.
+    is_cut: bool,
 }
 
 impl Connection {
@@ -130,12 +132,13 @@ impl Connection {
             end: 0,
             rest: Rest::Nothing,
             persists: true,
+            is_cut: false,
         }
     }
 
     /// Whether the response was read to its end, and another request may be written.
     pub(super) fn is_reusable(&self) -> bool {
-        self.persists && self.rest == Rest::Nothing && self.start == self.end
+        self.persists && !self.is_cut && self.rest == Rest::Nothing && self.start == self.end
     }
 
     /// Whether nothing has come since, the end included: nobody has asked for anything.
@@ -146,19 +149,34 @@ impl Connection {
         reading.poll(&mut cx).is_pending()
     }
 
-    /// Writes a request. It is not known to have arrived, but known not to have if nothing of it was written.
+    /// Writes a request, or as much of it as is taken: whoever refuses a long one may answer before it is there, and
+    /// then take nothing more. Known not to have arrived only if nothing of it was written.
     pub(super) async fn write(&mut self, request: &Outgoing) -> Result<(), NoResponse> {
-        let mut why = NoResponse::Unreached;
+        let mut has_begun = false;
         for mut piece in [&request.head[..], &request.body] {
             while !piece.is_empty() {
-                let written = poll_fn(|cx| self.stream.as_mut().poll_write(cx, piece)).await;
-                let length = written.ok().filter(|it| *it > 0).ok_or(why)?;
-                why = NoResponse::Lost;
-                piece = &piece[length..];
+                match poll_fn(|cx| self.poll_write(cx, piece)).await {
+                    Some(length) => piece = &piece[length..],
+                    None if has_begun => {
+                        self.is_cut = true;
+                        return Ok(());
+                    }
+                    None => return Err(NoResponse::Unreached),
+                }
+                has_begun = true;
             }
         }
         let flushed = poll_fn(|cx| self.stream.as_mut().poll_flush(cx)).await;
-        flushed.map_err(|_| why)
+        self.is_cut = flushed.is_err();
+        Ok(())
+    }
+
+    /// Writes once. `None` if nothing more is taken, or something is said before everything was.
+    fn poll_write(&mut self, cx: &mut Context<'_>, piece: &[u8]) -> Poll<Option<usize>> {
+        match self.stream.as_mut().poll_write(cx, piece) {
+            Poll::Ready(written) => Poll::Ready(written.ok().filter(|it| *it > 0)),
+            Poll::Pending => self.poll_fill(cx).map(|_| None),
+        }
     }
 
     /// Reads the head of the response. Its body is to be [read](Connection::poll_body) before the next request.
@@ -483,6 +501,34 @@ mod tests {
         ] {
             let refused = read(wrong.as_bytes(), 1 << 20).await.map(|_| ());
             assert_eq!(refused.map_err(|it| it.kind()), Err(kind), "{wrong}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_long_request_may_be_refused_before_it_is_there() {
+        // Whoever refuses it stays, or goes: then the end is all that follows the response.
+        for stays in [true, false] {
+            let (ours, mut theirs) = duplex(4 << 10);
+            let request = Outgoing::new(
+                &Method::POST,
+                ["", "/mcp"],
+                HeaderMap::new().iter(),
+                vec![b'x'; 1 << 20].into(),
+            );
+            let refusing = tokio::spawn(async move {
+                theirs.read_exact(&mut [0; 1000]).await.expect("a head");
+                let refusal = b"HTTP/1.1 421 Misdirected Request\r\ncontent-length: 2\r\n\r\nno";
+                theirs.write_all(refusal).await.expect("written");
+                stays.then_some(theirs)
+            });
+            let mut connection = Connection::new(Box::pin(ours));
+            connection.write(&request).await.expect("begun");
+            let head = connection.head().await.expect("a refusal");
+            assert_eq!(head.status, StatusCode::MISDIRECTED_REQUEST);
+            let body = poll_fn(|cx| connection.poll_body(cx)).await;
+            assert_eq!(body.expect("a body").expect("read"), &b"no"[..]);
+            assert!(!connection.is_reusable());
+            drop(refusing.await);
         }
     }
 
