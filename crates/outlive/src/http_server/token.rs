@@ -245,10 +245,6 @@ impl Tokens {
     }
 
     /// Why the file could not be used the last time it was read. Then what was read before is still good.
-    #[cfg_attr(
-        not(feature = "gateway"),
-        expect(dead_code, reason = "only a gateway shows it")
-    )]
     pub(crate) fn problem(&self) -> Option<String> {
         let problem = self.inner.problem.lock();
         problem.unwrap_or_else(PoisonError::into_inner).clone()
