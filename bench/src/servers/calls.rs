@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::one_processor::OneProcessor;
 use super::server_file::ServerFile;
 use super::start::{SERVERS, TOOLS, router};
 use super::{Margin, at_most};
@@ -28,7 +29,9 @@ impl Calls {
         let alone = http::outlive(programs, http::Era::Legacy, &[]);
         let contenders = vec![router(programs, &file), alone];
         let scratch = &programs.scratch;
+        let pinned = OneProcessor::pin()?;
         let http = http::Matrix::measure(contenders, cells.to_vec(), effort, scratch, |_| {})?;
+        drop(pinned);
         let contenders = vec![file.run(programs), programs.outlive()];
         let stdio = Matrix::measure(contenders, cells.to_vec(), effort, scratch, |_| {})?;
         Ok(Calls {

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use super::one_processor::OneProcessor;
 use super::server_file::{ServerFile, count_tools};
 use super::start::router;
 use super::{Margin, at_most};
@@ -42,6 +43,7 @@ pub struct Growth {
 impl Growth {
     /// Measures.
     pub fn measure(programs: &Programs, effort: Effort) -> io::Result<Growth> {
+        let _pinned = OneProcessor::pin()?;
         let mut running = Vec::new();
         let mut steps = Vec::new();
         for count in COUNTS {

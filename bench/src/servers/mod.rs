@@ -22,6 +22,7 @@
 mod calls;
 mod event_stream;
 mod growth;
+mod one_processor;
 mod page;
 mod server_file;
 mod start;
