@@ -445,6 +445,8 @@ fn a_forgotten_sender_is_remembered_by_the_last_that_it_made() {
     let mut nonces = Nonces::default();
     assert!(nonces.admit(1, 1, WALL, at(0)));
     assert!(nonces.admit(1, 2, WALL + second * 5, at(0)));
+    // Its clock is set back: what it has signed before counts all the same.
+    assert!(nonces.admit(1, 3, WALL - second, at(0)));
     assert!(!nonces.is_empty());
     let more = (1000..).take_while(|sender| nonces.admit(*sender, 1, WALL, at(0)));
     let most = more.count() as u64 + 1;
