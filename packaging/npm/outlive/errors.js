@@ -27,6 +27,7 @@ class TooLarge extends OutliveError {}
 class TokenWithdrawn extends OutliveError {}
 class Withheld extends OutliveError {}
 class Removed extends OutliveError {}
+class Cyclic extends OutliveError {}
 class Unsupported extends OutliveError {}
 class Protocol extends OutliveError {}
 
@@ -42,6 +43,7 @@ const KINDS = {
     token_withdrawn: TokenWithdrawn,
     withheld: Withheld,
     removed: Removed,
+    cyclic: Cyclic,
     unsupported: Unsupported,
     protocol: Protocol
 };
@@ -85,6 +87,7 @@ module.exports = {
     TokenWithdrawn,
     Withheld,
     Removed,
+    Cyclic,
     Unsupported,
     Protocol
 };

@@ -133,6 +133,8 @@ export class TokenWithdrawn extends OutliveError {}
 export class Withheld extends OutliveError {}
 /** The server was removed from the file of servers, or changed there, while the call waited for it. */
 export class Removed extends OutliveError {}
+/** A gateway got its own request back: an address in its file leads to itself. */
+export class Cyclic extends OutliveError {}
 /** The server does not know this revision of the protocol. */
 export class Unsupported extends OutliveError {}
 /** The call, or its answer, breaks JSON-RPC. */

@@ -72,5 +72,6 @@ exports.TooLarge = errors.TooLarge;
 exports.TokenWithdrawn = errors.TokenWithdrawn;
 exports.Withheld = errors.Withheld;
 exports.Removed = errors.Removed;
+exports.Cyclic = errors.Cyclic;
 exports.Unsupported = errors.Unsupported;
 exports.Protocol = errors.Protocol;

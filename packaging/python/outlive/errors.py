@@ -156,6 +156,12 @@ class Removed(OutliveError):
     kind = "removed"
 
 
+class Cyclic(OutliveError):
+    """A gateway got its own request back: an address in its file leads to itself."""
+
+    kind = "cyclic"
+
+
 class Unsupported(OutliveError):
     """The server does not know this revision of the protocol."""
 
